@@ -20,7 +20,9 @@ class McpAppConfig(AppConfig):
         """Import ``mcp.py`` of every app; a wrong definition there is an error that names the function."""
         from mcp_app.catalogue.definitions.discovery import autodiscover
         from mcp_app.checks import configuration, rows, schemas  # noqa: F401 - importing registers
+        from mcp_app.conf import projects_redis
 
+        projects_redis()
         autodiscover()
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
         post_save.connect(_rename, sender="auth.Group", dispatch_uid="mcp_app.rename")

@@ -7,7 +7,10 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+PACKAGE: Final = str(Path(__file__).parent)
+APPS: Final = f"{PACKAGE}/contrib/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ class CodeFault:
         within = tuple(f"{folder.rstrip('/')}/" for folder in folders)
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename.startswith(within)]
+        if getattr(error, "blames_caller", False):
+            # In a clone our own code is among the folders.
+            own = [frame for frame in own if not _refuses(frame.filename)] or own
         last = (own or frames)[-1:]
         file, line = (last[0].filename, last[0].lineno) if last else ("", 0)
         if isinstance(error, SyntaxError) and error.filename:
@@ -55,3 +61,7 @@ class CodeFault:
         except (OSError, ValueError):
             return None
         return cls(**{**found, "lines": tuple(found["lines"])})
+
+
+def _refuses(file: str) -> bool:
+    return file.startswith(f"{PACKAGE}/") and not file.startswith(APPS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, fields
+import sys
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from ipaddress import ip_network
 from typing import Any, get_args, get_origin, get_type_hints
@@ -336,15 +337,48 @@ def _check_chosen(key: str, chosen: tuple[str, ...], choices: tuple[str, ...]) -
         raise ImproperlyConfigured(f"settings.MCP[{key!r}] {words}.")
 
 
-@lru_cache(maxsize=1)
 def get() -> Settings:
-    """The settings in force; read once, and again after a test overrides ``MCP``."""
+    """Return the settings in force; read once, and again after a test overrides ``MCP``.
+
+    Under Django's test runner the project's Redis is left out, so that its tests reach neither its clients
+    nor its workers. A test that overrides ``MCP`` may name another one.
+    """
+    found = _read()
+    if found.redis_url and found.redis_url == projects_redis() and _is_test_run():
+        return _without_redis()
+    return found
+
+
+@lru_cache(maxsize=1)
+def projects_redis() -> str:
+    """Return the Redis that the settings named at the first call, which is when the process starts."""
+    return str(getattr(django_settings, "MCP", {}).get("REDIS_URL", ""))
+
+
+@lru_cache(maxsize=1)
+def _read() -> Settings:
     return load(getattr(django_settings, "MCP", {}))
 
 
-def _forget(*, setting: str, **_: Any) -> None:
+@lru_cache(maxsize=1)
+def _without_redis() -> Settings:
+    return replace(_read(), redis_url="")
+
+
+def _is_test_run() -> bool:
+    # Django's setup_test_environment() makes it, before any test database: documented for every test runner.
+    return hasattr(sys.modules.get("django.core.mail"), "outbox")
+
+
+def forget() -> None:
+    """Read the settings again at the next use."""
+    _read.cache_clear()
+    _without_redis.cache_clear()
+
+
+def _on_change(*, setting: str, **_: Any) -> None:
     if setting == "MCP":
-        get.cache_clear()
+        forget()
 
 
-setting_changed.connect(_forget)
+setting_changed.connect(_on_change)

@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, router
 from django.template.exceptions import TemplateDoesNotExist
 from django.template.loader import get_template
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
 from mcp_app import conf, optional_parts
@@ -199,6 +200,23 @@ def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
     text = f"The Celery application {celery.application().main!r} does not know the tasks of mcp_app."
     hint = "Call its autodiscover_tasks() without arguments, or with a list that has 'mcp_app'."
     return [Warning(text, hint=hint, id="mcp_app.W018")]
+
+
+@checks.register(TAG)
+def pages_are_reached(**_: Any) -> list[CheckMessage]:
+    """Return a warning if an earlier URL pattern of the project catches the address of our pages."""
+    if not getattr(django_settings, "ROOT_URLCONF", ""):
+        return []
+    try:
+        address = reverse("mcp_connect")
+        found = resolve(address)
+    except (NoReverseMatch, Resolver404, ImproperlyConfigured):
+        return []  # The pages are optional; Django's own checks report a broken ROOT_URLCONF.
+    if found.url_name == "mcp_connect":
+        return []
+    text = f"{address} reaches {found.view_name or found._func_path}, not the pages of mcp_app."
+    hint = 'In urls.py, put include("mcp_app.urls") above patterns that match every path.'
+    return [Warning(text, hint=hint, id="mcp_app.W039")]
 
 
 @checks.register(TAG)

@@ -152,9 +152,11 @@ class Client:
     async def call_tool(
         self, name: str, arguments: Params | None = None, *, on_progress: Handler | None = None
     ) -> Params:
-        """The ``CallToolResult``; a failed tool is a result with ``isError``."""
+        """Return the ``CallToolResult``; ``isError`` is always there, and True for a tool that failed."""
         params = {"name": name, "arguments": arguments or {}}
-        return await self.request("tools/call", params, on_progress=on_progress)
+        result = await self.request("tools/call", params, on_progress=on_progress)
+        # The specification lets a server leave it out where it is false.
+        return {"isError": False, **result}
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> Params:
         """The ``GetPromptResult``."""

@@ -32,7 +32,7 @@ async def healthz(scope: Any, receive: Any, send: Send) -> None:
 
 
 async def readyz(scope: Any, receive: Any, send: Send) -> None:
-    """200 when database, Redis and a worker are there; else 503 naming what is missing."""
+    """Answer 200 when all that is configured responds; else 503 with the names of the rest."""
     if missing := await _missing():
         await _answer(send, 503, {"status": "unavailable", "missing": missing})
     else:
@@ -82,10 +82,10 @@ def _missing_database() -> list[str]:
 
 
 def _missing_of_redis() -> list[str]:
-    """Without Redis no worker can be seen, and a server in memory has none."""
+    """Return what is missing of Redis and the workers; without Redis, this process runs background tools."""
     url = conf.get().redis_url
     if not url:
-        return ["worker"]
+        return []
     try:
         return [] if _presence(url).seen() else ["worker"]
     except StreamsUnavailable:

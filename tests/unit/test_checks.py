@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from django.core.checks import CheckMessage, run_checks
 from django.core.management import CommandError
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import override_settings
+from django.urls import include, path, re_path
+from django.views.static import serve
 
 from mcp_app import optional_parts, tool
 from mcp_app.catalogue.changing.code_mirror import mirror
@@ -190,6 +193,18 @@ def test_a_permission_of_a_row_must_exist(permission: str, reported: bool) -> No
     if reported:
         assert "shop.gone" in messages["mcp_app.W014"].msg
         assert messages["mcp_app.W014"].msg.isprintable()
+
+
+@pytest.mark.parametrize(("above", "hidden"), [(False, False), (True, True)])
+def test_catch_all_above_our_pages_is_reported(
+    monkeypatch: pytest.MonkeyPatch, above: bool, hidden: bool
+) -> None:
+    catch_all, ours = re_path(r"^(.*)$", serve, name="cms_page"), path("ops/", include("mcp_app.urls"))
+    urls = ModuleType("cms_urls")
+    urls.urlpatterns = [catch_all, ours] if above else [ours, catch_all]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cms_urls", urls)
+    with override_settings(ROOT_URLCONF="cms_urls"):
+        assert ("mcp_app.W039" in found()) is hidden
 
 
 def test_an_asgi_application_that_leads_nowhere_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:

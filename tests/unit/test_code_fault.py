@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import mcp_app
 from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import Registry, registry
 from mcp_app.code_fault import CodeFault
 
 
@@ -52,6 +54,29 @@ def test_an_error_without_any_line_of_the_folders_is_placed_where_it_was_raised(
         fault = CodeFault.of(error, ["/no/such/folder"])
     assert fault.file == __file__
     assert not fault.is_in(["/no/such/folder"])
+
+
+def test_duplicate_name_is_placed_where_its_author_wrote_it(tmp_path: Path) -> None:
+    code = tmp_path / "broken.py"
+    code.write_text(
+        "from mcp_app import tool\n\n\n"
+        "@tool\ndef one() -> str: ...\n\n\n"
+        "@tool(name='one')\ndef two() -> str: ...\n"
+    )
+    with registry.isolated():
+        error = error_of(code)
+    ours = str(Path(mcp_app.__file__).parent)
+    fault = CodeFault.of(error, [str(tmp_path), ours])
+    assert (fault.file, fault.line) == (str(code), 8)
+    assert ours not in "\n".join(fault.lines)
+
+
+def test_fault_of_our_own_code_is_placed_in_it() -> None:
+    try:
+        Registry().add_tool(None)  # type: ignore[arg-type]
+    except AttributeError as error:
+        fault = CodeFault.of(error, [str(Path(mcp_app.__file__).parent)])
+    assert fault.file.endswith("registry.py")
 
 
 def test_a_fault_is_read_as_it_was_written_and_nothing_else_is_one(tmp_path: Path) -> None:

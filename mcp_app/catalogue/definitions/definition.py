@@ -25,6 +25,9 @@ CompletionSource = (
 class DefinitionError(ImproperlyConfigured):
     """A decorated function cannot be offered; the message names it and the remedy."""
 
+    # Read by ``CodeFault``: the mistake is in the code that called ours.
+    blames_caller = True
+
 
 class InvalidArgumentsError(ToolError):
     """The arguments do not fit the declared types; the text names path, expected and got (TOOL-10)."""

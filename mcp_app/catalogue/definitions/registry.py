@@ -15,6 +15,8 @@ from mcp_app.catalogue.definitions.definition import (
 )
 from mcp_app.catalogue.definitions.extension import Extension
 
+EXAMPLES = "mcp_app.contrib."
+
 
 @dataclass(slots=True)
 class Registry:
@@ -85,9 +87,11 @@ class Registry:
 def _refuse_duplicate(kind: str, key: str, present: Definition | None, new: Definition) -> None:
     # The same function again is a module that was reloaded, not a clash.
     if present is not None and present.code_path != new.code_path:
+        remedy = "Give one of them another name."
+        if present.code_path.startswith(EXAMPLES):
+            remedy = "Rename yours, or switch ours off: DEMO=off, or remove that app from INSTALLED_APPS."
         raise DefinitionError(
-            f"{new.code_path}: there is already a {kind} {key!r}, defined by {present.code_path}. "
-            "Give one of them another name."
+            f"{new.code_path}: there is already a {kind} {key!r}, defined by {present.code_path}. {remedy}"
         )
 
 

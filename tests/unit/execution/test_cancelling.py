@@ -33,9 +33,9 @@ REASON = "the connection ended"
 @pytest.fixture(autouse=True)
 def _redis(clean_redis: str, settings: object) -> Iterator[None]:
     with override_settings(MCP={**settings.MCP, "REDIS_URL": clean_redis}):  # type: ignore[attr-defined]
-        conf.get.cache_clear()
+        conf.forget()
         yield
-    conf.get.cache_clear()
+    conf.forget()
 
 
 @pytest.fixture

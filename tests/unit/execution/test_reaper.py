@@ -41,9 +41,9 @@ def _stores(clean_redis: str, settings: object) -> Iterator[None]:
     with celery.connection_for_write() as made:
         made.default_channel.queue_purge(QUEUE)
     with override_settings(MCP={**settings.MCP, "REDIS_URL": clean_redis}):  # type: ignore[attr-defined]
-        conf.get.cache_clear()
+        conf.forget()
         yield
-    conf.get.cache_clear()
+    conf.forget()
 
 
 def lost(**changed: object) -> CallRecord:

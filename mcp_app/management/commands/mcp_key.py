@@ -1,0 +1,110 @@
+"""``manage.py mcp_key``: issue, list and revoke API keys without any admin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_app import conf
+from mcp_app.auth.services import NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, key_states, revoke_api_key
+from mcp_app.models import ApiKey
+from mcp_app.protocol.scopes import ALL, BASIC
+from mcp_app.text import marked
+
+KEYS_ARE_OFF = "This server accepts no API keys: API_KEYS is off."
+MOST_DAYS = 36_500
+
+
+class Command(BaseCommand):
+    """API keys from the shell. The audit trail names no user for them."""
+
+    help = "Issue, list and revoke API keys. A key has the permissions of its user."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the three subcommands."""
+        actions = parser.add_subparsers(dest="action", required=True)
+        add = actions.add_parser("add", help="Issue a key and print it; it cannot be shown again.")
+        add.add_argument("user", metavar="USER", help="the name the user logs in with")
+        add.add_argument("--name", required=True, help="tells the keys of a user apart")
+        add.add_argument(
+            "--days",
+            type=int,
+            default=USUAL_DAYS[1],
+            help="days until it expires; 0: never (default: %(default)s)",
+        )
+        add.add_argument(
+            "--scope",
+            action="append",
+            choices=ALL,
+            help=f"what it may be used for, can be repeated (default: {' '.join(BASIC)})",
+        )
+        actions.add_parser("list", help="List all keys, without their secrets.")
+        revoke = actions.add_parser("revoke", help="Revoke a key at once, in every process.")
+        revoke.add_argument("id", type=int, metavar="ID", help="as listed")
+
+    def handle(self, *, action: str, **options: Any) -> None:
+        """Run one subcommand. Raises CommandError for an unknown user or key and for refused values."""
+        {"add": self._add, "list": self._list, "revoke": self._revoke}[action](options)
+
+    def _add(self, options: dict[str, Any]) -> None:
+        if not conf.get().api_keys:
+            raise CommandError(KEYS_ARE_OFF)
+        expires_at = _expiry(options["days"])
+        key, secret = _issue(_user(options["user"]), options["name"], expires_at, options["scope"] or BASIC)
+        # The key alone goes to standard output, so that a script can store it.
+        self.stdout.write(secret)
+        until = f"expires on {expires_at:%Y-%m-%d}" if expires_at else "never expires"
+        self.stderr.write(f"Key {key.pk} of {marked(options['user'])}: {until}. It cannot be shown again.")
+        if expires_at is None:
+            self.stderr.write(NEVER_ENDS)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        rows = [("ID", "USER", "NAME", "KEY", "STATE", "EXPIRES", "LAST USED")]
+        for state, condition in key_states().items():
+            for key in ApiKey.objects.filter(condition).select_related("user"):
+                used, ends = _day(key.last_used_at), _day(key.expires_at)
+                name = marked(key.user.get_username())
+                rows.append((str(key.pk), name, marked(key.name), f"{key.prefix}…", state, ends, used))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            self.stdout.write("  ".join(cells).rstrip())
+
+    def _revoke(self, options: dict[str, Any]) -> None:
+        key = ApiKey.objects.select_related("user").filter(pk=options["id"]).first()
+        if key is None:
+            raise CommandError(f"There is no key {options['id']}. `manage.py mcp_key list` shows all.")
+        if key.revoked_at is not None:
+            raise CommandError(f"Key {key.pk} was revoked on {_day(key.revoked_at)}.")
+        revoke_api_key(key=key)
+        self.stdout.write(f"Key {key.pk} of {marked(key.user.get_username())} is revoked.")
+
+
+def _user(name: str) -> Any:
+    model: Any = get_user_model()
+    try:
+        return model._default_manager.get_by_natural_key(name)
+    except model.DoesNotExist:
+        raise CommandError(f"There is no user {name!r}.") from None
+
+
+def _expiry(days: int) -> datetime | None:
+    if not 0 <= days <= MOST_DAYS:
+        raise CommandError(f"--days must be from 0 to {MOST_DAYS}.")
+    return ends_in(days) if days else None
+
+
+def _issue(user: Any, name: str, expires_at: datetime | None, scopes: Collection[str]) -> tuple[ApiKey, str]:
+    try:
+        return issue_api_key(user=user, name=name, expires_at=expires_at, scopes=scopes)
+    except ValidationError as error:
+        raise CommandError("\n".join(error.messages)) from error
+
+
+def _day(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d}" if moment else "never"
