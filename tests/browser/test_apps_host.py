@@ -17,7 +17,9 @@ from tests.sinks import page_server
 
 HERE = Path(__file__).resolve().parent
 HOST = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Host</title>
-<style>body { font: 16px sans-serif; margin: 24px } iframe { width: 560px; height: 280px; border: 1px solid #888 }
+<style>
+body { font: 16px sans-serif; margin: 24px }
+iframe { width: 560px; height: 280px; border: 1px solid #888 }
 </style><p id="state"></p><iframe id="page" sandbox="allow-scripts" title="Page of the tool"></iframe>
 <script type="module">%s</script></html>"""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.capabilities import EXPERIMENTAL
+from mcp_app.protocol.capabilities import EXPERIMENTAL, EXTENSIONS
 from mcp_app.protocol.versions import V2025_11_25
 from tests.integration.http.conftest import CAPABILITIES, OpenSession
 from tests.live import LiveServer
@@ -155,7 +155,7 @@ def test_what_is_declared_works_and_nothing_else_exists(open_session: OpenSessio
     client = open_session(version, capabilities=CAPABILITIES)
     declared = client.server["capabilities"]
     core_tasks = {"tasks"} if version == V2025_11_25 else set()
-    assert set(declared) == {*METHODS, EXPERIMENTAL, *core_tasks}
+    assert set(declared) == {*METHODS, EXPERIMENTAL, EXTENSIONS, *core_tasks}
     for calls in METHODS.values():
         for method, params in calls:
             assert "result" in client.call(method, params), method
