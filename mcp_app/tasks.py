@@ -27,8 +27,10 @@ from mcp_app import conf, database
 from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
 from mcp_app.execution.stored import records
+from mcp_app.execution.worker.attempt_slots import SLOTS, AttemptSlots
 from mcp_app.execution.worker.descendants import Orphans, adopt_orphans
 from mcp_app.execution.worker.lease_renewer import EXIT_STATUS
+from mcp_app.execution.worker.parent_renewer import ParentRenewer
 from mcp_app.execution.worker.pool_size import PoolSize
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.execution.worker.worker import Worker
@@ -46,7 +48,9 @@ _lost_jobs = LostJobs()
 _orphans = Orphans()
 # Before the children are forked, which share it.
 _waiting = WaitingChildren()
+_slots = AttemptSlots()
 _pool: list[PoolSize] = []
+_parents: list[ParentRenewer] = []
 _presence: list[Callable[[], None]] = []
 
 
@@ -75,6 +79,10 @@ def start_drain(sender: Any = None, **_: Any) -> None:
     database.watch()
     # Only children can be replaced while they wait; threads and a worker that runs jobs itself cannot.
     _pool[:] = [PoolSize(sender, _waiting)] if hasattr(getattr(sender, "pool", None), "grow") else []
+    _parents[:] = [ParentRenewer(_slots, pool.children) for pool in _pool]
+    for parent in _parents:
+        # Until this process ends: calls still run after it was asked to stop.
+        threading.Thread(target=parent.run_forever, name="parent-renewer", daemon=True).start()
     if url := conf.get().redis_url:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
         say_alive()
@@ -117,10 +125,15 @@ def inherit_orphans(**_: Any) -> None:
 
 @worker_init.connect
 def say_ends_once(**_: Any) -> None:
-    """Why a child was ended by its lease renewer is logged already; its pool and Celery would log a crash."""
+    """Drop what Celery logs as a crash if a renewer ended the child, which has logged why."""
     ended_by_itself = re.compile(rf"exitcode {EXIT_STATUS}\b").search
+
+    def is_news(record: logging.LogRecord) -> bool:
+        words = record.getMessage()
+        return not ended_by_itself(words) and not any(parent.has_logged(words) for parent in _parents)
+
     for name in ("multiprocessing", "celery.worker.request"):
-        logging.getLogger(name).addFilter(lambda record: not ended_by_itself(record.getMessage()))
+        logging.getLogger(name).addFilter(is_news)
 
 
 @heartbeat_sent.connect
@@ -193,5 +206,8 @@ def _worker() -> Worker:
         return Worker(conf.get(), may_exit=False)
     adopt_orphans()
     return Worker(
-        conf.get(), may_exit=True, place=Place(_waiting, child.index, conf.get().max_waiting_children)
+        conf.get(),
+        may_exit=True,
+        place=Place(_waiting, child.index, conf.get().max_waiting_children),
+        slot=_slots.of_child(child.index) if child.index < SLOTS else None,
     )

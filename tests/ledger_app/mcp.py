@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import socket
@@ -113,6 +114,41 @@ async def hog(nonce: str, seconds: float) -> str:
             time.sleep(ALIVE_SECONDS)
             run.note("alive")
         return f"{nonce} {run.name}"
+
+
+def _keep_lock(nonce: str, seconds: float) -> str:
+    """Run C code that keeps the interpreter lock, as a regular expression or a sort does."""
+    with _run(nonce) as run:
+        run.note("alive", os.getpid())
+        end = time.monotonic() + seconds
+        sleep = ctypes.PyDLL(None).sleep  # PyDLL, unlike CDLL, keeps the lock during the call.
+        while (left := end - time.monotonic()) > 0:
+            sleep(int(left) + 1)
+        return f"{nonce} {run.name}"
+
+
+@tool(background=True, idempotent=True, retries=2, timeout=120)
+def keep_lock(nonce: str, seconds: float) -> str:
+    """Keeps the interpreter lock; may be started again when its process is lost."""
+    return _keep_lock(nonce, seconds)
+
+
+@tool(background=True, idempotent=False, timeout=120)
+def keep_lock_once(nonce: str, seconds: float) -> str:
+    """Keeps the interpreter lock; must never be started twice."""
+    return _keep_lock(nonce, seconds)
+
+
+@tool(background=True, idempotent=False, timeout=120)
+async def keep_lock_async(nonce: str, seconds: float) -> str:
+    """Keeps the interpreter lock on the event loop; must never be started twice."""
+    return _keep_lock(nonce, seconds)
+
+
+@tool(background=True, idempotent=True, retries=2, timeout=10)
+def keep_lock_too_long(nonce: str, seconds: float) -> str:
+    """Keeps the interpreter lock for longer than it may run."""
+    return _keep_lock(nonce, seconds)
 
 
 @tool(background=True, timeout=1)

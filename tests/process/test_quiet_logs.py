@@ -15,6 +15,7 @@ from tests.raw_http import RawClient
 
 pytestmark = pytest.mark.process
 
+ENDED = "its process is ended"
 TROUBLE = (" WARNING ", " ERROR ", "Traceback")
 
 
@@ -36,22 +37,26 @@ def test_clients_may_look_for_an_authorization_server_in_silence(cluster: Cluste
     assert troubles(cluster) == []
 
 
-def test_a_cancelled_call_is_one_line_and_a_crash_is_an_error(cluster: Cluster) -> None:
+@pytest.mark.parametrize("tool", ["spin", "keep_lock"])
+def test_cancelled_call_is_one_line_of_the_log(cluster: Cluster, tool: str) -> None:
     session = open_session(cluster)
     worker = cluster.worker_processes[0]
     (before,) = worker.children
-    asked = call(cluster, session, "asked", "spin", seconds=90)
-    cluster.wait_for("asked")
+    earlier = cluster.logs().count(ENDED)
+    asked = call(cluster, session, f"asked-{tool}", tool, seconds=90)
+    cluster.wait_for(f"asked-{tool}")
     asked.cancel()
     asked.join()
     eventually(lambda: before not in worker.children and len(worker.children) == 1, 40, "another process")
     # The next call ends after all that is said of the one before.
-    call(cluster, session, "next", "work", steps=1).join()
+    call(cluster, session, f"after-{tool}", "work", steps=1).join()
     assert troubles(cluster) == []
-    said = [line for line in cluster.logs().splitlines() if "its process is ended" in line]
-    assert len(said) == 1
-    assert " INFO mcp.worker " in said[0]
+    (line,) = [line for line in cluster.logs().splitlines() if ENDED in line][earlier:]
+    assert " INFO mcp.worker " in line
 
+
+def test_crash_of_a_worker_process_is_an_error_in_the_log(cluster: Cluster) -> None:
+    session, worker = open_session(cluster), cluster.worker_processes[0]
     (before,) = worker.children
     crashed = call(cluster, session, "crashed", "doze", seconds=90)
     cluster.wait_for("crashed")

@@ -32,6 +32,16 @@ def cancelled(call: CallRecord) -> bytes:
     return jsonrpc.encode_error(fitted(RequestCancelled(), call.session_fields["version"]), call.request_id)
 
 
+def too_slow(call: CallRecord) -> str:
+    """Return the error text for a call that took longer than it may."""
+    return f"{call.tool} timed out after {call.timeout:g} seconds and was stopped."
+
+
+def timed_out(call: CallRecord) -> bytes:
+    """Return the answer of a call that took longer than it may, where its code cannot give it."""
+    return failed(call, too_slow(call))
+
+
 def failed(call: CallRecord, words: str) -> bytes:
     """An error of the tool, so that the model reads why."""
     session = restored(call.session_id, call.session_fields)

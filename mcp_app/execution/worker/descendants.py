@@ -71,6 +71,11 @@ def end_descendants(spare: Mapping[int, str]) -> list[int]:
     return ended
 
 
+def can_run(pid: int) -> bool:
+    """Return True if a process is neither stopped nor dead; False where that cannot be seen."""
+    return _state(pid)[0] not in {"", *"TtZXx"}
+
+
 class Zombies:
     """Reaps dead children that no code waits for; the code that started one has time to wait for it first."""
 

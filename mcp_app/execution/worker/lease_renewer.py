@@ -2,7 +2,9 @@
 
 It renews the lease, carries cancels in, and ends the process of code that will not stop.
 
-It does not use the event loop, because code that blocks the loop is one of the things it watches for.
+It does not use the event loop, because code that blocks the loop is one of the things it watches for. While
+code keeps the interpreter lock this thread cannot run either: then the worker's main process acts for it
+(``parent_renewer``).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from mcp_app.execution.running.call import Call
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.records import Renewal
+from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.descendants import Leftovers, descendants, end_descendants
 from mcp_app.execution.worker.waiting_children import Place
 from mcp_app.observability.correlation import Correlation, correlated
@@ -43,6 +46,7 @@ class LeaseRenewer:
 
     ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
     other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
+    ``slot`` shows the attempt to the worker's main process, from now until no code of it runs.
     ``place`` says whether the call waits for its client, which is then recorded in its row.
     ``on_news`` is run on the loop when the progress of a task was stored, at most once a second (CEL-08).
     """
@@ -56,6 +60,7 @@ class LeaseRenewer:
         claimed_at: float | None = None,
         on_news: Callable[[], None] | None = None,
         place: Place | None = None,
+        slot: AttemptSlot | None = None,
     ) -> None:
         self.call: Call | None = None
         self._on_news = on_news
@@ -71,6 +76,9 @@ class LeaseRenewer:
         self._renewed_at = self._looked_at if claimed_at is None else claimed_at
         self._told_to_stop = self._gave_up = self._lost = False
         self._deadline = time.monotonic() + record.timeout
+        self._slot = slot
+        if slot is not None:
+            slot.begin(record, self._deadline, self._is_settled)
 
     def watch(self, attempt: Future[T]) -> T:
         """Wait for the attempt, with nothing of it left running; returns or raises what it did. Blocks."""
@@ -86,6 +94,8 @@ class LeaseRenewer:
                 if self._may_exit:
                     self._end_programs()
                 close_old_connections()
+                if self._slot is not None and self._slot.end():
+                    self._exit()
 
     def _end_programs(self) -> None:
         """What a stopped call started ends with it (R32). A call that ended by itself may leave something."""
@@ -102,13 +112,17 @@ class LeaseRenewer:
 
     def _check(self, call: Call, now: float) -> None:
         self._look(call, now)
-        if call.outcome and not call.goes_on:
-            return  # Only the answer is left to store, however long the database is away (R15).
+        if self._is_settled():
+            return  # However long the database is away (R15).
         if call.stopped or self._told_to_stop or now > self._deadline:
             if self._stopped_at is None:
                 self._stopped_at = now
             elif now - self._stopped_at > GRACE_SECONDS:
                 self._end("did not stop")
+
+    def _is_settled(self) -> bool:
+        """Return True if only the answer is left to store. Thread-safe."""
+        return self.call is not None and self.call.outcome != "" and not self.call.goes_on
 
     def _look(self, call: Call, now: float) -> None:
         """Renew the lease when it is time; look for a cancel more often, for broadcasts may be lost (R25)."""
@@ -144,6 +158,8 @@ class LeaseRenewer:
         record, progress = self.record, call.last_progress
         is_news = self._on_news is not None and progress is not self._noted
         renewal = records.renew(record.id, record.attempt, progress, is_news=is_news)
+        if self._slot is not None:
+            self._slot.renewed()
         if is_news and self._on_news is not None:
             self._noted = progress
             self._tell(self._on_news)
@@ -176,6 +192,9 @@ class LeaseRenewer:
             log.info("Call %s (%s) %s", self.record.id, self.record.tool, words)
         else:
             log.error("Call %s (%s) %s: its process ends itself", self.record.id, self.record.tool, why)
+        self._exit()
+
+    def _exit(self) -> None:
         # Before this process ends: afterwards they would have no parent.
         self._say_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

@@ -29,6 +29,11 @@ class PoolSize:
     def _size(self) -> int:
         return int(self._consumer.pool.num_processes)
 
+    def children(self) -> dict[int, int]:
+        """Return the pid of each child by its slot. Thread-safe."""
+        running = self._consumer.pool._pool
+        return {} if running is None else {child.index: child.pid for child in [*running._pool]}
+
     def adjust(self, *, all_begun: bool) -> None:
         """Have a substitute for each waiting child; end spare ones that are idle, after a while.
 
@@ -37,8 +42,7 @@ class PoolSize:
         running = self._consumer.pool._pool
         if running is None:
             return  # A worker that stops gives signs of life after its children have gone.
-        children = {child.index: child.pid for child in running._pool}
-        missing = self._usual + self._waiting.count(children) - self._size
+        missing = self._usual + self._waiting.count(self.children()) - self._size
         if missing > 0:
             self._grow(missing)
         if missing >= 0:

@@ -37,11 +37,12 @@ from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.running.runner import Runner
-from mcp_app.execution.stored import call_record
+from mcp_app.execution.stored import call_record, stored_answers
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
 from mcp_app.execution.stored.stored_answers import request_of, session_of
 from mcp_app.execution.worker.attempt_reply import AttemptReply
+from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.observability import spans
@@ -80,8 +81,18 @@ log = logging.getLogger("mcp.worker")
 class Worker:
     """One per process; made after the fork, at its first job."""
 
-    def __init__(self, settings: Settings, *, may_exit: bool, place: Place | None = None) -> None:
-        """``place`` is where this process says that it waits for a client, if others can take its place."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        may_exit: bool,
+        place: Place | None = None,
+        slot: AttemptSlot | None = None,
+    ) -> None:
+        """``place`` is where this process says that it waits for a client, if others can take its place.
+
+        ``slot`` is where the main process of the worker sees what this process runs, if it watches it.
+        """
         database.watch()
         self._settings = settings
         self._may_exit = may_exit
@@ -90,6 +101,7 @@ class Worker:
         self._streams = Streams.connect(settings.redis_url, settings)
         self._log = MessageLog(self._streams, settings)
         self._place = place or Place(WaitingChildren(), 0, 1)
+        self._slot = slot
         self._requests = ClientRequests(
             self._streams, self._log, settings.client_request_seconds, self._place
         )
@@ -178,6 +190,7 @@ class Worker:
             may_exit=self._may_exit,
             claimed_at=claimed_at,
             place=self._place,
+            slot=self._slot,
             on_news=partial(self._tell_of_task, record) if record.is_task else None,
         )
         return renewer, run_coroutine_threadsafe(self._run(record, principal, renewer), self._loop)
@@ -257,7 +270,7 @@ class Worker:
             timeout=record.timeout,
             payload=request_of(record),
             meta=record.meta,
-            on_timeout=lambda: _timed_out(record),
+            on_timeout=lambda: error_result(stored_answers.too_slow(record)),
             telemetry=of_attempt(
                 call=str(record.id),
                 attempt=record.attempt,
@@ -345,7 +358,3 @@ def _inputs(record: CallRecord, stored: dict[str, Any]) -> Inputs:
     if record.approved:
         inputs.approve(record.digest)
     return inputs
-
-
-def _timed_out(record: CallRecord) -> dict[str, Any]:
-    return error_result(f"{record.tool} timed out after {record.timeout:g} seconds and was stopped.")
