@@ -80,7 +80,20 @@ def _tool(wire: Wire, version: str) -> Wire:
     # TOOL-18: before 2026-07-28 structured results are objects only.
     if "outputSchema" in cut and cut["outputSchema"].get("type") != "object":
         del cut["outputSchema"]
+    for member in ("inputSchema", "outputSchema"):
+        if member in cut:
+            cut[member] = _without_boolean_properties(cut[member])
     return cut
+
+
+def _without_boolean_properties(schema: Wire) -> Wire:
+    """Write ``true`` and ``false`` as objects: before 2026-07-28 the schema of a property is an object."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not any(isinstance(each, bool) for each in properties.values()):
+        return schema
+    objects: dict[bool, Wire] = {True: {}, False: {"not": {}}}
+    settled = {name: objects[each] if isinstance(each, bool) else each for name, each in properties.items()}
+    return {**schema, "properties": settled}
 
 
 def _with_annotations(cut: Wire, version: str) -> Wire:

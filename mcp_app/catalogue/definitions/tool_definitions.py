@@ -26,6 +26,7 @@ from mcp_app.catalogue.definitions.wire_parts import (
     shared_wire,
 )
 from mcp_app.catalogue.schemas import schema_bounds, validation
+from mcp_app.catalogue.schemas.portable import portable
 from mcp_app.protocol.http import param_headers
 
 
@@ -64,8 +65,13 @@ class ToolOptions(EntryOptions, ToolLimits):
     output_schema: Wire | None = None
 
 
-def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefinition:
-    """The definition; raises DefinitionError naming the function."""
+def define_tool(
+    function: Callable[..., Any], options: ToolOptions, *, is_made: bool = False
+) -> ToolDefinition:
+    """Return the definition; raises DefinitionError naming the function.
+
+    ``is_made``: the schemas of the options were made by us, not written, so they are rewritten as portable.
+    """
     input_schema, output_schema = options.input_schema, options.output_schema
     signature = signatures.read(function, hints_required=input_schema is None)
     where = signatures.code_path(function)
@@ -85,6 +91,9 @@ def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefin
     output = _output(signature, output_schema)
     if output.schema is not None:
         wire["outputSchema"] = translated(output.schema)
+    for member, written in (("inputSchema", input_schema), ("outputSchema", output_schema)):
+        if member in wire and (is_made or written is None):
+            wire[member] = portable(wire[member])
     if annotations := _annotations(options):
         wire["annotations"] = annotations
     _check_schema(where, wire, "inputSchema", is_written=input_schema is not None)

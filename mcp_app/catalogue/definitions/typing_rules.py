@@ -16,6 +16,8 @@ from django.utils.translation import override
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from mcp_app.catalogue.schemas.portable import LOOK_AROUND
+
 _SCHEMA_CONSTRAINTS = (
     annotated_types.Ge,
     annotated_types.Gt,
@@ -34,6 +36,14 @@ class UntitledJsonSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         """No invented titles."""
         return False
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        """Drop the pattern of texts that some versions of pydantic write with look-around."""
+        found = super().decimal_schema(schema)
+        for each in (found, *found.get("anyOf", ())):
+            if LOOK_AROUND.search(each.get("pattern", "")):
+                del each["pattern"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,14 @@ class SharedKeywords(LimitKeywords, total=False):
     background: bool
 
 
-def definition_of(stand_in: Callable[..., Any], options: ToolOptions) -> ToolDefinition:
-    """The definition of a tool whose function takes the context under CONTEXT; raises DefinitionError."""
-    definition = define_tool(stand_in, options)
+def definition_of(
+    stand_in: Callable[..., Any], options: ToolOptions, *, is_made: bool = False
+) -> ToolDefinition:
+    """Return the definition of a tool whose function takes the context under CONTEXT.
+
+    ``is_made``: the schemas of the options were made by us. Raises DefinitionError.
+    """
+    definition = define_tool(stand_in, options, is_made=is_made)
     return replace(definition, function=replace(definition.function, context_name=CONTEXT))
 
 

@@ -65,8 +65,6 @@ def without_arguments(schema: Wire, names: Mapping[str, Any]) -> Wire:
     reduced.pop("required", None)
     if required:
         reduced["required"] = required
-    if not reduced["properties"] and schema.get("additionalProperties") is False:
-        reduced.pop("properties")
     return reduced
 
 

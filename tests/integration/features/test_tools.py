@@ -32,7 +32,7 @@ def test_tools_are_declared_and_each_has_a_name_a_description_and_an_object_sche
 @pytest.mark.requirement("TOOL-03")
 def test_a_tool_without_parameters_takes_an_empty_closed_object(client: Client) -> None:
     schema = client.entry("tools/list", "plain_text")["inputSchema"]
-    assert schema == {"type": "object", "additionalProperties": False}
+    assert schema == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 @pytest.mark.requirement("TOOL-04")

@@ -93,7 +93,7 @@ def _definition(rows: Rows, operation: str, prefix: str, shared: ToolOptions) ->
         input_schema=schema,
         output_schema=output,
     )
-    return definition_of(named_after(run, rows.model, operation), options)
+    return definition_of(named_after(run, rows.model, operation), options, is_made=True)
 
 
 def _rows(where: str, model: Any, choices: Choices) -> Rows:

@@ -117,4 +117,5 @@ def _defined(
         input_schema=arguments.schema,
         **action.hints(),
     )
-    return definition_of(named_after(exposed, action.viewset, action.name), options)
+    is_made = action.name not in extras.input_schemas
+    return definition_of(named_after(exposed, action.viewset, action.name), options, is_made=is_made)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
+from mcp_app.catalogue.schemas.portable import as_number
 from mcp_app.catalogue.schemas.schema_bounds import MAX_CHOICES, MAX_PATTERN
 from mcp_app.catalogue.schemas.validation import SchemaError, compile_schema
 
@@ -88,8 +90,12 @@ def _writable(properties: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Translated texts, dates and decimals as JSON: definitions are made once, not per request."""
-    return json.loads(json.dumps(value, default=str))
+    """Return the value as JSON: texts translated, dates as texts, decimals as numbers; made once."""
+    return json.loads(json.dumps(value, default=_json))
+
+
+def _json(value: Any) -> Any:
+    return as_number(value) if isinstance(value, Decimal) else str(value)
 
 
 def _mend_required(schema: Schema) -> None:

@@ -1,0 +1,348 @@
+"""Schemas that we make are rewritten into the form that clients agree on, and accept the same values."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+
+import pytest
+from celery import Celery
+from django.contrib.auth.models import User
+from pydantic import BaseModel, Field
+from rest_framework import serializers, viewsets
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from mcp_app import expose, tool
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.schemas.portable import LOOK_AROUND, portable
+from mcp_app.catalogue.schemas.subschemas import walk
+from mcp_app.catalogue.schemas.validation import compile_schema
+from mcp_app.catalogue.serving.entry_builder import without_arguments
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.versions import SERVED, V2026_07_28
+from tests.integration.exposing.hostile import VALUES
+from tests.published_schema import problems
+
+NUMBER, TEXT, NULL = {"type": "number"}, {"type": "string"}, {"type": "null"}
+SAMPLES = (*VALUES, [1, "a", 2], ["a", 1], [None, None], {"k": "m"}, {"k": "n"}, {"x": 1}, "aa", 1.0, [1, 2])
+
+CASES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+    (
+        {"type": ["string", "null"], "maxLength": 1, "title": "T", "default": None},
+        {"title": "T", "default": None, "anyOf": [{"type": "string", "maxLength": 1}, NULL]},
+    ),
+    ({"type": ["string"], "minLength": 2}, {"type": "string", "minLength": 2}),
+    (
+        {"type": ["string", "number", "null"], "pattern": "^[0-9]+$", "minimum": 2, "format": "decimal"},
+        {
+            "anyOf": [
+                {"type": "string", "pattern": "^[0-9]+$", "format": "decimal"},
+                {"type": "number", "minimum": 2},
+                NULL,
+            ]
+        },
+    ),
+    (
+        {"type": ["number", "null"], "format": "double"},
+        {"anyOf": [{"type": "number", "format": "double"}, NULL]},
+    ),
+    (
+        {"type": ["array", "object", "boolean"], "items": TEXT, "required": ["x"]},
+        {
+            "anyOf": [
+                {"type": "array", "items": TEXT},
+                {"type": "object", "required": ["x"]},
+                {"type": "boolean"},
+            ]
+        },
+    ),
+    (
+        {"type": ["string", "null"], "anyOf": [NULL, {"const": "a"}]},
+        {"anyOf": [NULL, {"type": "string", "enum": ["a"]}], "allOf": [{"anyOf": [TEXT, NULL]}]},
+    ),
+    ({"type": ["string", "null"], "enum": ["a", 1]}, {"type": "string", "enum": ["a"]}),
+    ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
+    ({"enum": [1, 0.5]}, {"type": "number", "enum": [1, 0.5]}),
+    (
+        {"enum": ["a", 1, None, True]},
+        {
+            "anyOf": [
+                {"type": "string", "enum": ["a"]},
+                {"type": "integer", "enum": [1]},
+                NULL,
+                {"type": "boolean", "enum": [True]},
+            ]
+        },
+    ),
+    ({"type": "integer", "enum": ["a"]}, {"type": "integer", "enum": ["a"]}),
+    ({"const": "x", "type": "string"}, {"type": "string", "enum": ["x"]}),
+    ({"const": None}, NULL),
+    ({"const": 3}, {"type": "integer", "enum": [3]}),
+    (
+        {"type": "array", "prefixItems": [NUMBER, NUMBER], "minItems": 2, "maxItems": 2},
+        {"type": "array", "prefixItems": [NUMBER, NUMBER], "minItems": 2, "maxItems": 2, "items": NUMBER},
+    ),
+    (
+        {"type": "array", "prefixItems": [NUMBER, TEXT, NUMBER], "maxItems": 3},
+        {
+            "type": "array",
+            "prefixItems": [NUMBER, TEXT, NUMBER],
+            "maxItems": 3,
+            "items": {"anyOf": [NUMBER, TEXT]},
+        },
+    ),
+    ({"type": "array", "prefixItems": [NUMBER]}, {"type": "array", "prefixItems": [NUMBER], "items": {}}),
+    ({"type": "array"}, {"type": "array", "items": {}}),
+    (
+        {"type": "object", "properties": {"a": True, "b": False}, "additionalProperties": False},
+        {"type": "object", "properties": {"a": {}, "b": {"not": {}}}, "additionalProperties": False},
+    ),
+    (
+        {
+            "discriminator": {"propertyName": "k"},
+            "oneOf": [
+                {"type": "object", "properties": {"k": {"const": "m"}}, "required": ["k"]},
+                {"type": "object", "properties": {"k": {"const": "n"}}, "required": ["k"]},
+            ],
+        },
+        {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"k": {"type": "string", "enum": ["m"]}},
+                    "required": ["k"],
+                },
+                {
+                    "type": "object",
+                    "properties": {"k": {"type": "string", "enum": ["n"]}},
+                    "required": ["k"],
+                },
+            ]
+        },
+    ),
+    # What is left out of a branch could be seen by these from beside it.
+    (
+        {"type": ["object", "null"], "unevaluatedProperties": False},
+        {"type": ["object", "null"], "unevaluatedProperties": False},
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.requirement("SCHEMA-06")
+@pytest.mark.parametrize(("made", "expected"), CASES, ids=str)
+def test_made_schema_is_rewritten_to_one_that_accepts_the_same(
+    made: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    root = {"type": "object", "properties": {"v": made}, "required": ["v"]}
+    rewritten = portable(root)
+    assert rewritten["properties"]["v"] == expected
+    assert portable(rewritten) == rewritten
+    before, after = compile_schema(root), compile_schema(rewritten)
+    for value in SAMPLES:
+        assert before.is_valid({"v": value}) is after.is_valid({"v": value}), value
+
+
+@pytest.mark.requirement("SCHEMA-06")
+@pytest.mark.parametrize(
+    "keyword", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]
+)
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        (Decimal("90.0"), 90),
+        (Decimal("0.5"), 0.5),
+        (1.5, 1.5),
+        (3, 3),
+        (Decimal("Infinity"), None),
+        (float("-inf"), None),
+    ],
+    ids=str,
+)
+def test_bound_is_a_finite_number_of_json(keyword: str, bound: Any, expected: Any) -> None:
+    found = portable({"type": "object", "properties": {"v": {"type": "number", keyword: bound}}})
+    bounds = found["properties"]["v"]
+    assert bounds.get(keyword) == expected
+    assert not isinstance(bounds.get(keyword), Decimal)
+    compile_schema(found)
+
+
+@pytest.mark.requirement("SCHEMA-06")
+def test_recursive_type_has_its_members_at_the_root() -> None:
+    tree = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}
+    found = portable({"type": "object", "$ref": "#/$defs/T", "$defs": {"T": tree}})
+    assert found == {**tree, "$defs": {"T": tree}}
+
+
+class Kind(enum.Enum):
+    one = "one"
+
+
+class Point(NamedTuple):
+    x: float
+    label: str = ""
+
+
+@dataclass
+class Node:
+    value: int
+    below: list[Node] | None = None
+
+
+class Card(BaseModel):
+    kind: Literal["card"]
+    amount: Decimal = Field(default=Decimal("1.5"), ge=Decimal("-90.0"), le=Decimal(90))
+
+
+class Cash(BaseModel):
+    kind: Literal["cash"]
+
+
+class Options(TypedDict, total=False):
+    mode: Literal["a", 1]
+    size: tuple[int, ...] | None
+
+
+class Everything(serializers.Serializer[Any]):
+    price = serializers.DecimalField(
+        max_digits=8, decimal_places=6, min_value=Decimal("-90.0"), max_value=Decimal("90.0"), allow_null=True
+    )
+    most = serializers.DecimalField(max_digits=None, decimal_places=None, max_value=Decimal("Infinity"))
+    score = serializers.FloatField(max_value=float("inf"), min_value=Decimal("1.5"))  # type: ignore[arg-type]
+    rank = serializers.IntegerField(allow_null=True, min_value=1)
+    state = serializers.ChoiceField(choices=["a", "b"], allow_null=True, allow_blank=True)
+    one = serializers.ChoiceField(choices=["x"])
+    many = serializers.MultipleChoiceField(choices=["x", "y"])
+    meta = serializers.JSONField()
+    rows = serializers.ListField(allow_null=True)
+    map = serializers.DictField(child=serializers.IntegerField(allow_null=True), allow_null=True)
+    code = serializers.RegexField("^(?=a).*")
+
+
+class EverythingViewSet(viewsets.ViewSet):
+    permission_classes = (AllowAny,)
+
+    def get_serializer(self, *arguments: Any, **keywords: Any) -> Everything:
+        return Everything(*arguments, **keywords)
+
+    def create(self, request: Request) -> Response:
+        return Response()
+
+
+def _every_kind_of_tool() -> None:
+    app = Celery("portable", broker="memory://", set_as_current=False)
+
+    @app.task(name="portable.task")
+    def task(point: tuple[float, str], mode: Literal["x"] = "x") -> None:
+        """Run."""
+
+    @tool
+    def nothing() -> None:
+        """Take nothing."""
+
+    @tool
+    def much(
+        point: tuple[float, float],
+        named: Point,
+        node: Node,
+        kind: Kind,
+        mixed: Literal["x", 1] | None,
+        paid: Annotated[Card | Cash, Field(discriminator="kind")],
+        options: Options,
+        bound: Annotated[float, Field(lt=float("inf"))],
+        empty: tuple[()] = (),
+        listed: list = [],  # type: ignore[type-arg]  # noqa: B006
+        anything: Any = None,
+    ) -> Node:
+        """Take much."""
+        return node
+
+    expose.celery_task(task, name="task")
+    expose.viewset(EverythingViewSet, actions=["create"], prefix="everything")
+    expose.model(
+        User,
+        fields=["id", "last_login", "username", "is_staff"],
+        filters=["username", "last_login__gte", "id__in", "last_login__isnull"],
+        order=["username"],
+    )
+
+
+@pytest.mark.requirement("SCHEMA-06")
+@pytest.mark.parametrize("coerced", [True, False])
+def test_all_we_make_is_portable(settings: Any, coerced: bool) -> None:
+    settings.REST_FRAMEWORK = {"COERCE_DECIMAL_TO_STRING": coerced}
+    with registry.isolated():
+        _every_kind_of_tool()
+        wires = [definition.read().wire for definition in registry.tools.values()]
+    assert len(wires) == 6
+    listed = [*wires, {**wires[0], "inputSchema": without_arguments(wires[1]["inputSchema"], {"point": 1})}]
+    for wire in listed:
+        for member in {"inputSchema", "outputSchema"} & wire.keys():
+            assert list(_unportable(wire[member])) == [], wire["name"]
+            compile_schema(wire[member])
+        for version in SERVED:
+            assert problems(version, "Tool", downlevel.definition("tool", wire, version)) == []
+
+
+def _unportable(root: dict[str, Any]) -> Iterator[str]:
+    if "properties" not in root or "$ref" in root:
+        yield "root"
+    rules: dict[str, Callable[[dict[str, Any]], bool]] = {
+        "types": lambda node: isinstance(node.get("type"), list),
+        "items": lambda node: node.get("type") == "array" and "items" not in node,
+        "const": lambda node: "const" in node or "oneOf" in node or "discriminator" in node,
+        "enum": lambda node: "enum" in node and "type" not in node,
+        "look-around": lambda node: bool(LOOK_AROUND.search(node.get("pattern", ""))),
+        "bound": lambda node: any(
+            not isinstance(node[word], int | float) for word in ("minimum", "maximum") if word in node
+        ),
+    }
+    for path, node in walk(root):
+        if isinstance(node, bool):
+            if path[-1] != "additionalProperties":
+                yield f"boolean at {path}"
+            continue
+        yield from (f"{name} at {path}: {node}" for name, broken in rules.items() if broken(node))
+
+
+@pytest.mark.requirement("SCHEMA-06")
+def test_unknown_and_wrong_arguments_are_refused_as_before() -> None:
+    with registry.isolated():
+        _every_kind_of_tool()
+        schemas = {name: each.read().wire["inputSchema"] for name, each in registry.tools.items()}
+    assert compile_schema(schemas["nothing"]).is_valid({})
+    assert not compile_schema(schemas["nothing"]).is_valid({"x": 1})
+    task = compile_schema(schemas["task"])
+    assert task.is_valid({"point": [1, "a"], "mode": "x"})
+    for wrong in ([1], [1, 2], ["a", 1], [1, "a", 1], None):
+        assert not task.is_valid({"point": wrong}), wrong
+    assert task.explain({"point": [1, "a"], "mode": "y"}) == "mode: expected one of 'x', got 'y'"
+
+
+def test_boolean_property_of_a_written_schema_is_an_object_before_2026_07_28() -> None:
+    """TypeScript clients of these revisions refuse a whole list of tools for one boolean."""
+    schema = {"type": "object", "properties": {"x": True, "y": False, "z": {"type": "string"}}}
+    wire = {"name": "odd", "inputSchema": schema, "outputSchema": schema}
+    for version in SERVED:
+        found = downlevel.definition("tool", wire, version)
+        expected = {"x": True, "y": False} if version >= V2026_07_28 else {"x": {}, "y": {"not": {}}}
+        for member in {"inputSchema", "outputSchema"} & found.keys():
+            assert found[member]["properties"] == {**expected, "z": {"type": "string"}}
+        assert problems(version, "Tool", found) == []
+    assert schema["properties"]["x"] is True
+
+
+def test_limited_decimals_of_a_serializer_are_numbers(settings: Any) -> None:
+    """A project that sends decimals as numbers and bounds them by decimals is served."""
+    settings.REST_FRAMEWORK = {"COERCE_DECIMAL_TO_STRING": False}
+    with registry.isolated():
+        expose.viewset(EverythingViewSet, actions=["create"], prefix="everything")
+        members = registry.tools["everything_create"].read().wire["inputSchema"]["properties"]
+    price = {"type": "number", "format": "double", "minimum": -90, "maximum": 90}
+    assert members["price"] == {"anyOf": [price, NULL]}
+    assert members["most"] == {"type": "number", "format": "double"}
+    assert members["score"] == {"type": "number", "format": "double", "minimum": 1.5}
