@@ -106,6 +106,26 @@ class Cluster(LiveServer):
         return count
 
     @contextmanager
+    def redis_is_a_replica(self) -> Iterator[None]:
+        """While inside Redis refuses writes, as a master does that a failover has demoted."""
+        with self.redis_client() as client:
+            client.execute_command("REPLICAOF", "127.0.0.1", "1")
+            self.strike("redis is a replica")
+            yield
+            client.execute_command("REPLICAOF", "NO", "ONE")
+            self.strike("redis is a master")
+
+    @contextmanager
+    def redis_misses_its_replicas(self) -> Iterator[None]:
+        """While inside Redis refuses writes, because too few replicas would have them."""
+        with self.redis_client() as client:
+            client.config_set("min-replicas-to-write", 1)
+            self.strike("redis misses its replicas")
+            yield
+            client.config_set("min-replicas-to-write", 0)
+            self.strike("redis needs no replicas")
+
+    @contextmanager
     def locked_database(self) -> Iterator[None]:
         """While inside nobody else can write to the SQLite file."""
         path = self.folder / "data" / "db.sqlite3"

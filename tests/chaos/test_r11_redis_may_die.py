@@ -1,22 +1,32 @@
-"""R11: Redis killed and restarted, or frozen, in the middle of calls: none is lost, streams resume."""
+"""R11: Redis killed and restarted, frozen, demoted or answering errors: no call is lost, streams resume."""
 
 from __future__ import annotations
 
 import random
 import signal
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import count
 
 import pytest
 
 from tests.chaos.checker import Promise
-from tests.chaos.cluster import Cluster
+from tests.chaos.cluster import Cluster, again_and_again
 from tests.chaos.generator import Caller, call, open_session
 from tests.chaos.proxy import Proxy
 from tests.live import eventually
+from tests.raw_http import Mcp
+from tests.redis_answers import BREAKS, ERRORS, MISTAKEN, RedisAnswers
 
 CALLS = 12
+REFUSALS = 5
+REFUSED_SECONDS = 1.5
+CALL_SECONDS = 0.2
+# Commands that are answered in the place of Redis before it is well again.
+MET = 20
+# Commands that only Celery's broker sends.
+BROKER = ("BRPOP", "LLEN", "SMEMBERS", "WATCH", "MULTI", "EXEC")
 # Notifications may be shed while the log is away; answers may not (what is not promised, reliability).
 SHED = Promise(most_starts=1, complete=False)
 
@@ -58,6 +68,83 @@ def test_calls_survive_an_outage_of_redis(
     cluster.check(SHED)
     # Nothing that ran was killed or failed because its log was away.
     assert cluster.history.count("answer") == CALLS
+
+
+@contextmanager
+def _load(cluster: Cluster, session: Mcp) -> Iterator[list[Caller]]:
+    """Five calls a second while inside; afterwards each was answered, by workers that never ended."""
+    callers: list[Caller] = []
+    workers, numbers = [worker.pid for worker in cluster.worker_processes], count()
+
+    def begin() -> None:
+        nonce = f"load-{next(numbers)}"
+        callers.append(call(cluster, session, nonce, "work_once", steps=2, patience=120, retry_refused=True))
+
+    with again_and_again(begin, CALL_SECONDS):
+        yield callers
+    for caller in callers:
+        caller.join()
+    assert [worker.pid for worker in cluster.worker_processes if worker.alive] == workers
+    assert [caller.nonce for caller in callers if not caller.answered] == []
+    print(f"{len(callers)} calls answered, workers {workers} alive")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(Cluster.redis_is_a_replica, id="replica"),
+        pytest.param(Cluster.redis_misses_its_replicas, id="too-few-replicas"),
+    ],
+)
+def test_workers_live_through_refused_writes(
+    start_cluster: Callable[..., Cluster], refusal: Callable[[Cluster], AbstractContextManager[None]]
+) -> None:
+    """An error in place of a lost connection used to end the main process of a worker that had just
+    finished a job.
+    """
+    cluster = start_cluster(workers=2)
+    session = open_session(cluster)
+    with _load(cluster, session) as callers:
+        for _ in range(REFUSALS):
+            finished = cluster.history.count("answer")
+            eventually(lambda least=finished: cluster.history.count("answer") > least, 30, "an answer")
+            with refusal(cluster):
+                time.sleep(REFUSED_SECONDS)
+            eventually(lambda: _answers(cluster, session), 20, "service")
+    assert len(callers) > REFUSALS
+    cluster.check(SHED)
+
+
+def test_workers_live_through_any_answer_of_redis(start_cluster: Callable[..., Cluster]) -> None:
+    """To each command in turn, and to those of the broker even the answers to others."""
+    proxies: list[RedisAnswers] = []
+
+    def through(port: int) -> int:
+        proxies.append(RedisAnswers(port))
+        return proxies[0].port
+
+    cluster = start_cluster(through=through, workers=2)
+    session = open_session(cluster)
+    (redis,) = proxies
+    with _load(cluster, session):
+        for name, answer in [*ERRORS.items(), *BREAKS.items()]:
+            _answer(cluster, redis, name, answer)
+        for name, answer in MISTAKEN.items():
+            _answer(cluster, redis, name, answer, *BROKER)
+    cluster.check(SHED)
+    redis.close()
+
+
+def _answer(cluster: Cluster, redis: RedisAnswers, name: str, answer: bytes, *commands: str) -> None:
+    """Give this answer until both workers have met it, then wait for service."""
+    redis.refused.clear()
+    redis.refuse(answer, *commands)
+    cluster.strike(f"redis answers {name}")
+    eventually(lambda: redis.refused.total() > MET, 20, f"commands that are answered {name}")
+    redis.allow()
+    cluster.strike("redis answers well")
+    finished = cluster.history.count("answer")
+    eventually(lambda: cluster.history.count("answer") > finished, 40, f"an answer after {name}")
 
 
 def _answers(cluster: Cluster, session: object) -> bool:

@@ -1,13 +1,14 @@
-"""R13: Redis full: accepted calls finish and are answered, new work is refused; then all goes on."""
+"""R13: Redis full, or taking no writes: accepted calls finish, new work is refused; then all goes on."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from itertools import count
 
+import pytest
 import redis
 
 from tests.chaos.checker import Promise
@@ -100,6 +101,41 @@ def test_accepted_calls_finish_while_redis_is_full_and_new_ones_are_refused(
     later = call(cluster, session, "later", "work_once", steps=3, retry_refused=True).join()
     assert later.answered
     # Celery sat it out: nothing that ran in its processes was lost with them.
+    assert cluster.worker_processes[0].alive
+    assert cluster.worker_processes[0].pid == worker
+    cluster.check(Promise(complete=False))
+    assert cluster.lines(refused.nonce) == []
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(Cluster.redis_is_a_replica, id="replica"),
+        pytest.param(Cluster.redis_misses_its_replicas, id="too-few-replicas"),
+    ],
+)
+def test_accepted_calls_finish_while_redis_takes_no_writes_and_new_ones_are_refused(
+    start_cluster: Callable[..., Cluster], refusal: Callable[[Cluster], AbstractContextManager[None]]
+) -> None:
+    cluster = start_cluster(concurrency=WORKING)
+    session = open_session(cluster)
+    worker = cluster.worker_processes[0].pid
+    callers = [
+        call(cluster, session, f"work-{number}", "work_once", steps=30, patience=120)
+        for number in range(WORKING)
+    ]
+    for caller in callers:
+        cluster.wait_for(caller.nonce, number=3)
+    with refusal(cluster):
+        refused, lucky = _new_calls_until_one_is_refused(cluster, session)
+        assert lucky == []
+        assert cluster.history.of(refused.nonce, "refused")[0].text.startswith("503")
+        for caller in callers:
+            cluster.wait_for(caller.nonce, "end")
+    callers.append(call(cluster, session, "later", "work_once", steps=3, retry_refused=True, patience=120))
+    for caller in callers:
+        caller.join()
+        assert cluster.history.of(caller.nonce, "answer"), caller.nonce
     assert cluster.worker_processes[0].alive
     assert cluster.worker_processes[0].pid == worker
     cluster.check(Promise(complete=False))

@@ -1,7 +1,8 @@
-"""Redis as Celery's broker, also when it takes no writes for a while: it or its disk is full (R13, R14).
+"""Redis as Celery's broker, whatever it answers (R11, R13, R14).
 
-Kombu takes such an answer for a fault of the program: Celery ends, and so do the jobs that run in it. Here it
-is an outage of the broker, which Celery sits out; what Redis answered stands in the log.
+Kombu takes an error that Redis answers (it is full, a replica, still loading …) for a fault of the program:
+Celery ends, and so do the jobs that run in it. Here every such answer is an outage of the broker, which
+Celery sits out; the answer is logged.
 
 Kombu makes a client for each command, which takes longer than the command: here it is kept. And it waits for
 Redis once for each job that begins and once for each that is over: here, that one is over is said with the
@@ -13,17 +14,21 @@ A worker that begins several calls for one job removes the jobs of the others fr
 from __future__ import annotations
 
 import json
+import logging
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from queue import Empty
 from typing import Any, Final
 
 from kombu.transport import redis, virtual
 
 # From Kombu's own Redis library: it makes the clients here, not we.
-ResponseError: Final[type[Exception]] = redis.redis.exceptions.ResponseError  # type: ignore[attr-defined]
+_exceptions: Final[Any] = redis.redis.exceptions  # type: ignore[attr-defined]
+RedisError: Final[type[Exception]] = _exceptions.RedisError
+ResponseError: Final[type[Exception]] = _exceptions.ResponseError
 
+log = logging.getLogger("mcp.background")
 
 # Removes jobs by their ids, looking at the first ARGV[1] that would leave the queue next.
 _REMOVE = """
@@ -96,10 +101,26 @@ class Channel(redis.Channel):
     last_put: tuple[str, dict[str, Any]] | None = None
 
     def close(self) -> None:
-        """Say which jobs are over, if Redis is there, and close the channel."""
-        with suppress(*self.connection_errors):
-            self._acknowledge()
-        super().close()  # type: ignore[no-untyped-call]
+        """Acknowledge finished jobs and close the channel, as far as Redis takes part.
+
+        Jobs that Redis does not take back now are delivered again after the visibility timeout. Kombu closes
+        a channel several times, and would leave it half open after an error.
+        """
+        if self.closed:
+            return
+        self._attempt(self._acknowledge)
+        self._attempt(super().close)
+        if not self.closed:
+            self.auto_delete_queues.clear()
+            self._attempt(super().close)
+        if self.connection is not None:
+            self.connection.close_channel(self)
+
+    def _attempt(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except self.connection_errors as error:
+            log.info("A channel is closed without Redis: %r", error)
 
     def remove(self, queue: str, priority: int, ids: Sequence[str]) -> int:
         """Remove the jobs of these ids from the next ones of a queue; returns how many were there."""
@@ -116,16 +137,46 @@ class Channel(redis.Channel):
         return str(self.global_keyprefix + self._q_for_pri(queue, priority))  # type: ignore[no-untyped-call]
 
     def _brpop_read(self, **options: Any) -> Any:
+        with self._reading():
+            try:
+                return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+            except Empty:
+                # No job has come for a second.
+                self._acknowledge()
+                raise
+
+    def _receive(self) -> Any:
+        with self._reading():
+            return super()._receive()  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
+        """Yield the client of ordinary commands."""
+        with self._reading():
+            yield client or self._create_client()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Treat an answer that makes no sense as a lost connection: it may belong to another command."""
         try:
-            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
-        except Empty:
-            # No job has come for a second.
-            self._acknowledge()
+            yield
+        except (Empty, *Transport.connection_errors):
             raise
+        except Exception as error:
+            log.exception("The broker's answer cannot be used")
+            if self._pool is not None:
+                self._pool.disconnect()
+            raise ConnectionError(f"The broker's answer cannot be used: {error!r}") from error
 
     def _acknowledge(self) -> None:
         if isinstance(self.qos, QoS):  # not so where a project has switched the book-keeping off
             self.qos.acknowledge()
+
+    def _get_pool(self, asynchronous: bool = False) -> Any:
+        if self.connection is None:
+            # Kombu would fail with an AttributeError, which ends Celery.
+            raise ConnectionError("The channel is closed.")
+        return super()._get_pool(asynchronous=asynchronous)  # type: ignore[no-untyped-call]
 
     def _create_client(self, asynchronous: bool = False) -> Any:
         """A client of the pool the channel has now; that changes when the connection is lost."""
@@ -140,4 +191,4 @@ class Transport(redis.Transport):
     """``CELERY_BROKER_TRANSPORT = "mcp_app.execution.background.broker:Transport"``."""
 
     Channel = Channel
-    connection_errors = (*redis.Transport.connection_errors, ResponseError)
+    connection_errors = (*redis.Transport.connection_errors, RedisError)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -21,29 +22,22 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 STEADY = 5.0  # a connection that lasted this long resets the pause
-_AWAY = (
-    "LOADING",
-    "BUSY",
-    "MASTERDOWN",
-    "READONLY",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "MISCONF",
-    "NOREPLICAS",
-    "NOAUTH",
-    "WRONGPASS",
-    "max number of clients",
-)
+# The code of an error reply; of one that a script met, Redis 6.2 quotes it inside its own.
+_CODE = re.compile(r"(?:^|: -)([A-Z]+)\b")
+# Replies to a command that was wrong, or not allowed to us. Any other says that Redis cannot serve now.
+_REFUSED = frozenset({"", "ERR", "NOPERM", "NOSCRIPT", "WRONGTYPE"})
+_CROWDED = "max number of clients"
 
 
 def fault(reply: Exception) -> StreamsError:
-    """The error of ours for an error reply; inside a script's error the original one is quoted."""
+    """Return the error of ours for an error reply."""
     text = str(reply)[:300]
-    if "OOM command not allowed" in text:
+    code = (_CODE.findall(text) or [""])[-1]
+    if code == "OOM":
         return StreamsFull("Redis has reached its memory limit.")
-    if any(word in text for word in _AWAY):
-        return StreamsUnavailable(f"Redis cannot serve now: {text}")
-    return StreamsError(f"Redis refused a command: {text}")
+    if code in _REFUSED and _CROWDED not in text:
+        return StreamsError(f"Redis refused a command: {text}")
+    return StreamsUnavailable(f"Redis cannot serve now: {text}")
 
 
 # One command as it travels. The library's own annotation says a tuple of exactly one element.
