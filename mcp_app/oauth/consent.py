@@ -25,7 +25,7 @@ from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 
 from mcp_app import conf, database_clock
 from mcp_app.auth.site import resource
-from mcp_app.oauth import documents, once, redirects
+from mcp_app.oauth import documents, once, redirects, refusals
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.documents import DocumentRefused
 from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
@@ -118,9 +118,9 @@ def _named(request: HttpRequest) -> str:
     """The id of the client that a request is of; raises Refused."""
     query, client_id = request.META.get("QUERY_STRING", ""), request.GET.get("client_id", "")
     if len(query) > MAX_QUERY or "%00" in query:
-        raise Refused("The request is too long, or cannot be read.")
+        raise Refused(f"The request is too long, or cannot be read. {refusals.AGAIN}")
     if not CLIENT_ID.fullmatch(client_id):
-        raise Refused("The request names no client.")
+        raise Refused(refusals.explained("invalid_request", "Missing client_id parameter."))
     return client_id
 
 
@@ -130,18 +130,19 @@ def _read(request: HttpRequest, client_id: str) -> Asked:
     try:
         granted, credentials = core.validate_authorization_request(request)
     except FatalClientError as error:
-        raise Refused(_words(error)) from None
+        library = error.oauthlib_error
+        raise Refused(refusals.explained(library.error, library.description)) from None
     except OAuthToolkitError as error:
         raise SentBack(error.oauthlib_error, error.oauthlib_error.redirect_uri) from None
     except ValueError:
-        raise Refused("The request cannot be read.") from None
+        raise Refused(f"The request cannot be read. {refusals.AGAIN}") from None
     library_request = credentials.pop("request")
     kept = {name: credentials[name] for name in ("client_id", "redirect_uri", "response_type", "state")}
     kept["code_challenge"] = credentials["code_challenge"]
     kept["code_challenge_method"] = credentials["code_challenge_method"]
     try:
         if not CHALLENGE.fullmatch(kept["code_challenge"]):
-            raise OAuth2Error("code_challenge must be a SHA-256 hash.")
+            raise OAuth2Error("code_challenge must be a SHA-256 hash in base64url, 43 characters (S256).")
         kept["resource"] = resource_of(request.GET.getlist("resource"))
     except OAuth2Error as error:
         error.error = error.error or "invalid_request"
@@ -158,23 +159,8 @@ def _client(client_id: str) -> Client:
             raise Refused(str(error)) from None
     client = find_client(client_id)
     if client is None:
-        raise Refused(
-            "This server does not know the client, or no longer. "
-            "Remove the server from your client, and add it again."
-        )
+        raise Refused(refusals.explained("invalid_request", "Invalid client_id parameter value."))
     return client
-
-
-def _words(error: FatalClientError) -> str:
-    known = {
-        "mismatching_redirect_uri": "The client wants its answer at an address that it did not register.",
-        "invalid_redirect_uri": "The client wants the answer sent to an address that cannot be used.",
-        "missing_redirect_uri": "The client does not say where to send the answer.",
-    }
-    description = error.oauthlib_error.description or ""
-    return known.get(
-        description.lower().replace(" ", "_").rstrip("."), f"The request is not in order. {description}"
-    )
 
 
 def _shown(request: HttpRequest, asked: Asked) -> HttpResponse:
@@ -231,27 +217,34 @@ def _answered(request: HttpRequest) -> HttpResponse:
     if not is_allowed:
         note_client(request.user, "oauth.deny", client, scope=scopes.in_order(found["scopes"]))
         denied = AccessDeniedError(state=credentials["state"])
-        return _redirected(request, credentials["redirect_uri"], dict(denied.twotuples))
+        return _redirected(request, credentials["redirect_uri"], _told(denied))
     try:
         url, *_ = core.create_authorization_response(request, found["scopes"], dict(credentials), allow=True)
     except OAuthToolkitError as error:
-        raise Refused(f"The request is not in order any more. {error.oauthlib_error.description}") from None
+        library = error.oauthlib_error
+        words = refusals.explained(library.error, library.description)
+        raise Refused(f"The request is not in order any more. {words} {refusals.AGAIN}") from None
     return _redirected(request, url, {})
 
 
 def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
     """Errors go to the client, but no browser is redirected to an address that a stranger chose."""
     client = find_client(request.GET.get("client_id", ""))
-    error = dict(back.error.twotuples)
+    error = _told(back.error)
     if client is not None and (_is_trusted(client) or redirects.is_loopback(back.redirect_uri)):
         return _redirected(request, back.redirect_uri, error)
-    words = error.get("error_description", "")
     context = {
-        "reason": f"The client's request is not in order ({error['error']}). {words}",
+        "reason": f"The client's request is not in order ({error['error']}). {error['error_description']}",
         "link": _with(back.redirect_uri, {**error, "iss": issuer(request)}),
         "redirect": redirects.origin_of(back.redirect_uri),
     }
     return page(request, "mcp_oauth/refused.html", context, status=400)
+
+
+def _told(error: OAuth2Error) -> dict[str, str]:
+    """Return the parameters of an error response."""
+    told = dict(error.twotuples)
+    return {**told, "error_description": refusals.explained(error.error, error.description)}
 
 
 def _is_trusted(client: Client) -> bool:

@@ -87,7 +87,7 @@ def check_id(client_id: str) -> str:
         parts = urlsplit(client_id)
         port = parts.port
     except ValueError:
-        raise DocumentRefused("The client's id is not a proper address.") from None
+        raise DocumentRefused("The client's id must be an https address with a path.") from None
     # Written as %2e they are the same to who resolves them.
     segments = unquote(parts.path).split("/")
     if (
@@ -102,7 +102,8 @@ def check_id(client_id: str) -> str:
     ):
         raise DocumentRefused("The client's id must be an https address with a path.")
     if not _trusted(parts.hostname):
-        raise DocumentRefused(f"This server does not let clients of {parts.hostname} connect.")
+        words = f"This server does not let clients of {parts.hostname} connect by a document. "
+        raise DocumentRefused(words + "Have an administrator enter the client, or allow the host.")
     return parts.hostname
 
 
@@ -137,7 +138,8 @@ def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:
         if len(_failed) >= MAX_BACKED_OFF:
             _failed.clear()
         _failed[client_id] = time.monotonic() + BACKOFF_SECONDS
-        raise DocumentRefused(f"The client's document could not be read. {error}") from None
+        remedy = "If that does not pass, an administrator can look at mcp_doctor, or set OAUTH_DOCUMENTS=off."
+        raise DocumentRefused(f"The client's document could not be read. {error} {remedy}") from None
     finally:
         _slots.release()
 
@@ -150,7 +152,7 @@ def _document(client_id: str, got: Fetched) -> dict[str, Any]:
         raise DocumentRefused("It is about another client.")
     if not isinstance(said.get("client_name"), str) or not said["client_name"].strip():
         raise DocumentRefused("It does not name the client.")
-    if said.get("token_endpoint_auth_method", "none") != "none" or "client_secret" in said:
+    if (said.get("token_endpoint_auth_method") or "none") != "none" or "client_secret" in said:
         raise DocumentRefused("A client with a document has no secret.")
     return said
 
@@ -177,7 +179,7 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
     if known is None:
         unused = Client.objects.filter(registration_source=Client.RegistrationSource.CIMD, connections=None)
         if unused.count() >= MAX_UNUSED:
-            raise DocumentRefused("Too many unused clients are stored.")
+            raise DocumentRefused("Too many unused clients are stored. Try again tomorrow.")
     try:
         with transaction.atomic():
             client.save()

@@ -12,7 +12,7 @@ from django.utils.datastructures import MultiValueDict
 from django.views.decorators.debug import sensitive_post_parameters
 
 from mcp_app import conf
-from mcp_app.oauth import registration
+from mcp_app.oauth import refusals, registration
 from mcp_app.oauth.grants import core
 from mcp_app.oauth.machines import proving
 from mcp_app.oauth.metadata import for_programs
@@ -47,12 +47,14 @@ def revoke(request: HttpRequest) -> HttpResponse:
 def register(request: HttpRequest) -> HttpResponse:
     """Let a client register itself, while that is switched on."""
     if not conf.get().oauth_registration:
-        return _error("access_denied", "Clients cannot register themselves here. Ask an administrator.", 403)
+        words = "Clients cannot register themselves here. Have an administrator enter the client."
+        return _error("access_denied", words, 403)
     try:
         body = _body(request, registration.MAX_BODY)
         if body is None:
-            raise RegistrationRefused("invalid_client_metadata", "The body is too large.", 413)
-        client, secret = registration.register(registration.read(body), request.META.get("REMOTE_ADDR", ""))
+            raise RegistrationRefused("invalid_client_metadata", _too_large(registration.MAX_BODY), 413)
+        metadata = registration.read(body)
+        client, secret = registration.register(metadata, request.META.get("REMOTE_ADDR", ""))
     except RegistrationRefused as refused:
         tally.note("oauth_registration", "refused")
         response = _error(refused.code, str(refused), refused.status)
@@ -62,7 +64,8 @@ def register(request: HttpRequest) -> HttpResponse:
     except OperationalError:
         return _away()
     tally.note("oauth_registration", "ok")
-    return JsonResponse(registration.answer(client, secret), status=201, headers=NO_STORE)
+    told = registration.answer(client, secret, metadata.redirect_uris)
+    return JsonResponse(told, status=201, headers=NO_STORE)
 
 
 def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
@@ -70,9 +73,9 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
         return _error("invalid_request", f"The body must be {FORM}.")
     body = _body(request, MAX_FORM)
     if body is None:
-        return _error("invalid_request", "The body is too large.", 413)
+        return _error("invalid_request", _too_large(MAX_FORM), 413)
     if not _readable(request):
-        return _error("invalid_request", "The body cannot be read.")
+        return _error("invalid_request", "The body cannot be read. Send a form in UTF-8, without NUL.")
     try:
         proving.prepare(request.POST)
         with transaction.atomic():
@@ -86,7 +89,9 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
         response["Retry-After"] = dict(refused.headers)[b"retry-after"].decode()
         return response
     except ValueError:  # The library's word for a request it cannot parse.
-        return _error("invalid_request", "The request cannot be read.")
+        return _error("invalid_request", "The request cannot be read. Percent-encode its form.")
+    if status >= 400:
+        told = _explained(told, request.POST.get("grant_type", ""))
     basic = request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("basic ")
     if status == 401 and not basic:
         status = 400  # RFC 6749 section 5.2: 401 answers the Authorization header.
@@ -94,6 +99,17 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
     if status == 401:
         response["WWW-Authenticate"] = 'Basic realm="oauth"'
     return response
+
+
+def _explained(told: str, grant: str) -> bytes:
+    """Return the library's refusal with words, also where it has none."""
+    refusal = orjson.loads(told)
+    words = refusals.explained(refusal["error"], refusal.get("error_description"), grant)
+    return orjson.dumps({**refusal, "error_description": words})
+
+
+def _too_large(most: int) -> str:
+    return f"The body is too large. Send at most {most} bytes."
 
 
 def _grant(request: HttpRequest) -> str:

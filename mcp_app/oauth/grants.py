@@ -18,7 +18,7 @@ from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challeng
 
 from mcp_app import conf, database_clock
 from mcp_app.auth.site import canonical, resource
-from mcp_app.oauth import connections, secrets
+from mcp_app.oauth import connections, refusals, secrets
 from mcp_app.oauth.machines import proving, tokens
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.secrets import Pair
@@ -46,9 +46,7 @@ def resource_of(asked: list[str]) -> str:
     """
     named = {canonical(each) for each in asked} or {resource()}
     if len(named) != 1 or "" in named:
-        raise errors.CustomOAuth2Error(
-            error="invalid_target", description="The resource must be the address of this MCP server."
-        )
+        raise errors.CustomOAuth2Error(error="invalid_target", description=refusals.wrong_target())
     return named.pop()
 
 
@@ -104,9 +102,14 @@ class Validator(OAuth2Validator):
     def validate_scopes(
         self, client_id: str, asked: list[str], client: Client, request: Any, *_: Any, **__: Any
     ) -> bool:
-        """Keep what is known: only a request of which nothing is left is refused."""
+        """Keep the known scopes, and grant the basic ones to a client of people that names none of them.
+
+        RFC 6749 section 3.3 lets a server ignore scopes, and some clients ask for their own (``claudeai``).
+        The person sees what is granted, the token's answer names it. A machine asks for what somebody chose
+        for it: its mistake is refused, and never becomes more than was meant.
+        """
         known = scopes.in_order(asked).split()
-        if not known and set(asked) <= _IGNORED_SCOPES:
+        if not known and (not client.is_machine or set(asked) <= _IGNORED_SCOPES):
             known = self.get_default_scopes(client_id, request)
         if client.is_machine:
             known = [scope for scope in known if scope in scopes.widened(client.scope.split())]
@@ -123,9 +126,8 @@ class Validator(OAuth2Validator):
             return False
         _check_target(request, row.connection.resource)
         if not VERIFIER.fullmatch(request.code_verifier or ""):
-            raise errors.InvalidGrantError(
-                description="The code_verifier is missing or malformed.", request=request
-            )
+            words = "The code_verifier is missing or malformed. It has 43 to 128 letters, digits and -._~"
+            raise errors.InvalidGrantError(description=words, request=request)
         request.code_row, request.user = row, row.connection.user
         request.scopes = row.connection.scope.split()
         return True
@@ -187,9 +189,8 @@ class Validator(OAuth2Validator):
     ) -> bool:
         """Keep what was granted: clients repeat here what they asked for at first."""
         granted = self.get_original_scopes(refresh_token, request)
-        if set(request_scopes) <= _IGNORED_SCOPES:
-            request_scopes[:] = granted
-        request_scopes[:] = [scope for scope in request_scopes if scope in granted]
+        known = scopes.in_order(request_scopes).split()
+        request_scopes[:] = [scope for scope in known or granted if scope in granted]
         return bool(request_scopes)
 
     def rotate_refresh_token(self, request: Any) -> bool:
@@ -230,18 +231,16 @@ def _set_target(request: Any) -> None:
     """A machine says with each token what it is for (AUTH-51)."""
     asked = _asked_resources(request)
     if not asked:
-        raise errors.CustomOAuth2Error(
-            error="invalid_target", description="Name the address of this MCP server as the resource."
-        )
+        words = f"The request names no resource. Send resource={resource()}"
+        raise errors.CustomOAuth2Error(error="invalid_target", description=words)
     request.resource = resource_of(asked)
 
 
 def _check_target(request: Any, granted: str) -> None:
     asked = _asked_resources(request)
     if asked and resource_of(asked) != granted:
-        raise errors.CustomOAuth2Error(
-            error="invalid_target", description="The grant is for another resource."
-        )
+        words = f"The grant is for another resource. Send resource={granted}, or log in again."
+        raise errors.CustomOAuth2Error(error="invalid_target", description=words)
 
 
 def _repeated(request: Any) -> Pair | None:

@@ -52,9 +52,8 @@ def for_programs(*methods: str) -> Callable[[View], View]:
             if request.method == "OPTIONS":
                 response = HttpResponse(status=204)
             elif request.method not in methods:
-                response = JsonResponse(
-                    {"error": "invalid_request", "error_description": "Wrong method."}, status=405
-                )
+                words = f"This method is not served here. Use {' or '.join(methods)}."
+                response = JsonResponse({"error": "invalid_request", "error_description": words}, status=405)
                 response["Allow"] = ", ".join((*methods, "OPTIONS"))
             else:
                 response = view(request, *args, **kwargs)

@@ -49,19 +49,20 @@ def problem(uri: object) -> str:
     return ""
 
 
+def comparable(uri: str) -> tuple[str, ...]:
+    """Return what decides whether two good addresses are one: all of it, but for the port of a loopback one.
+
+    Programs take any free port when they start (RFC 8252 section 7.3).
+    """
+    parts = _parts(uri)
+    if parts is None or not is_loopback(uri):
+        return (uri,)
+    return parts.scheme, parts.hostname or "", parts.path or "/", parts.query
+
+
 def matches(registered: str, asked: str) -> bool:
-    """Whether ``asked`` is the registered address: by every character, but for the port of a loopback one."""
-    if registered == asked:
-        return not problem(asked)
-    one, other = _parts(registered), _parts(asked)
-    if one is None or other is None or problem(asked) or not is_loopback(registered):
-        return False
-    return (one.scheme, one.hostname, one.path or "/", one.query) == (
-        other.scheme,
-        other.hostname,
-        other.path or "/",
-        other.query,
-    )
+    """Return True if answers for ``asked`` may be sent to the registered address."""
+    return comparable(registered) == comparable(asked) and not problem(asked)
 
 
 def origin_of(uri: str) -> str:

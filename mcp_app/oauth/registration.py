@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import orjson
 from django.db import transaction
 
-from mcp_app import database_clock
+from mcp_app import conf, database_clock
 from mcp_app.oauth import redirects, secrets
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.models import Client
@@ -18,7 +19,6 @@ from mcp_app.protocol.rate_window import client_network
 
 MAX_URIS: Final = 10
 MAX_BODY: Final = 8 * 1024
-PER_HOUR: Final = 20
 MAX_UNUSED: Final = 5_000
 REPEATED: Final = timedelta(hours=24)
 # The only ones that a client can be given; a secret is for those that ask for one.
@@ -64,21 +64,24 @@ def kept(said: dict[str, Any]) -> Metadata:
     if not isinstance(uris, list) or not uris:
         raise RegistrationRefused("invalid_redirect_uri", "redirect_uris must be a list of addresses.")
     if len(uris) > MAX_URIS:
-        raise RegistrationRefused("invalid_redirect_uri", f"No more than {MAX_URIS} redirect URIs.")
+        raise RegistrationRefused("invalid_redirect_uri", f"Send at most {MAX_URIS} redirect URIs.")
     problems = [redirects.problem(uri) for uri in uris]
     good = tuple(dict.fromkeys(uri for uri, wrong in zip(uris, problems, strict=True) if not wrong))
     if not good:
         raise RegistrationRefused("invalid_redirect_uri", problems[0])
-    grants = said.get("grant_types", ["authorization_code"])
+    # Members that are null or empty are as good as absent: some clients send all that there are.
+    grants = said.get("grant_types") or ["authorization_code"]
     if not isinstance(grants, list) or "authorization_code" not in grants:
         raise RegistrationRefused("invalid_client_metadata", "grant_types must have authorization_code.")
-    responses = said.get("response_types", ["code"])
+    responses = said.get("response_types") or ["code"]
     if not isinstance(responses, list) or "code" not in responses:
         raise RegistrationRefused("invalid_client_metadata", "response_types must have code.")
-    method = said.get("token_endpoint_auth_method", "none")
+    method = said.get("token_endpoint_auth_method") or "none"
     if method not in AUTH_METHODS:
-        words = f"token_endpoint_auth_method must be one of {', '.join(AUTH_METHODS)}."
-        raise RegistrationRefused("invalid_client_metadata", words)
+        words = (
+            f"token_endpoint_auth_method must be one of {', '.join(AUTH_METHODS)}. Keys are for machines: "
+        )
+        raise RegistrationRefused("invalid_client_metadata", f"{words}have an administrator enter one.")
     return Metadata(plain_name(said.get("client_name")), good, method)
 
 
@@ -89,15 +92,17 @@ def plain_name(name: object) -> str:
 
 
 def register(metadata: Metadata, address: str) -> tuple[Client, str]:
-    """The client of a registration that came from ``address``, and its secret, "" for a public one.
+    """Return the client of a registration that came from ``address``, and its secret, "" for a public one.
 
     The same words from the same network within a day give the same public client: some programs register at
-    each start. Raises RegistrationRefused when too many come.
+    each start, and on another port each time. A client with a secret is always new: the secret is stored as a
+    hash, and telling it to whoever says the same words would make it worth nothing. Only new clients
+    count for the limit. Raises RegistrationRefused when too many come.
     """
-    network = client_network(address)
-    digest = hashlib.sha256(
-        orjson.dumps([network, metadata.name, metadata.redirect_uris, metadata.auth_method])
-    ).hexdigest()
+    network, per_hour = client_network(address), conf.get().oauth_registrations_per_hour
+    uris = tuple(dict.fromkeys(map(redirects.comparable, metadata.redirect_uris)))
+    said = orjson.dumps([network, metadata.name, uris, metadata.auth_method])
+    digest = hashlib.sha256(said).hexdigest()
     now = database_clock.utcnow()
     with transaction.atomic():
         own = Client.objects.filter(registration_source=Client.RegistrationSource.DCR)
@@ -106,14 +111,18 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
             if known is not None:
                 known.save(update_fields=["updated"])
                 return known, ""
-        if own.filter(network=network, created__gt=now - timedelta(hours=1)).count() >= PER_HOUR:
-            raise RegistrationRefused(
-                "temporarily_unavailable", "Too many registrations from your network.", 429, 3_600
+        recent = own.filter(network=network, created__gt=now - timedelta(hours=1))
+        if per_hour and recent.count() >= per_hour:
+            words = (
+                f"More than {per_hour} new clients of your network within an hour. Try again later, or have "
             )
+            words += "an administrator enter the client or raise OAUTH_REGISTRATIONS_PER_HOUR."
+            raise RegistrationRefused("temporarily_unavailable", words, 429, 3_600)
         if own.filter(connections=None).count() >= MAX_UNUSED:
-            raise RegistrationRefused(
-                "temporarily_unavailable", "Too many unused clients are registered.", 503, 3_600
+            words = (
+                "Too many unused clients are registered. Try again later, or have an administrator enter it."
             )
+            raise RegistrationRefused("temporarily_unavailable", words, 503, 3_600)
         secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)
         client = new_client(metadata, Client.RegistrationSource.DCR, secret)
         client.network, client.registration = network, digest
@@ -149,13 +158,16 @@ def new_client(metadata: Metadata, source: str, secret: str = "", client_id: str
     return client
 
 
-def answer(client: Client, secret: str) -> dict[str, Any]:
-    """The answer to a registration: all metadata that was kept (RFC 7591 section 3.2.1)."""
+def answer(client: Client, secret: str, redirect_uris: Iterable[str]) -> dict[str, Any]:
+    """Return the answer to a registration: all metadata that was kept (RFC 7591 section 3.2.1).
+
+    ``redirect_uris`` are those of this registration: an earlier one may have had other loopback ports.
+    """
     told = {
         "client_id": client.client_id,
         "client_id_issued_at": int(client.created.timestamp()),
         "client_name": client.name,
-        "redirect_uris": client.redirect_uris.split(),
+        "redirect_uris": list(redirect_uris),
         "grant_types": list(GRANTS),
         "response_types": ["code"],
         "token_endpoint_auth_method": client.token_auth_method,

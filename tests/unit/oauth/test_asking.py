@@ -70,7 +70,6 @@ def test_nothing_is_sent_anywhere_before_client_and_address_are_proven(
         ({"code_challenge": "short"}, "invalid_request"),
         ({"code_challenge_method": "plain"}, "invalid_request"),
         ({"code_challenge_method": None}, "invalid_request"),
-        ({"scope": "unknown"}, "invalid_scope"),
         ({"resource": "https://other.example/mcp"}, "invalid_target"),
         ({"resource": [f"{BASE}/mcp", "https://other.example/mcp"]}, "invalid_target"),
         ({"resource": f"{BASE}/mcp?x=1"}, "invalid_target"),
@@ -89,9 +88,9 @@ def test_a_client_hears_what_is_wrong_with_the_issuers_name(
 @pytest.mark.requirement("AUTH-34", "AUTH-39")
 def test_nobodys_browser_is_sent_to_an_address_that_a_stranger_registered(browser: Browser) -> None:
     stranger = Program(browser, redirect_uri="https://stranger.example/callback")
-    answer = stranger.ask(scope="unknown")
+    answer = stranger.ask(response_type="token")
     assert answer.status_code == 400
-    assert "invalid_scope" in answer.content.decode()
+    assert "unsupported_response_type" in answer.content.decode()
     told = sent_back(stranger.decide(stranger.ask(), "deny"))
     assert (told["error"], told["iss"], told["state"]) == ("access_denied", BASE, "as sent")
 
@@ -117,7 +116,7 @@ def test_nobodys_browser_is_sent_where_a_document_of_just_anybody_says(
     address = "https://client.example/metadata.json"
     published(address, WEB)
     program = Program(browser, address, WEB)
-    answer = program.ask(scope="unknown")
+    answer = program.ask(response_type="token")
     assert answer.status_code == (302 if is_sent else 400)
     assert ("Location" in answer) == is_sent
 
@@ -140,6 +139,7 @@ def test_a_document_is_fetched_for_who_is_logged_in_only(person: Any, settings: 
         ("mcp", "mcp"),
         ("offline_access", ALL),
         ("openid mcp mcp:tools offline_access unknown", "mcp mcp:tools"),
+        ("claudeai", ALL),
         ("mcp:admin mcp", "mcp mcp:admin"),
     ],
 )

@@ -182,6 +182,64 @@ def test_the_same_words_from_the_same_network_give_the_same_public_client(progra
     assert first["client_id"] != second["client_id"]
 
 
+@pytest.mark.requirement("AUTH-45")
+def test_registrations_that_differ_by_loopback_port_are_one_client(browser: Browser) -> None:
+    # Codex, Gemini CLI, FastMCP and Claude Code take another free port at each login.
+    wire = Program(browser, "none yet")
+
+    def registered(*uris: str, **more: Any) -> dict[str, Any]:
+        answer = wire.register(redirect_uris=list(uris), **more)
+        assert answer.status_code == 201, answer.content
+        return dict(answer.json())
+
+    first = registered("http://127.0.0.1:1111/callback")
+    again = registered("http://127.0.0.1:2222/callback")
+    assert again["client_id"] == first["client_id"]
+    # Clients read here which address to use.
+    assert again["redirect_uris"] == ["http://127.0.0.1:2222/callback"]
+    for port in (1111, 2222, 3333):
+        address = f"http://127.0.0.1:{port}/callback"
+        assert Program(browser, first["client_id"], address).connect()["access_token"]
+    others = [
+        registered("http://127.0.0.1:1111/other"),
+        registered("http://localhost:1111/callback"),
+        registered("https://127.0.0.1:1111/callback"),
+        registered("http://127.0.0.1:1111/callback?a=b"),
+        registered("http://127.0.0.1:1111/callback", client_name="Another"),
+        # A secret cannot be told again, and whoever says the same words must not get one that counts.
+        registered("http://127.0.0.1:1111/callback", token_endpoint_auth_method="client_secret_post"),
+        registered("http://127.0.0.1:2222/callback", token_endpoint_auth_method="client_secret_post"),
+    ]
+    assert len({told["client_id"] for told in (first, *others)}) == len(others) + 1
+    assert others[-1]["client_secret"] != others[-2]["client_secret"]
+
+
+@pytest.mark.requirement("AUTH-44")
+@pytest.mark.parametrize("absent", [None, "", [], "left out"])
+@pytest.mark.parametrize("member", ["token_endpoint_auth_method", "grant_types", "response_types", "scope"])
+def test_a_member_without_a_value_is_as_good_as_absent(program: Program, member: str, absent: Any) -> None:
+    said = {} if absent == "left out" else {member: absent}
+    told = program.register(**said).json()
+    assert told["client_id"] == program.client_id
+    assert told["token_endpoint_auth_method"] == "none"
+    assert "client_secret" not in told
+
+
+@pytest.mark.requirement("AUTH-44")
+def test_only_new_clients_count_and_the_limit_is_a_setting(program: Program, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH_REGISTRATIONS_PER_HOUR": 2}
+    for port in range(2_000, 2_005):
+        again = program.register(redirect_uris=[f"http://127.0.0.1:{port}/callback"])
+        assert again.json()["client_id"] == program.client_id
+    assert program.register(client_name="Second").status_code == 201
+    refused = program.register(client_name="Third")
+    assert refused.status_code == 429
+    assert "OAUTH_REGISTRATIONS_PER_HOUR" in refused.json()["error_description"]
+    assert program.register().status_code == 201
+    settings.MCP = {**settings.MCP, "OAUTH_REGISTRATIONS_PER_HOUR": 0}
+    assert program.register(client_name="Third").status_code == 201
+
+
 @pytest.mark.requirement("AUTH-44")
 def test_a_network_that_registers_too_much_waits(program: Program) -> None:
     answers = [program.register(client_name=f"Number {number}") for number in range(20)]

@@ -1,0 +1,89 @@
+"""Words of refusals: what is wrong and what to do about it, where the library says less or nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcp_app.auth.site import resource
+
+AGAIN: Final = "Start again in your client."
+_READD: Final = "Remove the server from your client, and add it again."
+
+# What the library says, and what it should say.
+_INSTEAD: Final = {
+    "Mismatching redirect URI.": "The client wants its answer at an address that it did not register, or "
+    f"redirect_uri is not the one of the authorization request. {_READD}",
+    "Invalid redirect URI.": "The client wants the answer sent to an address that cannot be used. "
+    "Give an absolute https or loopback address without a fragment as redirect_uri.",
+    "Missing redirect URI.": "The client does not say where to send the answer. Send redirect_uri.",
+    "Invalid client_id parameter value.": f"This server does not know the client, or no longer. {_READD}",
+    "Missing client_id parameter.": "The request names no client. Send client_id.",
+    "Missing response_type parameter.": "The request has no response_type. Send response_type=code.",
+    "Missing code parameter.": "The request has no code. Send the code of the authorization response.",
+    "Missing token parameter.": "The request has no token. Send the token to revoke as token.",
+    "Missing refresh token parameter.": "The request has no refresh_token. Send the newest one.",
+    "Code challenge required.": "The request has no code_challenge. Use PKCE with S256.",
+    "Code verifier required.": "The request has no code_verifier. Send the one behind the code_challenge.",
+    "Transform algorithm not supported.": "This code_challenge_method is not supported. Send S256.",
+    "Unable to parse query string": "The query cannot be read. Percent-encode it.",
+    "URL query parameters are not allowed": "Parameters in the address are not read. Send them in the body.",
+    "Request is missing grant type.": "The request has no grant_type. Send authorization_code, for example.",
+}
+# What the library leaves without words; the grant that was asked for matters for some.
+_OTHERWISE: Final = {
+    (
+        "invalid_grant",
+        "authorization_code",
+    ): "The code is unknown, used, older than 60 seconds, or of another client, "
+    "or code_verifier is not the one of this login. Send each code once and at once, or log in again.",
+    (
+        "invalid_grant",
+        "refresh_token",
+    ): "The refresh token is unknown, expired, was used before, or its connection was ended. Log in again.",
+    ("invalid_grant", ""): "The grant is not valid or no longer. Log in again.",
+    (
+        "invalid_client",
+        "",
+    ): "The client is not known here, is switched off, or did not prove who it is by the method, "
+    "secret or key that it has. Register again, or have an administrator look at the client.",
+    (
+        "unauthorized_client",
+        "",
+    ): "This client may not ask in this way. Clients of people use response_type=code, then "
+    "authorization_code and refresh_token; machines that an administrator entered use client_credentials.",
+    ("unsupported_grant_type", ""): "This grant_type is missing or not supported. Use authorization_code, "
+    "refresh_token or client_credentials.",
+    ("unsupported_response_type", ""): "This response_type is not supported. Use response_type=code.",
+    ("unsupported_token_type", ""): "Tokens of this type cannot be revoked. Send an access or refresh token.",
+    (
+        "invalid_scope",
+        "refresh_token",
+    ): "The person allowed none of these scopes. Leave scope out, or log in again and ask for them.",
+    (
+        "invalid_scope",
+        "client_credentials",
+    ): "This machine may use none of these scopes. Leave scope out, or have an "
+    "administrator enter it with them.",
+    ("invalid_scope", ""): "None of these scopes can be granted. Leave scope out.",
+    ("invalid_request", ""): f"The request cannot be understood. {AGAIN}",
+    ("access_denied", ""): "The person did not allow it. Ask again if that was a mistake.",
+    (
+        "server_error",
+        "",
+    ): "The server could not carry the request out. Try again, or have an operator read its log.",
+}
+
+
+def explained(error: str, description: str | None, grant: str = "") -> str:
+    """Return the words for a refusal: problem and remedy, in the characters that RFC 6749 lets them have."""
+    said = description or ""
+    if said.startswith("Duplicate "):
+        return f"{said} Send it once."
+    if said:
+        return _INSTEAD.get(said, said)
+    return _OTHERWISE.get((error, grant)) or _OTHERWISE.get((error, "")) or _OTHERWISE["invalid_request", ""]
+
+
+def wrong_target() -> str:
+    """Return the words for a resource that is not this server."""
+    return f"The resource must be the address of this MCP server: {resource()}"
