@@ -90,6 +90,9 @@ class Settings:
     # The tasks of revision 2025-11-25, experimental there; those of 2026-07-28 have no switch.
     core_tasks: bool = True
 
+    # Definitions that known clients refuse are errors of the checks, and cannot be published.
+    strict_schemas: bool = False
+
     # Accepted deviations of early clients.
     dialects: tuple[str, ...] = ALL
     routing_headers: str = PRESENT

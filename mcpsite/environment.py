@@ -53,6 +53,7 @@ REMEDIES = {
     "METRICS": "on or off",
     "LOG_FORMAT": "text or json",
     "HTTP_SSE": "on or off",
+    "STRICT_SCHEMAS": "on or off",
     "PAGE_SIZE": "a number of entries from 1 to 10000, for example 1000",
     "MESSAGE_LOG_DAYS": "a number of days from 1 to 3650, for example 14",
     "MESSAGE_LOG_ROWS": "a number of messages, for example 1000000, or 0 for no limit",
@@ -100,6 +101,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     metrics: bool = True
     log_format: Literal["text", "json"] = "text"
     http_sse: bool = True
+    strict_schemas: bool = False
     page_size: int = Field(1_000, ge=1, le=10_000)
     message_log_days: int = Field(14, ge=1, le=3650)
     message_log_rows: int | None = Field(None, ge=0)

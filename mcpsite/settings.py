@@ -202,6 +202,7 @@ MCP = {
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
     "HTTP_SSE": ENVIRONMENT.http_sse,
+    "STRICT_SCHEMAS": ENVIRONMENT.strict_schemas,
     "PAGE_SIZE": ENVIRONMENT.page_size,
     "MESSAGE_LOG_DAYS": ENVIRONMENT.message_log_days,
     "MESSAGE_LOG_ROWS": ENVIRONMENT.log_rows,

@@ -6,8 +6,10 @@ import sys
 from typing import Any, Final
 
 from django.core import checks
-from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
+from django.core.exceptions import ImproperlyConfigured
 
+from mcp_app import conf
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.checks.configuration import TAG
 
@@ -18,7 +20,24 @@ _BEFORE_TABLES: Final = ("migrate", "makemigrations")
 @checks.register(TAG)
 def schemas_can_be_read(**_: Any) -> list[CheckMessage]:
     """Report tools whose schemas cannot be read; a warning, because an error would stop ``migrate``."""
-    if sys.argv[1:2] and sys.argv[1] in _BEFORE_TABLES:
+    if _comes_before_tables():
         return []
     hint = "Clients are not offered this tool; all others are served."
     return [Warning(str(error), hint=hint, id="mcp_app.W034") for error in registry.unreadable_tools()]
+
+
+@checks.register(TAG)
+def clients_take_all_tools(**_: Any) -> list[CheckMessage]:
+    """Report tools that known clients refuse; with STRICT_SCHEMAS as errors."""
+    try:
+        strict = conf.get().strict_schemas
+    except ImproperlyConfigured:
+        return []  # E001 tells.
+    if _comes_before_tables():
+        return []
+    kind, number = (Error, "mcp_app.E036") if strict else (Warning, "mcp_app.W035")
+    return [kind(str(each), hint=each.rule.remedy, id=number) for each in registry.refused_tools()]
+
+
+def _comes_before_tables() -> bool:
+    return sys.argv[1:2] != [] and sys.argv[1] in _BEFORE_TABLES

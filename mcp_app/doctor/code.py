@@ -8,7 +8,7 @@ from pathlib import Path
 from mcp_app import conf, optional_parts
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.code_fault import CodeFault
-from mcp_app.doctor.finding import Finding, error, ok
+from mcp_app.doctor.finding import Finding, error, ok, warning
 from mcp_app.doctor.installation import Installation
 
 SHOWN = 5
@@ -44,4 +44,13 @@ def schemas(_: Installation) -> Iterator[Finding]:
         yield error("code.schemas", f"a tool is not offered: {problem}", "Do as it says, and restart.")
 
 
-CHECKS = (edited, viewsets, schemas)
+def clients(_: Installation) -> Iterator[Finding]:
+    """Report tools that known clients refuse."""
+    found = list(registry.refused_tools())
+    for each in found[:SHOWN]:
+        yield warning("code.clients", str(each), each.rule.remedy)
+    if len(found) > SHOWN:
+        yield warning("code.clients", f"{len(found) - SHOWN} more of this kind", "Run `manage.py check`.")
+
+
+CHECKS = (edited, viewsets, schemas, clients)

@@ -101,6 +101,7 @@ VALUES: list[tuple[dict[str, Any], Any]] = [
     ({"type": ["string", "null"]}, None),
     ({"enum": [1, "1", None, {"a": 1}]}, {"a": 1}),
     ({"enum": ["a"]}, "b"),
+    ({"enum": ["a"]}, "a"),
     ({"oneOf": [{"const": 1, "title": "one"}, {"const": 2}]}, 2),
     ({"const": 5}, 5),
     ({"const": 5}, 6),
@@ -114,6 +115,20 @@ VALUES: list[tuple[dict[str, Any], Any]] = [
     ({"oneOf": [{"properties": {"k": {"const": 1}}, "required": ["k"]}, {"type": "array"}]}, [1]),
     ({"type": "object", "properties": {"x": {"$ref": "#/properties/v"}}}, {"x": {"x": {}}}),
 ]
+
+
+def test_required_choice_of_one_value_is_made_already(page: Page) -> None:
+    """Discriminators of made schemas are such choices."""
+    kind = {"type": "string", "enum": ["card"]}
+    made = page.evaluate(
+        """async (kind) => {
+          const { Form } = await import("/static/mcp_app/bench/form.js");
+          const form = (required) => new Form({ type: "object", properties: { kind }, required }).get();
+          return [form(["kind"]), form([])];
+        }""",
+        kind,
+    )
+    assert made == [{"kind": "card"}, {}]
 
 
 def test_a_form_gives_back_the_value_it_is_given(page: Page) -> None:

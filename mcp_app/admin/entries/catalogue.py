@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.columns import json_column
@@ -17,15 +18,16 @@ from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
 from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
 from mcp_app.admin.entries.transfer import TransferPages
-from mcp_app.admin.markup import json_block
+from mcp_app.admin.markup import badge, json_block
 from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
 from mcp_app.auth.reasons import permission_of
 from mcp_app.catalogue.changing.revisions import LIMITS
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.exposing.viewsets.offering import has_open_view
+from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.catalogue.schemas.strict_json import parse_json
-from mcp_app.catalogue.serving.entry_builder import without_arguments
+from mcp_app.catalogue.serving.entry_builder import arguments_of
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.text import visible
 
@@ -51,6 +53,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
         "code_description",
         "shown_callers",
         "shown_execution",
+        "shown_refusals",
         "shown_input_schema",
         "shown_output_schema",
         "shown_annotations",
@@ -98,13 +101,11 @@ class ToolAdmin(TransferPages, EntryAdmin):
     def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
         """For a preset also the arguments its tool takes."""
         facts = super().definition_fields_of(entry)
-        return (*facts, "tool_schema") if entry.preset_of else facts
+        return (*facts, "shown_refusals", "tool_schema") if entry.preset_of else facts
 
     def bench_schema(self, entry: Any) -> Any:
         """For a preset the arguments that its tool takes and that are not fixed."""
-        if entry.preset_of is None:
-            return entry.input_schema
-        return without_arguments(entry.preset_of.input_schema, entry.fixed_arguments)
+        return arguments_of(entry)
 
     def preset_of(self, request: HttpRequest, entry: Any) -> dict[str, Any] | None:
         """A preset of a preset is one of its tool with more arguments fixed."""
@@ -150,6 +151,15 @@ class ToolAdmin(TransferPages, EntryAdmin):
         if definition.asks_first is not None:
             facts.append("after questions that are asked before the task is made")
         return "; ".join(facts)
+
+    @admin.display(description="clients")
+    def shown_refusals(self, tool: Tool) -> SafeString:
+        """The clients that refuse the tool as it is, and what to do about it."""
+        found = refusals({"name": tool.name, "inputSchema": arguments_of(tool) or {}})
+        if not found:
+            return badge("accepted by all known clients", "good")
+        lines = ((badge("refused", "warn"), visible(each), each.rule.remedy) for each in found)
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{} {} {}</li>", lines))
 
     shown_input_schema = json_column("input schema", "input_schema")
     shown_output_schema = json_column("output schema", "output_schema")

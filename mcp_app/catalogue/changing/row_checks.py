@@ -21,7 +21,9 @@ from mcp_app.catalogue.definitions.tool_limits import (
     QUEUE_NAME,
 )
 from mcp_app.catalogue.schemas import validation
+from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.catalogue.serving import files
+from mcp_app.catalogue.serving.entry_builder import arguments_of
 from mcp_app.catalogue.serving.rendering import placeholders
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.protocol.messages import uri_template
@@ -217,6 +219,15 @@ def _check_preset(row: Tool, errors: Errors) -> None:
     _collect(errors, "preset_of", lambda: _check_base(row))
     if "preset_of" not in errors:
         _collect(errors, "fixed_arguments", lambda: _check_fixed(row))
+    if row.enabled and errors.keys().isdisjoint(("name", "preset_of", "fixed_arguments")):
+        _collect(errors, "name", lambda: _check_clients(row))
+
+
+def _check_clients(row: Tool) -> None:
+    if not conf.get().strict_schemas:
+        return
+    if found := refusals({"name": row.name, "inputSchema": arguments_of(row)}):
+        raise UnfitError(" ".join(f"{each} {each.rule.remedy}" for each in found))
 
 
 def _check_base(row: Tool) -> None:

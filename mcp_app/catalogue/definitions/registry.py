@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from mcp_app.catalogue.definitions.definition import (
@@ -14,6 +14,7 @@ from mcp_app.catalogue.definitions.definition import (
     ToolDefinition,
 )
 from mcp_app.catalogue.definitions.extension import Extension
+from mcp_app.catalogue.schemas.refusals import Refusal, refusals
 
 EXAMPLES = "mcp_app.contrib."
 
@@ -59,6 +60,12 @@ class Registry:
                 definition.read()
             except DefinitionError as error:
                 yield error
+
+    def refused_tools(self) -> Iterator[Refusal]:
+        """Yield what known clients refuse in the tools that can be read."""
+        for definition in self.tools.values():
+            with suppress(DefinitionError):
+                yield from refusals(definition.read().wire)
 
     def check_method(self, name: str, code_path: str) -> None:
         """Raises DefinitionError when other code already serves the method ``name`` of an extension."""

@@ -131,7 +131,7 @@ def _with_one_type(schema: Schema) -> Schema:
     if isinstance(kinds, str):
         kinds = [kinds]
     elif kinds is None and isinstance(values, list):
-        kinds = _kinds_of(values)
+        kinds = kinds_of(values)
     if not isinstance(kinds, list) or not schema.keys().isdisjoint(_SEEING):
         return schema
     own = {kind: _words_of(kind, kinds) for kind in kinds}
@@ -167,7 +167,8 @@ def _branch(schema: Schema, kind: str, own: frozenset[str]) -> Schema | None:
     return found if kind == "null" else {**found, "enum": fitting}
 
 
-def _kinds_of(values: list[Any]) -> list[str]:
+def kinds_of(values: list[Any]) -> list[str]:
+    """Return the types of the values, empty if there is a value that JSON does not have."""
     kinds = [*dict.fromkeys(map(_kind_of, values))]
     if "" in kinds:
         return []

@@ -55,6 +55,13 @@ def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
     )
 
 
+def arguments_of(row: Tool) -> Any:
+    """Return the input schema of a stored tool; of a preset, without the arguments that are fixed."""
+    if row.preset_of is None:
+        return row.input_schema
+    return without_arguments(row.preset_of.input_schema, row.fixed_arguments)
+
+
 def without_arguments(schema: Wire, names: Mapping[str, Any]) -> Wire:
     """An input schema without the named properties."""
     reduced = dict(schema)

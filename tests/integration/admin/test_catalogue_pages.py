@@ -302,6 +302,22 @@ def test_a_tool_says_where_its_code_asks_to_be_run(
     assert re.search(rf">\s*{shown}\s*<", text)
 
 
+@pytest.mark.requirement("SCHEMA-07")
+def test_page_of_a_tool_names_clients_that_refuse_it(root: Client, seeded: Seed) -> None:
+    def shown() -> str:
+        text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+        return re.sub(r"\s+", " ", re.sub("<.*?>", "", text))
+
+    assert "accepted by all known clients" in shown()
+    schema = {"type": "object", "properties": {"<b>größe</b>": {"type": "string"}}}
+    Tool.objects.filter(pk=seeded.echo.pk).update(input_schema=schema)
+    assert "&#x27;&lt;b&gt;größe&lt;/b&gt;&#x27;). Refused by Claude&#x27;s and OpenAI&#x27;s API" in shown()
+    assert "Rename the argument" in shown()
+    for odd in ([], "text", {"properties": [], "enum": "ab", "$defs": 1, "items": [1, True]}, None):
+        Tool.objects.filter(pk=seeded.echo.pk).update(input_schema=odd if odd is not None else {})
+        assert root.get(page("tool", "change", seeded.echo.pk)).status_code == 200
+
+
 @pytest.mark.requirement("INT-46")
 def test_a_tool_says_who_may_call_it(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> str:

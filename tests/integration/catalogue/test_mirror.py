@@ -94,7 +94,11 @@ def test_changed_code_is_drift_until_an_administrator_accepts_it(registered: Reg
     row = Tool.objects.get(name="add")
     assert row.drifted
     assert row.description == "Mine"
-    assert row.definition["inputSchema"] == {"type": "object", "additionalProperties": False}
+    assert row.definition["inputSchema"] == {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
     services.accept_definition(entry=row, actor=None)
     assert not Tool.objects.get(name="add").drifted
     history = CatalogueChange.objects.filter(kind="tool", key="add", action="mirrored").first()

@@ -10,7 +10,7 @@ import pytest
 from django.core.exceptions import SuspiciousOperation
 from django.http import FileResponse, HttpResponseRedirect
 from django.urls import include, path
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, parsers, serializers, status, versioning, viewsets
 from rest_framework.decorators import action
 from rest_framework.permissions import AllowAny
@@ -22,6 +22,7 @@ from mcp_app import expose
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.exposing.viewsets.calls import STATUS
+from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.testing import call_tool
 from tests.integration.exposing.shop import Customer, CustomerViewSet
 
@@ -88,6 +89,19 @@ class UnusualViewSet(viewsets.ViewSet):
         """The version of the route."""
         return Response({"version": request.version, "path": request.path})
 
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("filter[state]", required=True),
+            OpenApiParameter("page[size]", int),
+            OpenApiParameter("page_size", int),
+            OpenApiParameter("größe", str, many=True, explode=False),
+        ]
+    )
+    @action(detail=False)
+    def find(self, request: Request, **_: Any) -> Response:
+        """Has query parameters by names that clients refuse."""
+        return Response(request.query_params.dict())
+
     @version.mapping.delete
     def forget(self, request: Request, **_: Any) -> Response:
         """Has the path of another action."""
@@ -118,6 +132,11 @@ def _call(name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
         ("add", {"body": [1, 2]}, {"result": 3}),
         ("line", {"pk": "7", "body": {"pk": 8}}, {"path": "7", "body": {"pk": 8}}),
         ("form", {"pk": 1, "words": ["a", "b"]}, {"pk": ["1"], "words": ["a", "b"]}),
+        (
+            "find",
+            {"filter_state": "draft", "page_size_2": 3, "page_size": 4, "groe": ["a", "b"]},
+            {"filter[state]": "draft", "page[size]": "3", "page_size": "4", "größe": "a,b"},
+        ),
         ("version", {}, {"version": "v2", "path": "/api/v2/unusual/version/"}),
     ],
 )
@@ -194,3 +213,13 @@ def test_what_extend_schema_says_is_read_whatever_describes_the_project(settings
         assert wire["description"] == "Create one of lines. Makes a line."
         assert wire["inputSchema"]["required"] == ["pk"]
         assert set(wire["inputSchema"]["properties"]) == {"pk", "words"}
+
+
+def test_parameter_that_clients_refuse_has_another_name_in_the_schema() -> None:
+    expose.viewset(UnusualViewSet, actions=["find"], prefix="it", url={"version": "v2"})
+    wire = registry.tools["it_find"].read().wire
+    assert set(wire["inputSchema"]["properties"]) == {"filter_state", "page_size_2", "page_size", "groe"}
+    assert wire["inputSchema"]["required"] == ["filter_state"]
+    assert refusals(wire) == []
+    refused = call_tool("it_find", {"filter[state]": "draft"})
+    assert refused["isError"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import DatabaseError, connection, connections, transaction
@@ -21,6 +21,7 @@ from rest_framework.views import APIView
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.exposing.viewsets.actions import Action
 from mcp_app.catalogue.exposing.viewsets.openapi import Converter, Schema
+from mcp_app.catalogue.schemas.refusals import portable_names
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -31,7 +32,10 @@ _BODIES: Final = frozenset(("post", "put", "patch"))
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """``query`` says of each name whether its list becomes one text with commas; all else is the body's."""
+    """``query`` says of each name whether its list becomes one text with commas; all else is the body's.
+
+    ``names`` has the name in the request of each argument that clients could not send by it.
+    """
 
     schema: Schema
     path: frozenset[str]
@@ -40,6 +44,11 @@ class Arguments:
     is_whole: bool = False
     content_type: str = JSON
     description: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def as_requested(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by their names in the request."""
+        return {self.names.get(name, name): value for name, value in given.items()}
 
 
 def written(action: Action, schema: Schema) -> Arguments:
@@ -183,14 +192,20 @@ def _arranged(action: Action, operation: Schema, converter: Converter) -> Argume
     is_whole = False
     if body is not None:
         is_whole = _add_body(action, operation, converter, body, properties, required)
+    names = portable_names(properties)
     return Arguments(
-        _closed(properties, required, converter),
+        _closed(
+            {names.get(name, name): schema for name, schema in properties.items()},
+            [names.get(name, name) for name in required],
+            converter,
+        ),
         path=frozenset(name for name in properties if name in action.path_variables),
         query=query,
         has_body=action.method in _BODIES,
         is_whole=is_whole,
         content_type=content_type,
         description=str(operation.get("description", "")),
+        names={argument: name for name, argument in names.items()},
     )
 
 

@@ -62,6 +62,7 @@ class Exposed:
         user = context.user
         if not user.is_anonymous and not user.is_active:
             raise ToolError("This account is not active.")
+        given = self.arguments.as_requested(given)
         values = {name: _text(given[name]) for name in self.arguments.path if name in given}
         address = address_of(self.action, self.prefix, {**self.url, **values})
         if address is None:

@@ -75,7 +75,7 @@ class Slot {
 
   kind() {
     if (this.several) return "variants";
-    if (Object.hasOwn(this.schema, "const")) return "const";
+    if (Object.hasOwn(this.schema, "const") || (this.required && this.schema.enum?.length === 1)) return "const";
     if (choices(this.form.root, this.schema)) return "choice";
     const type = typeOf(this.schema);
     if (type === "object" && !isObject(this.schema.properties) && !isObject(this.schema.additionalProperties)) return "any";
@@ -118,7 +118,7 @@ class Slot {
     if (depth > DEEPEST) return jsonControl(form, facts);
     switch (this.kind()) {
       case "variants": return variantsControl(form, this.several, depth, id);
-      case "const": return constControl(form, schema);
+      case "const": return constControl(form, Object.hasOwn(schema, "const") ? schema : { const: schema.enum[0] });
       case "choice": {
         const offered = choices(form.root, schema);
         return choiceControl(form, nullable ? [...offered, { value: null }] : offered, facts);
