@@ -77,6 +77,7 @@ class Application:
         }
         self.routes: dict[str, Endpoint] = {
             **dict.fromkeys(("/mcp", *self._others), self._first_request),
+            **dict.fromkeys((f"{path}/" for path in ("/mcp", "/sse", *PATHS)), self._without_slash),
             "/healthz": health.healthz,
             "/readyz": health.readyz,
             **dict.fromkeys(PATHS, resource_metadata),
@@ -110,6 +111,11 @@ class Application:
             await self._project(scope, receive, send)
         else:
             await route({**scope, "path": path, "root_path": root + self._prefix}, receive, send)
+
+    async def _without_slash(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve an address with a slash at its end as the same address without it."""
+        path = scope["path"].removesuffix("/")
+        await self.routes[path]({**scope, "path": path}, receive, send)
 
     async def _first_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The first request of a server without lifespan events: Daphne, which ``runserver`` uses.

@@ -13,6 +13,7 @@ EXIT: Final = "exit"
 CANCEL_REQUEST: Final = "$/cancelRequest"
 MISSING_VERSION: Final = "missing-version"
 MISSING_ACCEPT: Final = "missing-accept"
+SINGLE_ACCEPT: Final = "single-accept"
 CONTENT_LENGTH: Final = "content-length"
 EARLY_ADDRESS: Final = "early-address"
 ALL: Final = (
@@ -21,6 +22,7 @@ ALL: Final = (
     CANCEL_REQUEST,
     MISSING_VERSION,
     MISSING_ACCEPT,
+    SINGLE_ACCEPT,
     CONTENT_LENGTH,
     EARLY_ADDRESS,
 )

@@ -98,6 +98,8 @@ def _handlers() -> Iterator[None]:
         ("", "", "/healthz", True),
         ("", "", "/api/orders/", False),
         ("", "", "/healthz/", False),
+        ("", "", "/mcp//", False),
+        ("", "", "/.well-known/oauth-protected-resource/mcp//", False),
         ("", "/shop", "/shop/healthz", True),
         ("", "/shop", "/healthz", True),  # A server that leaves the root out of the path.
         ("", "/shop", "/shop/api/", False),
@@ -114,6 +116,22 @@ async def test_what_is_not_ours_is_handed_to_the_project_as_it_came(
     application = asgi.get_application(project, prefix=prefix)
     assert (await asked(application, path, root))["status"] == (200 if is_ours else 299)
     assert [scope["path"] for scope in project.seen] == ([] if is_ours else [path])
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/sse", "/.well-known/oauth-protected-resource/mcp"])
+@pytest.mark.parametrize(("prefix", "root"), [("", ""), ("/ai", ""), ("/ai", "/shop")])
+async def test_address_with_a_slash_at_its_end_is_ours(prefix: str, root: str, path: str) -> None:
+    project = Project()
+    application = asgi.get_application(project, prefix=prefix)
+    seen: list[str] = []
+
+    async def route(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["path"])
+
+    application.routes[path] = route
+    await application({"type": "http", "path": f"{root}{prefix}{path}/", "root_path": root}, None, None)
+    assert seen == [path]
+    assert not project.seen
 
 
 @pytest.mark.parametrize("prefix", ["ai", "/ai/", "/"])

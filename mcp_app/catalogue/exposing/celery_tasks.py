@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import Any, Final, Unpack
 from uuid import uuid4
 
+from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
@@ -76,6 +79,8 @@ def _copy(task: Any, context: Any) -> Any:
     run = vars(original).get("_orig_run", original.run)
     copied.run = run.__func__.__get__(copied) if inspect.ismethod(run) else run
     copied.update_state = functools.partial(_report, context)
+    # Of abortable tasks, which ask Celery's result backend: there is none for a call.
+    copied.is_aborted = lambda **_: context.cancelled
     return copied
 
 
@@ -83,8 +88,17 @@ def _run(task: Any, arguments: dict[str, Any]) -> Any:
     task.push_request(id=str(uuid4()))
     try:
         return task(**arguments)
+    except _celery_exception("Ignore"):
+        return None  # The task has reported its own state; there is nothing else to send.
+    except _celery_exception("Reject") as error:
+        raise ToolError(str(getattr(error, "reason", "") or "The task was rejected.")) from None
     finally:
         task.pop_request()
+
+
+def _celery_exception(name: str) -> tuple[type[Exception], ...]:
+    module = sys.modules.get("celery.exceptions")
+    return () if module is None else (getattr(module, name),)
 
 
 def _report(context: Any, task_id: Any = None, state: Any = None, meta: Any = None, **_: Any) -> None:
@@ -103,4 +117,6 @@ def _report(context: Any, task_id: Any = None, state: Any = None, meta: Any = No
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        return None
+    return value

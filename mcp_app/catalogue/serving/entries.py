@@ -76,7 +76,11 @@ class PromptEntry(Entry):
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)
 
     def accept(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """The declared arguments among those given; raises InvalidParams (PROMPT-03, PROMPT-04)."""
+        """Return the declared arguments among those given; raises InvalidParams (PROMPT-03, PROMPT-04).
+
+        One that is null was left out by its client.
+        """
+        arguments = {name: value for name, value in arguments.items() if value is not None}
         for name, value in arguments.items():
             if not isinstance(value, str):
                 raise InvalidParams(f"Prompt argument {name!r} must be a string.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -29,7 +31,7 @@ def jsonable(value: Any) -> Any:
         # All fields of a row would include those that were not meant to be published.
         raise TypeError("return database rows as dicts of chosen fields, for example queryset.values('id').")
     try:
-        return to_jsonable_python(value, by_alias=True, inf_nan_mode="null", fallback=_text)
+        return to_jsonable_python(value, by_alias=True, inf_nan_mode="constants", fallback=_text)
     except (PydanticSerializationError, TypeError, UnicodeDecodeError) as error:
         raise TypeError(f"it has no JSON form ({error}).") from error
 
@@ -45,6 +47,14 @@ def plain_text(value: Any) -> str | None:
         return orjson.dumps(value, option=_ONLY_PLAIN).decode()
     except orjson.JSONEncodeError:
         return None
+
+
+def check_numbers(value: Any, text: str) -> None:
+    """Raise ValueError for infinity and NaN in a value whose JSON is ``text``: there they read ``null``."""
+    if "null" in text and (found := _not_finite(value, "")):
+        place, number = found
+        where = f"{place} is" if place else "it is"
+        raise ValueError(f"{where} {number}, which JSON does not have: return None or a text instead.")
 
 
 def settle(value: Any) -> Any:
@@ -90,3 +100,15 @@ def _text(value: Any) -> str:
 def _holds_rows(value: Any) -> bool:
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return isinstance(first, Model)
+
+
+def _not_finite(value: Any, place: str) -> tuple[str, float] | None:
+    """Return the place and the value of the first such number in JSON values."""
+    if isinstance(value, float):
+        return None if isfinite(value) else (place, value)
+    inner: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        inner = ((f"{place}.{name}".lstrip("."), each) for name, each in value.items())
+    elif isinstance(value, list):
+        inner = ((f"{place}[{number}]", each) for number, each in enumerate(value))
+    return next(filter(None, (_not_finite(each, where) for where, each in inner)), None)

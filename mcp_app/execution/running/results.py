@@ -10,7 +10,14 @@ from typing import Any
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import CONTENT_CLASSES, ToolResult, to_block
 from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.execution.running.json_values import encodable, json_text, jsonable, plain_text, settle
+from mcp_app.execution.running.json_values import (
+    check_numbers,
+    encodable,
+    json_text,
+    jsonable,
+    plain_text,
+    settle,
+)
 from mcp_app.protocol.errors import InternalError
 
 log = logging.getLogger("mcp.call")
@@ -56,7 +63,8 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
     if isinstance(value, str):
         return {"content": [{"type": "text", "text": encodable(value)}]}
     if value is None:
-        return {"content": []}
+        # Some clients take an empty list for a broken answer.
+        return {"content": [{"type": "text", "text": "null"}]}
     value = settle(value)
     if _is_content(value):
         return {"content": _blocks(value)}
@@ -64,6 +72,7 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
     if written is None:
         value = jsonable(value)
         written = value if isinstance(value, str) else json_text(value)
+    check_numbers(value, written)
     content = [{"type": "text", "text": written}]
     return (
         {"content": content, "structuredContent": value} if isinstance(value, dict) else {"content": content}
@@ -78,10 +87,12 @@ def _structured(value: Any, entry: ToolEntry) -> Result:
     if text is None or not _fits(structured, entry):
         plain = jsonable(value)
         structured = {"result": plain} if entry.wraps_result else plain
+        check_numbers(plain, json_text(plain))
         problem = entry.check_output(structured)
         if problem is not None:
             raise ValueError(f"it does not fit the tool's output schema ({problem}).")
         text = json_text(structured)
+    check_numbers(value, text)
     # Clients of revisions without structured content read the same JSON as text (TOOL-17).
     return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 
@@ -101,6 +112,7 @@ def _explicit(value: ToolResult, entry: ToolEntry) -> Result:
         result["_meta"] = jsonable(dict(value.meta))
     if value.structured is not None:
         plain = jsonable(settle(value.structured))
+        check_numbers(plain, json_text(plain))
         structured = plain if isinstance(plain, dict) else {"result": plain}
         result["structuredContent"] = structured
         result["content"] = result["content"] or [{"type": "text", "text": json_text(structured)}]

@@ -8,7 +8,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
+from django.http import Http404
 
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.definition import ToolFunction
@@ -16,6 +17,7 @@ from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.running.call import INPUT, UNWILLING_SECONDS, Call
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.exceptions import Cancelled, Suspended
+from mcp_app.execution.running.expected_errors import expected_words
 from mcp_app.execution.running.json_values import settle
 from mcp_app.execution.running.results import error_result, to_result
 from mcp_app.execution.running.threads import Threads
@@ -30,6 +32,9 @@ from mcp_app.protocol.errors import (
     UrlElicitationRequired,
 )
 from mcp_app.protocol.versions import V2025_11_25, is_modern
+
+# What a caller may not see does not exist for it (RES-06).
+NOT_THERE = (ObjectDoesNotExist, PermissionDenied, Http404)
 
 log = logging.getLogger("mcp.tool")
 
@@ -130,7 +135,7 @@ class Runner:
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
     ) -> Any:
         """A prompt function's value; its expected failures become -32602 (PROMPT-03)."""
-        return await self._run_definition(function, arguments, call, context)
+        return await self.run_method(function, arguments, call, context)
 
     async def run_method(
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
@@ -138,7 +143,7 @@ class Runner:
         """The value of an extension's method; what is not there for the caller is -32602."""
         try:
             return await self._run_definition(function, arguments, call, context)
-        except (ObjectDoesNotExist, PermissionDenied) as error:
+        except NOT_THERE as error:
             raise InvalidParams(str(error) or "Not found.") from None
 
     async def read_resource(
@@ -147,8 +152,7 @@ class Runner:
         """A resource function's value; a missing object is a resource that is not there (RES-03)."""
         try:
             return await self._run_definition(function, variables, call, context)
-        except (ObjectDoesNotExist, FileNotFoundError, PermissionDenied):
-            # RES-06: what the caller may not see does not exist for it.
+        except (*NOT_THERE, FileNotFoundError):
             raise ResourceNotFound("Resource not found", data={"uri": uri}) from None
 
     async def _run_definition(
@@ -164,8 +168,11 @@ class Runner:
             raise InvalidParams(str(error)) from None
         except ToolError as error:
             raise InvalidParams(str(error) or "The request was refused.") from None
-        except ValidationError as error:
-            raise InvalidParams("; ".join(error.messages)) from None
+        except Exception as error:
+            words = expected_words(error)
+            if words is None or isinstance(error, NOT_THERE):
+                raise
+            raise InvalidParams(words) from None
 
 
 def _stopped_or_failed(name: str, error: BaseException, call: Call) -> dict[str, Any]:
@@ -221,12 +228,9 @@ def _words(error: PeerError) -> str:
 
 def _failure(name: str, error: BaseException) -> str:
     """The error text for the model: Django's message for expected failures, else an incident number (S25)."""
-    if isinstance(error, ValidationError):
-        return "; ".join(error.messages)
-    if isinstance(error, PermissionDenied):
-        return str(error) or "Permission denied."
-    if isinstance(error, ObjectDoesNotExist):
-        return str(error) or "Not found."
+    expected = expected_words(error)
+    if expected is not None:
+        return expected
     incident = secrets.token_hex(4)
     log.error("Incident %s: tool %r failed", incident, name, exc_info=error)
     return f"The tool failed unexpectedly (incident {incident})."

@@ -71,6 +71,12 @@ def accepts_both(accept: bytes | None) -> bool:
 
 
 @lru_cache(maxsize=256)
+def accepts_json(accept: bytes | None) -> bool:
+    """Return True if a JSON body is welcome; a missing header takes anything."""
+    return _accepts(accept, b"application/json")
+
+
+@lru_cache(maxsize=256)
 def accepts_sse(accept: bytes | None) -> bool:
     """Whether an event stream is welcome (T-GET-01); a missing header takes anything."""
     return _accepts(accept, b"text/event-stream")

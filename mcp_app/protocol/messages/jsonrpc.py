@@ -82,6 +82,7 @@ Message = Request | Notification | Response
 
 DEFAULT_LIMITS: Final = Limits()
 _ABSENT: Final = object()
+_OUTCOMES: Final = ("result", "error")
 _WRONG_ID: Final = "The member 'id' must be a string or an integer below 2^53."
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
@@ -237,11 +238,13 @@ def _message(node: Any) -> Message:
         raise InvalidRequest("A message must be a JSON object.")
     method = node.get("method", _ABSENT)
     if type(method) is str and node.get("jsonrpc") == "2.0" and "result" not in node and "error" not in node:
-        params = node.get("params", _ABSENT)
-        if params is _ABSENT:
+        params = node.get("params")
+        if params is None:
             params = {}
         elif type(params) is not dict:
             raise _wrong_params(params, _id(node))
+        elif None in params.values() or "_meta" in params:
+            params = _without_nulls(params)
         if "id" in node:
             request_id = node["id"]
             # Most ids are small numbers, and this is on the way of every request.
@@ -254,9 +257,24 @@ def _message(node: Any) -> Message:
     return _other(node, method)
 
 
+def _without_nulls(params: dict[str, Any]) -> dict[str, Any]:
+    """Return params in which optional members that are null are absent, as their senders mean it (RPC-10).
+
+    Arguments of tools and members of ``_meta`` keep their nulls, apart from the progress token.
+    """
+    meta = params.get("_meta")
+    if type(meta) is dict and meta.get("progressToken", _ABSENT) is None:
+        params = {**params, "_meta": {name: value for name, value in meta.items() if name != "progressToken"}}
+    if None in params.values():
+        return {name: value for name, value in params.items() if value is not None}
+    return params
+
+
 def _other(node: dict[str, Any], method: Any) -> Response:
-    """A response, or the reason why this object is no message at all."""
+    """Return a response; raises the reason why this object is no message at all."""
     request_id = _id(node)
+    # JSON-RPC 1.0 has both members in every response, one of them null.
+    node = {name: value for name, value in node.items() if value is not None or name not in _OUTCOMES}
     if node.get("jsonrpc") != "2.0":
         raise InvalidRequest("The member 'jsonrpc' must be \"2.0\".", request_id=request_id)
     if method is not _ABSENT:

@@ -23,7 +23,14 @@ from mcp_app.protocol.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from mcp_app.protocol.http.headers import accepts_both, accepts_sse, collect, is_identity, is_json
+from mcp_app.protocol.http.headers import (
+    accepts_both,
+    accepts_json,
+    accepts_sse,
+    collect,
+    is_identity,
+    is_json,
+)
 from mcp_app.protocol.http.transport_security import HostPolicy, names_loopback
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.scopes import needed
@@ -38,6 +45,7 @@ from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
 from mcp_app.transports.streamable_http.modern import Modern, address_of
 from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
+from mcp_app.transports.streamable_http.single_form import AsJson, AsStream
 from mcp_app.transports.streamable_http.sse_response import STREAMING, Authenticated
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
@@ -72,6 +80,7 @@ class Endpoint:
         self.connections = Connections(settings.max_streams_per_principal)
         self._modern = Modern(process, self.connections)
         self._limits = message_limits(settings)
+        self._takes_single = dialects.SINGLE_ACCEPT in settings.dialects
         lenient = dialects.MISSING_ACCEPT in settings.dialects
         self._collect = collect if lenient else _collect_with_accept
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
@@ -198,10 +207,15 @@ class Endpoint:
         """
         if not is_json(fields.get(b"content-type")) or not is_identity(fields.get(b"content-encoding")):
             raise UnsupportedMediaType
-        if answers and not accepts_both(fields.get(b"accept")):
+        if answers and not accepts_both(fields.get(b"accept")) and not self._accepts_one(fields):
             raise NotAcceptable
         body = await self._bodies.read(receive, fields.get(b"content-length"))
         return jsonrpc.parse(body, self._limits), body
+
+    def _accepts_one(self, fields: Fields) -> bool:
+        accept = fields.get(b"accept")
+        one = accepts_json(accept) or accepts_sse(accept)
+        return one and self._takes_single and not self._modern.is_named(fields)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         begun: Begun | BegunSession | None = scope.get(BEGUN)
@@ -211,10 +225,17 @@ class Endpoint:
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
         self.check_scopes(principal, message, fields, scope)
+        accept = fields.get(b"accept")
         if self._modern.takes(fields, message):
+            if not accepts_both(accept):
+                raise NotAcceptable
             opener = opener_of(principal, fields, scope)
             await self._modern.post(scope, fields, receive, send, message, body, opener, extra)
             return
+        if not accepts_sse(accept):
+            send = AsJson(send, batch=isinstance(message, list))
+        elif not accepts_json(accept):
+            send = AsStream(send)
         outcome, session = await self._legacy.post(fields, message, body, principal, address_of(scope))
         await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
 

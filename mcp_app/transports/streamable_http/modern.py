@@ -60,9 +60,13 @@ class Modern:
         params = message.params if isinstance(message, jsonrpc.Request | jsonrpc.Notification) else {}
         return envelope.names_modern(fields, params)
 
+    def is_named(self, fields: Fields) -> bool:
+        """Return True if the headers name a revision of this era."""
+        return envelope.header_version(fields) in self._served
+
     def refuse_verb(self, fields: Fields) -> None:
         """ERA-09, T-MOD-10: there is nothing to GET or to DELETE in this era."""
-        if envelope.header_version(fields) in self._served:
+        if self.is_named(fields):
             raise MethodNotAllowed(allow="POST")
 
     def quick(

@@ -266,7 +266,7 @@ def test_sessions_of_2025_03_26_follow_the_published_text(open_session: OpenSess
     answers = client.post(batch).json()
     assert sorted(answer["id"] for answer in answers) == [message["id"] for message in batch]
     assert client.notify("notifications/initialized").status == 202
-    assert client.post(client.request_message("ping"), Accept="application/json").status == 406
+    assert client.post(client.request_message("ping"), Accept="text/html").status == 406
     session, client.session = client.session, None
     assert client.post(client.request_message("ping")).status == 400
     client.session = session

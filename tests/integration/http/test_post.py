@@ -47,14 +47,49 @@ def test_one_path_takes_post_get_and_delete(client: Mcp) -> None:
         ("application/*, text/*", 200),
         ("application/json, text/*", 200),
         (None, 200),
-        ("application/json", 406),
-        ("text/event-stream", 406),
+        ("application/json", 200),
+        ("text/event-stream", 200),
+        ("application/json, text/event-stream;q=0", 200),
         ("text/html", 406),
-        ("application/json, text/event-stream;q=0", 406),
+        ("application/json;q=0, text/event-stream;q=0", 406),
     ],
 )
-def test_accept_must_allow_json_and_event_streams(client: Mcp, accept: str | None, status: int) -> None:
+def test_accept_must_allow_json_or_event_streams(client: Mcp, accept: str | None, status: int) -> None:
     assert post_with(client, {"Accept": accept}).status == status
+
+
+@pytest.mark.requirement("T-POST-02")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("large", {"size": 3}), ("steps", {"count": 2, "delay_seconds": 0.2})],
+)
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_answer_comes_in_the_one_form_that_is_accepted(
+    client: Mcp, accept: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": 1}}
+    message = client.request_message("tools/call", params)
+    answer = client.post(message, Accept=accept)
+    assert (answer.status, answer.headers["content-type"]) == (200, accept)
+    data = answer.body if accept == "application/json" else _events(answer.body)[-1]
+    found = json.loads(data)
+    assert found["id"] == message["id"]
+    assert found["result"]["content"][0]["text"]
+
+
+@pytest.mark.requirement("T-POST-02")
+def test_batch_comes_as_one_json_array_where_only_json_is_accepted(open_session: OpenSession) -> None:
+    client = open_session("2025-03-26")
+    slow = {"name": "steps", "arguments": {"count": 2, "delay_seconds": 0.2}}
+    batch = [client.request_message("tools/call", slow), client.request_message("ping")]
+    answer = client.post(batch, Accept="application/json")
+    assert answer.headers["content-type"] == "application/json"
+    assert sorted(each["id"] for each in answer.json()) == [message["id"] for message in batch]
+
+
+def _events(body: bytes) -> list[bytes]:
+    lines = [line for line in body.split(b"\n") if line.startswith(b"data: ")]
+    return [line.removeprefix(b"data: ") for line in lines if line != b"data: "]
 
 
 @pytest.mark.requirement("T-POST-03")

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from celery import Celery, current_task, shared_task
+from celery.contrib.abortable import AbortableTask
+from celery.exceptions import Ignore, Reject
 
 from mcp_app import expose
 from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition
@@ -126,6 +128,42 @@ def test_an_exception_is_the_tools_failure_and_keeps_its_secrets_and_is_not_retr
     assert result["isError"]
     assert "secret" not in str(result)
     assert "incident" in result["content"][0]["text"]
+
+
+@app.task(bind=True)
+def odd_ends(self: Any, how: str) -> str | None:
+    """Ends as Celery tasks may, besides returning and raising."""
+    if how == "not finite":
+        self.update_state(state="PROGRESS", meta={"current": float("nan"), "total": 3, "message": "counting"})
+    elif how == "ignore":
+        self.update_state(state="SUCCESS", meta={"current": 1})
+        raise Ignore
+    elif how == "reject":
+        raise Reject("not today", requeue=False)
+    return how
+
+
+@app.task(bind=True, base=AbortableTask)
+def abortable(self: Any) -> bool:
+    """Asks whether it was aborted."""
+    aborted: bool = self.is_aborted()
+    return aborted
+
+
+@pytest.mark.parametrize(
+    ("how", "is_error", "text"),
+    [("not finite", False, "not finite"), ("ignore", False, "null"), ("reject", True, "not today")],
+)
+def test_odd_ends_of_a_task_are_told_as_what_they_are(how: str, is_error: bool, text: str) -> None:
+    expose.celery_task(odd_ends)
+    result = call_tool("odd_ends", {"how": how})
+    assert result["isError"] is is_error
+    assert text in result["content"][0]["text"]
+
+
+def test_abortable_task_needs_no_result_backend() -> None:
+    expose.celery_task(abortable)
+    assert call_tool("abortable")["structuredContent"] == {"result": False}
 
 
 def test_a_shared_task_is_found_in_whichever_application_is_current() -> None:

@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.http import Http404
 from django.utils import translation
 from django.utils.translation import gettext_lazy
+from rest_framework.exceptions import NotFound, Throttled
+from rest_framework.exceptions import PermissionDenied as ApiPermissionDenied
+from rest_framework.exceptions import ValidationError as ApiValidationError
 
 from mcp_app import Context, ToolError
 from mcp_app.execution.running.call import Call, Cancelled
@@ -78,6 +82,17 @@ async def test_the_context_is_handed_to_who_declares_it(stage: Stage) -> None:
         (ToolError("what the model may know"), "what the model may know"),
         (ToolError(), "The tool failed."),
         (ValidationError(["one", "two"]), "one; two"),
+        (ValidationError({"title": ["Too long."], "__all__": ["No."]}), "title: Too long.; No."),
+        (Http404("No page of this name."), "No page of this name."),
+        (Http404(), "Not found."),
+        (NotFound("No such paper."), "No such paper."),
+        (ApiPermissionDenied(), "You do not have permission to perform this action."),
+        (Throttled(wait=5), "Request was throttled. Expected available in 5 seconds."),
+        (
+            ApiValidationError({"year": ["Required."], "lines": [{}, {"price": ["Too low."]}]}),
+            "year: Required.; lines[1].price: Too low.",
+        ),
+        (ApiValidationError({"non_field_errors": ["Twice."]}), "Twice."),
         (PermissionDenied(), "Permission denied."),
         (PermissionDenied("not you"), "not you"),
         (ObjectDoesNotExist(), "Not found."),
@@ -166,6 +181,9 @@ async def test_a_thread_is_answered_for_at_once_when_it_is_cancelled(stage: Stag
         (ToolError("refused"), -32602, "refused"),
         (ToolError(), -32602, "The request was refused."),
         (ValidationError(["one", "two"]), -32602, "one; two"),
+        (ValidationError({"title": ["Too long."]}), -32602, "title: Too long."),
+        (Http404("Gone."), -32602, "Gone."),
+        (NotFound("No such paper."), -32602, "No such paper."),
         (KeyError("secret detail"), -32603, "Internal error (incident "),
     ],
 )

@@ -53,6 +53,30 @@ def test_an_id_keeps_its_json_type_there_and_back(request_id: str | int) -> None
 def test_absent_params_equal_an_empty_object() -> None:
     assert parse(b'{"jsonrpc":"2.0","method":"n"}') == Notification("n", {})
     assert parse(b'{"jsonrpc":"2.0","method":"n","params":{}}') == Notification("n", {})
+    assert parse(b'{"jsonrpc":"2.0","method":"n","params":null}') == Notification("n", {})
+
+
+@pytest.mark.requirement("RPC-10")
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ({"cursor": None}, {}),
+        ({"name": "t", "arguments": None}, {"name": "t"}),
+        ({"_meta": None, "task": None}, {}),
+        ({"_meta": {"progressToken": None, "other": None}}, {"_meta": {"other": None}}),
+        ({"_meta": {"progressToken": 0}}, {"_meta": {"progressToken": 0}}),
+        ({"name": "t", "arguments": {"x": None}}, {"name": "t", "arguments": {"x": None}}),
+    ],
+)
+def test_null_members_of_params_are_absent(sent: dict[str, Any], read: dict[str, Any]) -> None:
+    assert parse(orjson.dumps(request(params=sent))) == Request(1, "ping", read)
+
+
+def test_null_beside_an_outcome_is_absent() -> None:
+    error = {"code": 1, "message": "m"}
+    both = {"jsonrpc": "2.0", "id": 1}
+    assert parse(orjson.dumps({**both, "result": {}, "error": None})) == Response(1, {}, None)
+    assert parse(orjson.dumps({**both, "result": None, "error": error})) == Response(1, None, error)
 
 
 @pytest.mark.requirement("GEN-02")
@@ -124,7 +148,6 @@ def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
         (request(id=[]), None),
         (request(id=2**53), None),
         (request(id=-(2**53)), None),
-        (request(params=None), 1),
         (request(params=1), 1),
         (request(params="x"), 1),
         (request(result={}), 1),
@@ -391,7 +414,11 @@ SAFE_JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text(max_size=8), SAFE_JSON, max_size=5), st.sampled_from([None, 1, "\t"]))
+# A member of params that is null is left out: test_null_members_of_params_are_absent.
+@given(
+    st.dictionaries(st.text(max_size=8), SAFE_JSON.filter(lambda value: value is not None), max_size=5),
+    st.sampled_from([None, 1, "\t"]),
+)
 def test_good_params_arrive_unchanged_however_they_are_spaced(params: dict[str, Any], indent: Any) -> None:
     body = json.dumps(request(params=params), indent=indent, ensure_ascii=False).encode()
     assert parse(body) == Request(1, "ping", params)

@@ -47,6 +47,15 @@ async def test_an_accept_header_has_to_be_there_where_that_is_switched_on(
     assert refused.status == 406
 
 
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_both_forms_have_to_be_accepted_where_that_is_switched_on(
+    server: Server, published: Server, accept: str
+) -> None:
+    for asked, status in ((server, 200), (published, 406)):
+        headers = {**await asked.initialize(), "accept": accept}
+        assert (await asked.send(message=request("ping"), headers=headers).done()).status == status
+
+
 @pytest.mark.requirement("DLG-000-01", "DLG-000-02", "DLG-004-01")
 async def test_older_notifications_mean_nothing_where_they_are_switched_off(
     server: Server, published: Server
