@@ -67,6 +67,7 @@ MIDDLEWARE = [
     *(["allauth.account.middleware.AccountMiddleware"] if _HAS_COMPANY_LOGIN else []),
     "mcp_app.oauth.second_factor.pending.SecondFactorMiddleware",
     "mcp_app.auth.time_zone.TimeZoneMiddleware",
+    "mcpsite.http.patterns.PatternsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -286,13 +287,14 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": _LINES[ENVIRONMENT.log_format]}},
     "filters": {"refusals": {"()": "mcp_app.observability.logs.BriefRefusals"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["refusals"]},
+    },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
         # A wrong Host is answered 400; anybody can send one, and each would leave a traceback in the log.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
-        "django.request": {"filters": ["refusals"]},
         "axes": {"level": "WARNING"},
         "watchfiles": {"level": "WARNING"},
         # Also in workers, whose other lines begin with warnings (`--loglevel`).

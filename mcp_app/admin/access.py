@@ -20,8 +20,8 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import Select, object_button, revoking
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
+from mcp_app.admin.list_filters import StateFilter
 from mcp_app.admin.markup import badge, moment, with_window
-from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.widgets import ScopesField
 from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.services import (

@@ -21,6 +21,7 @@ from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.auth.time_zone import zone_script
 from mcp_app.text import marked
 
@@ -138,8 +139,8 @@ def revoking(address: str, verb: str, what: str, then: str) -> dict[str, str]:
     return {"address": address, **words}
 
 
-class ModelAdmin(SkinAdmin[M]):
-    """What all our pages share: local styles, and buttons that post to one row."""
+class ModelAdmin(ListedLookups, SkinAdmin[M]):
+    """The base of all our pages: local styles, closed lists, and buttons that post to one row."""
 
     list_per_page = 50
     show_full_result_count = False

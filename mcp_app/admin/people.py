@@ -21,6 +21,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
+from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.site import second_factor_lacks
@@ -115,7 +116,7 @@ def _about_members(group: Group, number: int) -> SafeString:
     return format_html('{} <a class="mcp-link" href="{}">{}</a>', text, address, named)
 
 
-class MembersAdmin(GroupAdmin):
+class MembersAdmin(ListedLookups, GroupAdmin):
     """The page of groups; who is in one is for those who may change people."""
 
     list_display = ("name", "members")

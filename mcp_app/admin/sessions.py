@@ -20,10 +20,10 @@ from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
+from mcp_app.admin.list_filters import StateFilter
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers, name_clients
 from mcp_app.admin.markup import badge
 from mcp_app.admin.personal.saved_searches import SavedSearches
-from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.auth.reasons import obstacle_of
 from mcp_app.auth.services import login_name

@@ -52,7 +52,7 @@ def _ids(record: logging.LogRecord) -> dict[str, str | int]:
 
 
 class BriefRefusals(logging.Filter):
-    """Takes the traceback off a refused request: that a person lacks a right is no fault of any code."""
+    """Removes tracebacks of refused requests, whichever logger reports them: no code is at fault."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Always True; ``status_code`` is what Django says of the answer."""

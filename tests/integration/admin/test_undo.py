@@ -78,11 +78,11 @@ def test_what_was_switched_at_once_is_switched_back_as_one_change_that_says_so(
 def test_a_switch_without_scripts_offers_it_and_leads_back_to_the_filtered_list(
     root: Client, seeded: Seed
 ) -> None:
-    address = page("tool", "switch", seeded.echo.pk) + "?_changelist_filters=source%3Dcode"
+    address = page("tool", "switch", seeded.echo.pk) + "?_changelist_filters=source__exact%3Dcode"
     offer = offered(root.post(address, {"mcp-enabled": "0"}, follow=True))
     answer = press_undo(root, offer)
     assert "Undone. Enabled: echo." in said(answer)
-    assert answer.redirect_chain == [(page("tool", "changelist") + "?source=code", 302)]
+    assert answer.redirect_chain == [(page("tool", "changelist") + "?source__exact=code", 302)]
     assert Tool.objects.get(pk=seeded.echo.pk).enabled
 
 
