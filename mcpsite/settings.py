@@ -157,14 +157,15 @@ CONTENT_SECURITY_POLICY = {
 }
 CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if ENVIRONMENT.public_url else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
-# S22: guessing passwords locks an address for a while, whatever names are tried. By address and not by name,
-# or anybody could lock an administrator out.
+# S22: guessing passwords locks an address for a while, whatever names are tried and whoever logs in between.
+# By address and not by name, or anybody could lock an administrator out.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     # Before whatever checks passwords: a right one is not enough for who has a second factor.
     "mcp_app.oauth.second_factor.gate.Gate",
     "django.contrib.auth.backends.ModelBackend",
 ]
+AXES_HANDLER = "mcpsite.http.logins.OwnFailuresHandler"
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=10)

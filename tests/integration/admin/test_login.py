@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
 LIMIT = 10
 RIGHT = "correct-horse-battery"
+LOGINS = ("/admin/login/", "/accounts/login/")
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +22,11 @@ def root() -> User:
     return User.objects.create_superuser("root", password=RIGHT)
 
 
-def log_in(address: str, password: str = RIGHT, username: str = "root") -> Any:
+def log_in(
+    address: str, password: str = RIGHT, username: str = "root", page: str = "/admin/login/"
+) -> Any:
     form = {"username": username, "password": password, "next": "/admin/"}
-    return Client(REMOTE_ADDR=address).post("/admin/login/", form)
+    return Client(REMOTE_ADDR=address).post(page, form)
 
 
 def test_wrong_passwords_end_after_ten_and_then_the_right_one_is_not_heard_either() -> None:
@@ -43,11 +46,26 @@ def test_others_log_in_meanwhile() -> None:
     assert log_in("192.0.2.2").status_code == 302
 
 
-def test_the_right_password_starts_the_count_anew() -> None:
+def test_right_password_forgives_the_wrong_ones_of_its_account() -> None:
     for _ in range(3):
         for _ in range(LIMIT - 1):
             assert log_in("192.0.2.1", "wrong").status_code == 200
         assert log_in("192.0.2.1").status_code == 302
+
+
+@pytest.mark.parametrize("page", LOGINS)
+@pytest.mark.parametrize("between", LOGINS)
+def test_right_password_of_another_account_forgives_nothing(page: str, between: str, settings: Any) -> None:
+    """Whoever had an account guessed without end: nine guesses, a login of their own, nine guesses."""
+    settings.MCP = {**settings.MCP, "AUTH": "required", "OAUTH": True, "PUBLIC_URL": "http://testserver"}
+    User.objects.create_user("plain", password=RIGHT, is_staff=True)
+    statuses = []
+    for number in range(LIMIT):
+        statuses.append(log_in("192.0.2.1", f"wrong-{number}", page=page).status_code)
+        log_in("192.0.2.1", username="plain", page=between)
+    assert statuses == [200] * (LIMIT - 1) + [429]
+    assert log_in("192.0.2.1", page=page).status_code == 429
+    assert log_in("192.0.2.2", page=page).status_code == 302
 
 
 def test_after_a_while_the_address_is_heard_again() -> None:
