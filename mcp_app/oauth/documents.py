@@ -65,6 +65,8 @@ def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
     known: Client | None = Client.objects.filter(client_id=client_id).first()
     if known is not None and known.registration_source != Client.RegistrationSource.CIMD:
         return known
+    # Before a stored copy is used, too: the settings may have been narrowed since.
+    check_id(client_id)
     now = database_clock.utcnow()
     if known is not None and known.cimd_expires_at and known.cimd_expires_at > now:
         return known
@@ -101,7 +103,7 @@ def check_id(client_id: str) -> str:
         or len(client_id) > 255
     ):
         raise DocumentRefused("The client's id must be an https address with a path.")
-    if not _trusted(parts.hostname):
+    if not is_let(parts.hostname):
         words = f"This server does not let clients of {parts.hostname} connect by a document. "
         raise DocumentRefused(words + "Have an administrator enter the client, or allow the host.")
     return parts.hostname
@@ -113,7 +115,8 @@ def accepted() -> bool:
     return settings.oauth_documents != "off" and bool(settings.oauth_document_hosts)
 
 
-def _trusted(host: str) -> bool:
+def is_let(host: str) -> bool:
+    """Return True if clients whose documents are at ``host`` may connect and stay connected."""
     return accepted() and ("*" in conf.get().oauth_document_hosts or is_named(host))
 
 
@@ -125,7 +128,6 @@ def is_named(host: str) -> bool:
 
 def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:
     """The document and for how many seconds it is fresh."""
-    check_id(client_id)
     until = _failed.get(client_id)
     if until is not None and time.monotonic() < until:
         raise DocumentRefused("The client's document could not be read a moment ago. Try again in a minute.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import secrets as system_secrets
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from oauth2_provider.oauth2_backends import OAuthLibCore
 from oauth2_provider.oauth2_validators import OAuth2Validator
@@ -18,7 +19,7 @@ from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challeng
 
 from mcp_app import conf, database_clock
 from mcp_app.auth.site import canonical, resource
-from mcp_app.oauth import connections, refusals, secrets
+from mcp_app.oauth import connections, documents, refusals, secrets
 from mcp_app.oauth.machines import proving, tokens
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.secrets import Pair
@@ -32,11 +33,14 @@ _IGNORED_SCOPES: Final = frozenset({"offline_access", "openid", "profile", "emai
 
 
 def find_client(client_id: str) -> Client | None:
-    """The client of that id, None when there is none or it is switched off."""
+    """Return the client of that id; None if it is unknown, switched off, or at a host no longer accepted."""
     if not CLIENT_ID.fullmatch(client_id or ""):
         return None
     client = Client.objects.filter(client_id=client_id).first()
-    return client if client is not None and client.disabled_at is None else None
+    if client is None or client.disabled_at is not None:
+        return None
+    has_document = client.registration_source == Client.RegistrationSource.CIMD
+    return None if has_document and not documents.is_let(urlsplit(client_id).hostname or "") else client
 
 
 def resource_of(asked: list[str]) -> str:

@@ -14,6 +14,7 @@ from mcp_app.egress.client import Fetched
 from mcp_app.egress.policy import EgressFailed, Policy
 from mcp_app.oauth import documents
 from mcp_app.oauth.documents import DocumentRefused, find_or_fetch
+from mcp_app.oauth.grants import find_client
 from mcp_app.oauth.models import Client
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -187,6 +188,24 @@ def test_an_administrator_says_whose_clients_may_come(
     else:
         with pytest.raises(DocumentRefused):
             find_or_fetch(CLIENT_ID, Place())
+
+
+@pytest.mark.requirement("AUTH-43")
+@pytest.mark.parametrize("age", [0, 30], ids=["fresh copy", "old copy"])
+@pytest.mark.parametrize("hosts", [("other.example",), ()])
+def test_known_client_of_a_host_no_longer_accepted_is_refused_at_once(
+    hosts: tuple[str, ...], age: int, settings: Any
+) -> None:
+    """Its stored copy let it connect for a day, and for a week where its document could not be read."""
+    assert find_or_fetch(CLIENT_ID, Place()) is not None
+    assert find_client(CLIENT_ID) is not None
+    grown_old(hours=age)
+    settings.MCP = {**settings.MCP, "OAUTH_DOCUMENT_HOSTS": hosts}
+    place = Place()
+    with pytest.raises(DocumentRefused):
+        find_or_fetch(CLIENT_ID, place)
+    # The token endpoint asks here: no refresh, either.
+    assert (find_client(CLIENT_ID), place.asked) == (None, 0)
 
 
 def test_a_document_never_takes_a_client_over_that_was_entered_by_hand() -> None:
