@@ -13,6 +13,24 @@ from typing import Final, TypeVar
 from mcp_app.protocol.errors import Forbidden, MisdirectedRequest
 
 _LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
+# What proxies, load balancers and content networks add to the requests that they pass on.
+_ADDED_BY_PROXIES: Final = frozenset(
+    (
+        *(
+            b"forwarded",
+            b"forwarded-for",
+            b"via",
+            b"x-real-ip",
+            b"x-client-ip",
+            b"client-ip",
+            b"true-client-ip",
+        ),
+        *(b"x-cluster-client-ip", b"fastly-client-ip", b"fly-client-ip", b"x-azure-clientip"),
+        *(b"x-envoy-external-address", b"x-appengine-user-ip", b"x-proxyuser-ip", b"x-remote-addr"),
+        *(b"x-host", b"x-scheme", b"x-url-scheme", b"front-end-https", b"cdn-loop", b"x-amzn-trace-id"),
+    )
+)
+_PREFIXES_OF_PROXIES: Final = (b"x-forwarded", b"x-original-", b"cf-")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # Anything else (userinfo, paths, percent signs, blanks, letters beyond ASCII) has no place in a Host.
 _AUTHORITY: Final = re.compile(
@@ -54,6 +72,11 @@ def _canonical(name: str) -> str | None:
         return f"[{IPv6Address(name[1:-1]).compressed}]"
     except AddressValueError:
         return None
+
+
+def is_forwarded(names: Iterable[bytes]) -> bool:
+    """Return True if one of a request's header names (lower-case) shows that a proxy passed it on."""
+    return any(name in _ADDED_BY_PROXIES or name.startswith(_PREFIXES_OF_PROXIES) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

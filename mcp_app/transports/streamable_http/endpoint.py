@@ -31,7 +31,7 @@ from mcp_app.protocol.http.headers import (
     is_identity,
     is_json,
 )
-from mcp_app.protocol.http.transport_security import HostPolicy, names_loopback
+from mcp_app.protocol.http.transport_security import HostPolicy, is_forwarded, names_loopback
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.scopes import needed
 from mcp_app.protocol.versions import LEGACY_NAMES
@@ -60,7 +60,6 @@ MAX_PARAM_HEADERS = 50
 # The one notification that the short cut takes; others wait for other things.
 INITIALIZED = b'"notifications/initialized"'
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
-FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 Scope = MutableMapping[str, Any]
 Verbs = dict[str, Callable[..., Awaitable[None]]]
 
@@ -327,12 +326,12 @@ def opener_of(principal: Principal, fields: Fields, scope: Scope) -> Authenticat
 
 
 def is_local(fields: Fields, address: str) -> bool:
-    """Whether a request comes from this machine and is meant for it.
+    """Return True if a request comes from this machine and names it.
 
-    A proxy on this machine also connects from a loopback address: it gives itself away by the public name it
-    passes on or by its forwarding headers.
+    A proxy on this machine also connects from a loopback address. Its requests are recognized by the public
+    name that they carry, or by the headers that proxies add.
     """
-    if address not in LOOPBACK_ADDRESSES or not FORWARDED.isdisjoint(fields):
+    if address not in LOOPBACK_ADDRESSES or is_forwarded(fields):
         return False
     return names_loopback(fields.get(b"host", b""))
 

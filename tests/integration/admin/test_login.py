@@ -22,9 +22,7 @@ def root() -> User:
     return User.objects.create_superuser("root", password=RIGHT)
 
 
-def log_in(
-    address: str, password: str = RIGHT, username: str = "root", page: str = "/admin/login/"
-) -> Any:
+def log_in(address: str, password: str = RIGHT, username: str = "root", page: str = "/admin/login/") -> Any:
     form = {"username": username, "password": password, "next": "/admin/"}
     return Client(REMOTE_ADDR=address).post(page, form)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_app.protocol.errors import Forbidden, MisdirectedRequest
-from mcp_app.protocol.http.transport_security import HostPolicy, names_loopback
+from mcp_app.protocol.http.transport_security import HostPolicy, is_forwarded, names_loopback
 
 LOOPBACK = HostPolicy(loopback=True)
 PUBLIC = HostPolicy(
@@ -251,3 +251,31 @@ def test_an_origin_that_can_never_match_is_a_configuration_error(entry: str) -> 
 )
 def test_only_the_loopback_names_name_this_machine(host: bytes, expected: bool) -> None:
     assert names_loopback(host) is expected
+
+
+@pytest.mark.requirement("AUTH-20")
+@pytest.mark.parametrize(
+    "names",
+    [
+        (
+            "nginx, Apache, HAProxy",
+            "x-real-ip x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port",
+        ),
+        ("Traefik, Envoy", "x-forwarded-server x-forwarded-prefix x-envoy-external-address x-original-host"),
+        (
+            "load balancers",
+            "x-forwarded-ssl x-forwarded-scheme x-forwarded x-cluster-client-ip x-amzn-trace-id",
+        ),
+        ("Cloudflare", "cf-connecting-ip cf-ray cf-visitor cf-ipcountry true-client-ip cdn-loop"),
+        ("Fastly, Fly, Azure, Google", "fastly-client-ip fly-client-ip x-azure-clientip x-appengine-user-ip"),
+        ("standards", "forwarded via"),
+        ("others", "x-client-ip client-ip forwarded-for x-original-forwarded-for x-scheme front-end-https"),
+    ],
+    ids=lambda names: names[0],
+)
+def test_header_of_a_proxy_shows_that_a_request_was_passed_on(names: tuple[str, str]) -> None:
+    """Each alone: a proxy on this machine that adds only one of them passed for the machine itself."""
+    usual = [b"host", b"accept", b"content-type", b"user-agent", b"x-request-id", b"origin", b"mcp-method"]
+    assert not is_forwarded(usual)
+    missed = [name for name in names[1].split() if not is_forwarded([*usual, name.encode()])]
+    assert missed == []
