@@ -33,6 +33,7 @@ from mcp_app.sessions import rollups
 from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.sessions.log_pages import ERRORS
 from mcp_app.sessions.traffic import PERIODS, Period
+from tests.approved_work import bound, guarded_tool
 
 PASSWORD = "correct horse battery staple"
 
@@ -239,6 +240,9 @@ def call(session: Session | None, number: int, **more: Any) -> Message:
     return Message.objects.create(**fields)
 
 
+BACKGROUND_ARGUMENTS = {"text": "hi", "password": "hunter2"}
+
+
 def background_call(session_id: str, number: int, **more: Any) -> Call:
     """A background call of a session, completed unless ``more`` says otherwise."""
     at = timezone.now() - timedelta(minutes=number)
@@ -253,7 +257,7 @@ def background_call(session_id: str, number: int, **more: Any) -> Call:
         "request_key": f"{number:064x}",
         "principal": "user:1/key:1",
         "tool": "echo",
-        "arguments": json.dumps({"text": "hi", "password": "hunter2"}),
+        "arguments": json.dumps(BACKGROUND_ARGUMENTS),
         "digest": "d" * 64,
         "session_fields": {
             "version": "2025-11-25",
@@ -294,7 +298,12 @@ def undecided_call(session_id: str, number: int, **more: Any) -> Call:
         "reminded_at": now + timedelta(hours=20),
         **RUNNING,
     }
-    return background_call(session_id, number, **fields | more)
+    # Of a user who is gone no call waits.
+    fields |= more if "user" in more else {"principal": "loopback", **more}
+    arguments = json.loads(fields["arguments"]) if "arguments" in fields else BACKGROUND_ARGUMENTS
+    name = fields.get("tool", "echo")
+    tool = Tool.objects.filter(name=name).first() or guarded_tool(name)
+    return background_call(session_id, number, **bound(arguments, tool) | fields)
 
 
 def _background_calls(session: Session, hostile: Session) -> tuple[Call, Call, Call, Call, Call]:

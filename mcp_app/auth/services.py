@@ -15,10 +15,13 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from mcp_app import conf, database_clock
+from mcp_app.auth.ended import EndedWork, key_ended
+from mcp_app.auth.makers import ISSUED
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import LOOPBACK, Principal, below
 from mcp_app.aware_times import aware
 from mcp_app.models import ApiKey, AuditEvent, audit
+from mcp_app.models.audit import stored_user
 from mcp_app.protocol.scopes import ADMIN, ALL, in_order, widened
 from mcp_app.streams.blocking.announce import announce
 from mcp_app.text import marked
@@ -91,8 +94,9 @@ def issue_api_key(
             secret_hash=secret_hash(secret),
             expires_at=expires_at,
             scopes=in_order(scopes),
+            issued_by=stored_user(actor),
         )
-        _audit(actor, "api_key.issue", row)
+        _audit(actor, ISSUED, row)
     return row, secret
 
 
@@ -122,14 +126,20 @@ def _check_new_key(
         raise ValidationError(errors)
 
 
-def revoke_api_key(*, key: ApiKey, actor: Any = None) -> None:
-    """Revoke a key; every process forgets it at once, and within seconds if the broadcast is lost (S5)."""
+def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
+    """Revoke a key, and return what ended with it.
+
+    Every process forgets it at once, and within seconds if the broadcast is lost (S5).
+    """
+    work = EndedWork()
     with transaction.atomic():
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=database_clock.now())
         if changed:
             _audit(actor, REVOKED, key)
+            work = key_ended(key, actor)
             transaction.on_commit(lambda: announce("credentials", {"api_key": key.pk}))
     key.refresh_from_db()
+    return work
 
 
 def revoked_by(key: ApiKey) -> str:

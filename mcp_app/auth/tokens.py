@@ -33,10 +33,14 @@ def register_connections(ended: Ended) -> None:
     _ended.append(ended)
 
 
+def ended(connections: frozenset[int]) -> frozenset[int]:
+    """Return which of the connections that principals came by were ended."""
+    return frozenset().union(*(each(connections) for each in _ended))
+
+
 async def aended(connections: frozenset[int]) -> frozenset[int]:
-    """Which of the connections that principals came by were ended."""
-    found = [await aquery(each, connections) for each in _ended]
-    return frozenset().union(*found)
+    """Return the same as ``ended``, for async code."""
+    return await aquery(ended, connections) if _ended else frozenset()
 
 
 def kind_of(token: str) -> Find | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -13,9 +14,10 @@ from mcp_app.execution.background.answer_streams import connected, publish_now
 from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.background.ended_notes import CANCELLED
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
-from mcp_app.execution.stored.call_record import CallRecord, retriers_of
+from mcp_app.execution.stored.approval_rules import ApprovalRules
+from mcp_app.execution.stored.call_record import CallRecord, record
 from mcp_app.models import Call, audit
-from mcp_app.protocol.principal_key import actor_of
+from mcp_app.protocol.call_state import State
 
 
 class DecisionRefused(Exception):
@@ -28,14 +30,19 @@ def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
     Raises DecisionRefused: it waits no longer, or the actor is not the one to decide.
     """
     reason = reason.strip()
-    call = _open(call_id)
-    if objection := objection_to(call, actor):
+    row = _open(call_id)
+    rules = ApprovalRules([row])
+    if ends := rules.end_of(row):
+        _end(row, ends)
+        raise DecisionRefused(ends)
+    if objection := rules.objection(row, actor):
         raise DecisionRefused(objection)
+    four_eyes = rules.four_eyes(row)
     with transaction.atomic():
-        approved = pending_approvals.approve(call_id, by=_user_id(actor), reason=reason)
+        approved = pending_approvals.approve(call_id, by=_user_id(actor), reason=reason, four_eyes=four_eyes)
         if approved is None:
             raise DecisionRefused(_what_happened(call_id))
-        _audit(actor, "call.approve", call, reason)
+        _audit(actor, "call.approve", approved, reason)
         transaction.on_commit(lambda: _start(approved))
 
 
@@ -47,7 +54,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     reason = records.storable(reason.strip(), pending_approvals.LONGEST_REASON)
     if not reason:
         raise DecisionRefused("Give a reason: the caller will see it.")
-    call = _open(call_id)
+    call = record(_open(call_id))
     answer = stored_answers.failed(call, f"{call.tool} was refused by an operator: {reason}")
     with transaction.atomic():
         if not pending_approvals.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
@@ -56,24 +63,15 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
         transaction.on_commit(lambda: publish_now([call], answer, ended_as=CANCELLED))
 
 
-def objection_to(call: CallRecord | Call, actor: Any) -> str:
-    """Why this actor must not approve this call; "" when nothing is against it.
+def objection_to(call: Call, actor: Any) -> str:
+    """Return why this actor must not approve this call; "" when nothing is against it."""
+    return ApprovalRules([call]).objection(call, actor)
 
-    Four eyes are two known users: the caller, a person acting as the caller, and a person who retried this
-    call or one that it repeats may not approve it. If the caller is unknown, no user may.
-    """
-    if not call.four_eyes:
-        return ""
-    if call.user_id is None:
-        return "It is not known which user made this call, so no other user can be the second pair of eyes."
-    decides = _user_id(actor)
-    if decides is None:
-        return "Only a user can be the second pair of eyes."
-    if str(decides) in (str(call.user_id), actor_of(call.principal)):
-        return "You asked for this call yourself: another user has to approve it."
-    if str(decides) in retriers_of(call):
-        return "You had this call made again: another user has to approve it."
-    return ""
+
+def objections(calls: Collection[Call], actor: Any) -> dict[UUID, str]:
+    """Return what ``objection_to`` says of each call, by its id; in few queries."""
+    rules = ApprovalRules(calls)
+    return {call.pk: rules.objection(call, actor) for call in calls}
 
 
 def _user_id(actor: Any) -> int | None:
@@ -82,11 +80,17 @@ def _user_id(actor: Any) -> int | None:
     return number
 
 
-def _open(call_id: UUID) -> CallRecord:
-    call = records.find(call_id)
-    if call is None or not call.waits_for_approval:
+def _open(call_id: UUID) -> Call:
+    call = Call.objects.filter(pk=call_id, state=State.APPROVAL_NEEDED).first()
+    if call is None:
         raise DecisionRefused(_what_happened(call_id))
     return call
+
+
+def _end(row: Call, reason: str) -> None:
+    with transaction.atomic():
+        if ended := approval.refuse(row, reason, None):
+            transaction.on_commit(lambda: publish_now([ended[0]], ended_as=CANCELLED))
 
 
 def _what_happened(call_id: UUID) -> str:
@@ -97,8 +101,10 @@ def _what_happened(call_id: UUID) -> str:
     if call.approval_until is None:
         return "This call needs no approval."
     if call.decided_at is not None and call.decision != Call.Decision.EXPIRED:
-        by = "somebody" if call.decided_by is None else call.decided_by.get_username()
-        return f"{by} has {call.decision} this call already, at {_clock(call.decided_at)}."
+        text = f"has {call.decision} this call already, at {_clock(call.decided_at)}."
+        if call.decided_by is None:
+            return f"somebody {text} {call.decision_reason}".rstrip()
+        return f"{call.decided_by.get_username()} {text}"
     if call.cancel_requested_at is not None:
         return f"The call was cancelled at {_clock(call.cancel_requested_at)}."
     return f"The call could be approved until {_clock(call.approval_until)} only."

@@ -21,6 +21,10 @@ class ApiKey(models.Model):
     secret_hash = models.CharField(max_length=64, unique=True, editable=False)
     # Processes of an earlier version know no such column: keys they make are good for everything.
     scopes = models.CharField(max_length=255, default=EVERY, db_default=EVERY)
+    # Null for keys that a command or an earlier version made; the audit trail tells them apart.
+    issued_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", editable=False
+    )
     created_at = AwareDateTimeField(auto_now_add=True)
     expires_at = AwareDateTimeField(null=True, blank=True, help_text="Empty: never.")
     revoked_at = AwareDateTimeField(null=True, blank=True, editable=False)

@@ -63,6 +63,11 @@ class AuditEvent(models.Model):
         raise AppendOnlyError
 
 
+def stored_user(actor: Any) -> Any:
+    """Return an actor that is a stored user; None for commands and processes."""
+    return actor if getattr(actor, "pk", None) is not None else None
+
+
 def audit(
     *, actor: Any, action: str, object_kind: str, object_key: str, detail: dict[str, Any] | None = None
 ) -> None:
@@ -72,7 +77,7 @@ def audit(
 
 def audit_each(*, actor: Any, action: str, object_kind: str, details: Mapping[str, dict[str, Any]]) -> None:
     """As ``audit`` for each of many objects of one kind, by their keys."""
-    who = actor if getattr(actor, "pk", None) is not None else None
+    who = stored_user(actor)
     name = str(actor or "system")[:200]
     AuditEvent.objects.bulk_create(
         AuditEvent(

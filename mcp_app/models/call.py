@@ -103,6 +103,17 @@ class Call(models.Model):
 
     approval_until = AwareDateTimeField(null=True, help_text="Until when it may be approved.")
     four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
+    # Of a call that waits, or waited, for approval; empty and null for every other one.
+    work = models.CharField(
+        max_length=64,
+        blank=True,
+        db_default="",
+        editable=False,
+        help_text="Digest of the code and the arguments that an approval holds for.",
+    )
+    catalogue_revision = models.BigIntegerField(
+        null=True, editable=False, help_text="The catalogue in which its caller found the tool."
+    )
     reminded_at = AwareDateTimeField(null=True, help_text="When its client was last told that it waits.")
     decision = models.CharField(max_length=10, choices=Decision.choices, blank=True)
     decided_at = AwareDateTimeField(null=True)

@@ -15,7 +15,7 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.services import ending_keys
 from mcp_app.catalogue.changing.services import PUBLISH
 from mcp_app.execution.call_log import redactor
-from mcp_app.execution.decisions import objection_to
+from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
 from mcp_app.models import Call, Draft
 from mcp_app.protocol.call_state import State
@@ -68,11 +68,9 @@ def for_person(user: Any, needs: Collection[Need]) -> list[Need]:
         return []
     has = permissions_of(user)
     allowed = {kind for kind, names in PERMISSIONS.items() if all(name in has for name in names)}
-    return [
-        need
-        for need in needs
-        if need.kind in allowed and (need.call is None or not objection_to(need.call, user))
-    ]
+    found = [need for need in needs if need.kind in allowed]
+    objected = objections([need.call for need in found if need.call is not None], user)
+    return [need for need in found if need.call is None or not objected[need.call.pk]]
 
 
 def arguments_of(need: Need) -> str:

@@ -15,10 +15,12 @@ class OAuthConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the access tokens of this server, and listen for deactivated users."""
-        from mcp_app.auth import tokens
+        from mcp_app.auth import makers, tokens
         from mcp_app.oauth import people  # noqa: F401 - importing connects the signals
         from mcp_app.oauth.connections import find_principal, stopped
+        from mcp_app.oauth.connections import makers as makers_of_connections
         from mcp_app.oauth.secrets import ACCESS
 
         tokens.register(ACCESS, find_principal)
         tokens.register_connections(stopped)
+        makers.register_clients(makers_of_connections)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,6 +11,8 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from mcp_app import conf, database_clock
+from mcp_app.auth.ended import EndedWork, end_work
+from mcp_app.auth.makers import Maker, maker
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
 from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS
@@ -37,6 +39,10 @@ MAX_LIVE: Final = 50
 REFRESHES_PER_HOUR: Final = 60
 # Nobody else writes to SQLite while so many are ended.
 END_SLICE: Final = 200
+# What the audit trail calls the entering of clients, by hand and of machines, and who may enter machines.
+CLIENT_ENTERED: Final = "oauth.client_enter"
+MACHINE_ENTERED: Final = "oauth.machine_enter"
+MACHINE_PERMISSION: Final = "mcp_oauth.add_machine_client"
 # The reason for an end that stops no calls: they go on for the connection that took the place.
 REPLACED: Final = "connected again"
 
@@ -172,9 +178,9 @@ def end(
     actor: Any = None,
     action: str = "oauth.end",
     stops_calls: bool = True,
-) -> None:
+) -> EndedWork:
     """End a connection, all its tokens and what runs for it; every process forgets them at once (S5)."""
-    end_each([connection], reason, actor=actor, action=action, stops_calls=stops_calls)
+    return end_each([connection], reason, actor=actor, action=action, stops_calls=stops_calls)
 
 
 def end_each(
@@ -184,35 +190,41 @@ def end_each(
     actor: Any = None,
     action: str = "oauth.end",
     stops_calls: bool = True,
-) -> None:
+) -> EndedWork:
     """As ``end`` for many, which have users and clients loaded, in few statements."""
+    work = EndedWork()
     with transaction.atomic():
         for first in range(0, len(connections), END_SLICE):
-            _end_live(connections[first : first + END_SLICE], reason, actor, action, stops_calls)
+            work += _end_live(connections[first : first + END_SLICE], reason, actor, action, stops_calls)
+    return work
 
 
 def _end_live(
     connections: Sequence[Connection], reason: str, actor: Any, action: str, stops_calls: bool
-) -> None:
+) -> EndedWork:
     rows = Connection.objects.filter(pk__in=[each.pk for each in connections], revoked_at=None)
     # Locked in one order: two that end the same ones would wait for each other.
     live = set(rows.select_for_update().order_by("pk").values_list("pk", flat=True))
     ended = [each for each in connections if each.pk in live]
     if not ended:
-        return
+        return EndedWork()
     rows.update(revoked_at=database_clock.utcnow(), end_reason=reason)
     details = {str(each.pk): {**_detail(each), "reason": reason} for each in ended}
     audit_each(actor=actor, action=action, object_kind="connection", details=details)
     replaced = _replaced_by(ended) if stops_calls else []
+    numbers = [each.pk for each in ended]
     told = {
-        "connections": [each.pk for each in ended],
+        "connections": numbers,
         "principals": [principal_key(each) for each in ended],
         "stops": stops_calls,
         "replaced": replaced,
     }
     transaction.on_commit(lambda: announce("credentials", told))
-    if stops_calls:
-        transaction.on_commit(lambda: _cancel_background(ended, replaced, actor))
+    if not stops_calls:
+        return EndedWork()
+    transaction.on_commit(lambda: _cancel_background(ended, replaced, actor))
+    # Not cancelled: a call that waited for approval says why it was never decided.
+    return end_work(Q(connection_id__in=[*numbers, *replaced]), actor=actor)
 
 
 def stopped(numbers: frozenset[int]) -> frozenset[int]:
@@ -223,8 +235,27 @@ def stopped(numbers: frozenset[int]) -> frozenset[int]:
     place = ("user_id", "client_id", "resource", "redirect_uri")
     successor = Connection.objects.filter(revoked_at=None, **{name: OuterRef(name) for name in place})
     goes_on = Q(revoked_at=None) | (Q(end_reason=REPLACED) & Exists(successor))
-    rows = Connection.objects.filter(goes_on, pk__in=numbers).select_related("user")
+    rows = Connection.objects.filter(goes_on, pk__in=numbers, client__disabled_at=None).select_related("user")
     return numbers - {row.pk for row in rows if row.user.is_active}
+
+
+def makers(connections: Collection[int]) -> dict[int, Maker]:
+    """Return who entered the clients of these connections, by connection.
+
+    A client that registered itself, or published a document, has no maker: the person who connected it is the
+    one user known behind it.
+    """
+    rows = Connection.objects.filter(pk__in=connections).select_related("client")
+    entered = {row.pk: row.client for row in rows}
+    by_hand = Client.RegistrationSource.MANUAL
+    return {pk: _maker(client) for pk, client in entered.items() if client.registration_source == by_hand}
+
+
+def _maker(client: Client) -> Maker:
+    could = MACHINE_PERMISSION if client.is_machine else "mcp_oauth.add_client"
+    what = f"entered the {'machine' if client.is_machine else 'OAuth client'} that it came by"
+    actions = (MACHINE_ENTERED, CLIENT_ENTERED)
+    return maker(client.entered_by_id, actions, client.client_id, could=could, what=what)
 
 
 def _replaced_by(ended: Sequence[Connection]) -> list[int]:
@@ -260,13 +291,13 @@ def end_by_token(token: str, client: Client) -> None:
         end(connection, "revoked by the client")
 
 
-def disable(client: Client, *, actor: Any) -> None:
+def disable(client: Client, *, actor: Any) -> EndedWork:
     """Switch a client off: its connections end, and no new ones are made until it is switched on again."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=database_clock.utcnow())
         note_client(actor, "oauth.client_disable", client)
         rows = Connection.objects.filter(client=client, revoked_at=None).order_by("pk")
-        end_each(list(rows.select_related("user", "client")), "client switched off", actor=actor)
+        return end_each(list(rows.select_related("user", "client")), "client switched off", actor=actor)
 
 
 def enable(client: Client, *, actor: Any) -> None:

@@ -42,6 +42,10 @@ class Client(AbstractApplication):
         editable=False,
         related_name="mcp_machine",
     )
+    # Null for clients that no user entered, and for those of an earlier version: the audit trail names them.
+    entered_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", editable=False
+    )
     scope = models.CharField(max_length=255, blank=True, db_default="", editable=False)
     jwks = models.TextField(blank=True, db_default="")
     jwks_uri = models.CharField(max_length=500, blank=True, db_default="")

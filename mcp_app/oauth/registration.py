@@ -12,8 +12,9 @@ import orjson
 from django.db import transaction
 
 from mcp_app import conf, database_clock
+from mcp_app.models.audit import stored_user
 from mcp_app.oauth import redirects, secrets
-from mcp_app.oauth.connections import note_client
+from mcp_app.oauth.connections import CLIENT_ENTERED, note_client
 from mcp_app.oauth.models import Client
 from mcp_app.protocol.rate_window import client_network
 
@@ -136,8 +137,9 @@ def enter(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
     secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)
     with transaction.atomic():
         client = new_client(metadata, Client.RegistrationSource.MANUAL, secret)
+        client.entered_by = stored_user(actor)
         client.save()
-        note_client(actor, "oauth.client_enter", client)
+        note_client(actor, CLIENT_ENTERED, client)
     return client, secret
 
 

@@ -29,7 +29,7 @@ from mcp_app.admin.columns import time_column
 from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.services import login_name
-from mcp_app.execution.decisions import objection_to
+from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.models import Approval, Call
 from mcp_app.protocol.call_state import State
@@ -118,7 +118,7 @@ class ApprovalAdmin(DecidingAdmin):
         def decide(call: Approval) -> SafeString:
             if call.state != State.APPROVAL_NEEDED:
                 return SafeString("")
-            objection = objection_to(call, request.user)
+            objection = getattr(call, "objected", {}).get(call.pk, "")
             approve = format_html(
                 '<button class="mcp-button mcp-primary" type="submit" formnovalidate'
                 ' formaction="{}" aria-label="{}">Approve</button> ',
@@ -166,10 +166,12 @@ class ApprovalAdmin(DecidingAdmin):
         """The list; its calls have the names of all persons who acted as another user."""
         changelist = super().get_changelist_instance(request)
         calls = list(changelist.result_list)
+        waiting = [call for call in calls if call.state == State.APPROVAL_NEEDED]
         shared = {
             "names": names_of(calls),
             "described": described(call.tool for call in calls),
             "earlier": Earlier(calls),
+            "objected": objections(waiting, request.user),
         }
         for call in changelist.result_list:
             vars(call).update(shared)

@@ -19,7 +19,7 @@ from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.calls.askers import asked_by, asked_with, names_of
 from mcp_app.admin.timeline import Pane, pane
 from mcp_app.execution.call_log import redactor
-from mcp_app.execution.decisions import DecisionRefused, approve_call, objection_to, refuse_call
+from mcp_app.execution.decisions import DecisionRefused, approve_call, objections, refuse_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.models import Approval
 from mcp_app.protocol.call_state import State
@@ -111,7 +111,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         if not chosen:
             self.message_user(request, "None of them waits any more.", messages.INFO)
             return None
-        names = names_of(chosen)
+        names, objected = names_of(chosen), objections(chosen, request.user)
         context = {
             **self.object_context(request, f"{verb.capitalize()} {len(chosen)} calls"),
             "verb": verb,
@@ -120,11 +120,11 @@ class DecidingAdmin(RowPageAdmin[Approval]):
                     call,
                     f"{asked_by(call, names)}, {asked_with(call)}",
                     pane(arguments_of(call), LONGEST_ARGUMENTS * 2),
-                    objection_to(call, request.user),
+                    objected[call.pk],
                 )
                 for call in chosen
             ],
-            "free": sum(verb == "refuse" or not objection_to(call, request.user) for call in chosen),
+            "free": sum(verb == "refuse" or not objected[call.pk] for call in chosen),
             "checkbox": ACTION_CHECKBOX_NAME,
             "longest_reason": LONGEST_REASON,
             "reason": request.POST.get("reason", ""),

@@ -30,10 +30,12 @@ class ToolEntry(Entry, ToolLimits):
     """A tool, with the limits that hold for it.
 
     One whose calls have to be tasks (``task_required``) is a background one; ``asks_first`` is run before a
-    task is made.
+    task is made. ``identity`` is that of code and fixed arguments, ``revision`` that of the catalogue.
     """
 
     name: str
+    identity: str = ""
+    revision: int = 0
     function: ToolFunction
     input: Validator
     output: Validator | None

@@ -21,6 +21,7 @@ from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, COLUMNS,
 from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.serving import static_content
 from mcp_app.catalogue.serving.entries import Order, PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.catalogue.serving.identity import identity_of
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.protocol.http import param_headers
 from mcp_app.protocol.messages import uri_template
@@ -93,6 +94,7 @@ def _tool(
     output = wire.get("outputSchema")
     return ToolEntry(
         name=name,
+        identity=identity_of(row),
         wire=_announced(wire, definition, limits),
         function=function,
         input=validation.compile_schema(wire["inputSchema"]),

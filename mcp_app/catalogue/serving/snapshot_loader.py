@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -89,7 +90,7 @@ def _read(at: CatalogueRevision) -> Catalogue:
     return Catalogue(
         revision=at.number,
         revisions={"tools": at.tools, "prompts": at.prompts, "resources": at.resources},
-        tools=_tools(),
+        tools=_tools(at.number),
         prompts=_entries(
             Prompt.objects, "name", registry.prompts, entry_builder.code_prompt, entry_builder.admin_prompt
         ),
@@ -108,18 +109,19 @@ def _read(at: CatalogueRevision) -> Catalogue:
     )
 
 
-def _tools() -> Iterator[ToolEntry]:
+def _tools(revision: int) -> Iterator[ToolEntry]:
     for row in Tool.objects.filter(enabled=True).select_related("preset_of"):
         base = row.preset_of
         definition = registry.tools.get(base.name if base else row.name)
         if definition is None or (base is not None and not base.enabled):
             continue
-        yield from _usable(row.name, partial(_tool, row, base, definition))
+        yield from _usable(row.name, partial(_tool, row, base, definition, revision))
 
 
-def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry:
+def _tool(row: Tool, base: Tool | None, definition: ToolDefinition, revision: int = 0) -> ToolEntry:
     final = definition.read()
-    return entry_builder.preset_tool(row, base, final) if base else entry_builder.code_tool(row, final)
+    entry = entry_builder.preset_tool(row, base, final) if base else entry_builder.code_tool(row, final)
+    return replace(entry, revision=revision)
 
 
 def _entries(

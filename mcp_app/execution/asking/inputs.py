@@ -27,8 +27,8 @@ class Inputs:
     one that fits its question moves to ``answers``. ``questions`` are the fingerprints of what was asked by
     key. ``nonce`` is that of a state which counts only once and still has to be checked. ``requests`` is what
     this run leaves open, ``refused`` the keys in it that had an answer which does not count. ``effects`` of
-    ``Context.once`` are under way, which a question must not break off. ``approved`` is the digest of what an
-    operator has allowed an earlier round to do. ``kept``: it is the server that remembers, in a task's row,
+    ``Context.once`` are under way, which a question must not break off. ``approved`` is the approval that an
+    operator gave to an earlier round. ``kept``: it is the server that remembers, in a task's row,
     and not the client.
     """
 
@@ -66,9 +66,9 @@ class Inputs:
         """The inputs that ``stored`` contains."""
         return cls.recalled(stored["remembered"], stored["responses"])
 
-    def approve(self, digest: str) -> None:
-        """An operator has allowed this: for all further rounds, each of which can then be had only once."""
-        self.approved, self.single_use = digest, True
+    def approve(self, approval: str) -> None:
+        """Keep an operator's approval for all further rounds, each of which can then run only once."""
+        self.approved, self.single_use = approval, True
 
     def key_of(self, method: str, given: str) -> str:
         """The key of the next question: the one given, or a number that is the same in every run.

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
-from mcp_app.execution.background.answer_streams import connected, publish
+from mcp_app.execution.background.answer_streams import connected, publish, publish_now
 from mcp_app.execution.background.ended_notes import CANCELLED, Ended, hand_on_ended
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
+from mcp_app.execution.stored.approval_rules import ApprovalRules, waiting
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.pending_approvals import Waiting
 from mcp_app.execution.stored.statements import FINISH_UNSTARTED
-from mcp_app.models import audit
+from mcp_app.models import Call, audit
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.messages import jsonrpc
@@ -66,9 +70,12 @@ async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last
 
 
 def sweep() -> int:
-    """End calls that waited too long or whose session is over, and remind the other clients; returns how
-    many ended."""
-    ended = [*_expired(), *_orphaned()]
+    """End calls that waited too long or that nobody may approve any more, and remind the other clients.
+
+    Returns how many ended. What ended a call is found here at the latest: a lost broadcast, or a change made
+    past the services, only delays.
+    """
+    ended = [*_expired(), *_orphaned(), *_refused()]
     # Without a token a client is notified once; the stream's comments show it that the connection lives.
     reminded = [call for call in pending_approvals.to_remind(REMIND_SECONDS) if "progressToken" in call.meta]
     if ended or reminded:
@@ -104,10 +111,49 @@ def _orphaned() -> list[Ended]:
     return ended
 
 
+def refuse_fallen(which: Q, *, actor: Any) -> int:
+    """Refuse those waiting calls of ``which`` whose credential no longer stands; returns how many.
+
+    Part of the transaction that ended the credential; the clients are answered after its commit.
+    """
+    calls = list(waiting().filter(which))
+    rules = ApprovalRules(calls)
+    ended = [end for call in calls if (reason := rules.fallen(call)) and (end := refuse(call, reason, actor))]
+    if ended:
+        transaction.on_commit(lambda: publish_now([call for call, _, _ in ended], ended_as=CANCELLED))
+    return len(ended)
+
+
+def _refused() -> list[Ended]:
+    """Refuse waiting calls that nobody may approve any more."""
+    calls = list(waiting().order_by("approval_until"))
+    rules, ended = ApprovalRules(calls), list[Ended]()
+    for call in calls:
+        reason = rules.fallen(call) or (rules.touched(call) and rules.changed(call))
+        if reason and (end := refuse(call, reason, None)):
+            ended.append(end)
+    return ended
+
+
+def refuse(call: Call, reason: str, actor: Any) -> Ended | None:
+    """End a waiting call that nobody may approve any more; None if it was decided meanwhile."""
+    found = records.find(call.pk)
+    if found is None:
+        return None
+    encoded = stored_answers.failed(found, f"{found.tool} was not run. {reason}")
+    with transaction.atomic():
+        if not pending_approvals.refuse(found.id, by=None, reason=reason, answer=encoded):
+            return None
+        detail = {"tool": found.tool, "principal": found.principal, "reason": reason}
+        audit(actor=actor, action="call.refuse", object_kind="call", object_key=str(found.id), detail=detail)
+    log.warning("Call %s (%s) was refused: %s", found.id, found.tool, reason)
+    return replace(found, answer=encoded), encoded, CANCELLED
+
+
 async def _tell_all(streams: Streams, ended: Collection[Ended], reminded: Iterable[Waiting]) -> None:
-    for call, encoded, _ in ended:
-        await publish(streams, call, encoded)
+    for over, encoded, _ in ended:
+        await publish(streams, over, encoded)
     if ended:
         await hand_on_ended(streams, ended)
-    for waiting in reminded:
-        await tell(streams, waiting, pending_approvals.waiting_words(waiting))
+    for call in reminded:
+        await tell(streams, call, pending_approvals.waiting_words(call))

@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, digest, stream_of
+from mcp_app.execution.stored.approved_work import UNDER_FOUR_EYES, covers, work_of
+from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, stream_of
 from mcp_app.protocol.scopes import in_order
 
 
@@ -32,12 +33,13 @@ def new_call(
     task_seconds: float | None = None,
     inputs: Inputs | None = None,
 ) -> NewCall:
-    """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now.
+    """Return a call of a tool with checked ``arguments``, under the limits and the approval the tool has now.
 
-    What an earlier round was allowed needs no approval again, as long as it is the same to the letter.
+    The approval of an earlier round holds as long as the work is the same.
     """
     whole = {**arguments, **entry.fixed_arguments}
-    approved = entry.needs_approval and inputs is not None and inputs.approved == digest(entry.name, whole)
+    approval = "" if inputs is None else inputs.approved
+    approved = entry.needs_approval and covers(approval, entry, arguments)
     return NewCall(
         session_id=session_id,
         request_id=request_id,
@@ -61,7 +63,9 @@ def new_call(
         retried_before=retried_before,
         approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
         approved=approved,
-        four_eyes=entry.four_eyes,
+        work=work_of(entry.identity, whole) if entry.needs_approval else "",
+        catalogue_revision=entry.revision if entry.needs_approval else None,
+        four_eyes=entry.four_eyes or (approved and approval.endswith(UNDER_FOUR_EYES)),
         task_seconds=task_seconds,
         inputs=None if inputs is None else inputs.stored(),
     )

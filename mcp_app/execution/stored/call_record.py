@@ -48,9 +48,10 @@ class Request:
 class NewCall(Request):
     """The values a call is accepted with. With ``approval_minutes`` it waits that long for approval.
 
-    ``approved``: it was approved before. With ``task_seconds`` it is a task, for which its client may
-    ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them. ``lane`` is the
-    tool if only so many of its calls may run at once.
+    ``approved``: it was approved before. ``work`` is what an approval holds for, ``catalogue_revision`` the
+    catalogue that the caller saw; both only of calls that need one. With ``task_seconds`` it is a task, for
+    which its client may ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has
+    them. ``lane`` is the tool if only so many of its calls may run at once.
     """
 
     timeout: float
@@ -62,6 +63,8 @@ class NewCall(Request):
     retried_by: int | None = None
     retried_before: tuple[str, ...] = ()
     approval_minutes: int | None = None
+    work: str = ""
+    catalogue_revision: int | None = None
     four_eyes: bool = False
     task_seconds: float | None = None
     approved: bool = False
@@ -91,6 +94,7 @@ class CallRecord(Request):
     cancel_reason: str
     accepted_at: datetime
     approval_until: datetime | None
+    work: str
     four_eyes: bool
     retried_before: str | None
     retried_by_id: int | None
@@ -182,6 +186,7 @@ def record(row: Call) -> CallRecord:
         cancel_reason=row.cancel_reason,
         accepted_at=row.accepted_at,
         approval_until=row.approval_until,
+        work=row.work,
         four_eyes=row.four_eyes,
         retried_before=row.retried_before,
         retried_by_id=row.retried_by_id,

@@ -65,13 +65,17 @@ def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
     return call, is_new
 
 
-def approve(call_id: UUID, *, by: int | None, reason: str) -> CallRecord | None:
-    """Let a waiting call be an accepted one, whose job is queued next; None when it waits no longer."""
+def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = False) -> CallRecord | None:
+    """Accept a waiting call, whose job is queued next; None when it waits no longer.
+
+    ``four_eyes``: it was decided under them, though it may not have been asked for under them.
+    """
     now = database_clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
     # Its place among what waits for a worker is that of a call which comes now.
     tag = records.new_start_tag(call_id)
+    decision |= {"four_eyes": True} if four_eyes else {}
     if not records.move(approved, Transition.APPROVE, enqueued_at=now, start_tag=tag, **decision):
         return None
     return records.find(call_id)

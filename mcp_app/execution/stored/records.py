@@ -78,6 +78,8 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         retried_by_id=new.retried_by,
         retried_before=orjson.dumps(new.retried_before).decode() if new.retried_before else None,
         state=State.APPROVAL_NEEDED if waits else State.ACCEPTED,
+        work=new.work,
+        catalogue_revision=new.catalogue_revision,
         four_eyes=new.four_eyes,
         decision=Call.Decision.APPROVED if new.approved else "",
         inputs=None if new.inputs is None else orjson.dumps(new.inputs).decode(),

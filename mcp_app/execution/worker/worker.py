@@ -37,7 +37,8 @@ from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.running.runner import Runner
-from mcp_app.execution.stored import call_record, stored_answers
+from mcp_app.execution.stored import stored_answers
+from mcp_app.execution.stored.approved_work import approval_of, covers
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
 from mcp_app.execution.stored.stored_answers import request_of, session_of
@@ -313,9 +314,7 @@ class Worker:
         entry = self._offered.tool(record.tool, call.principal.permissions)
         if entry is None:
             return error_result(f"{record.tool} is no longer offered.")
-        arguments = {**record.arguments, **entry.fixed_arguments}
-        if record.approved and call_record.digest(record.tool, arguments) != record.digest:
-            # The preset has other fixed arguments now: what would run is not what was approved.
+        if record.approved and not covers(approval_of(record), entry, record.arguments):
             return error_result(f"{record.tool} was changed after this call was approved: call it again.")
         return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)
 
@@ -356,5 +355,5 @@ def _inputs(record: CallRecord, stored: dict[str, Any]) -> Inputs:
     inputs = Inputs.restored(stored)
     inputs.kept = record.is_task
     if record.approved:
-        inputs.approve(record.digest)
+        inputs.approve(approval_of(record))
     return inputs

@@ -13,8 +13,9 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from mcp_app.models import ServiceUser
+from mcp_app.models.audit import stored_user
 from mcp_app.oauth import secrets
-from mcp_app.oauth.connections import note_client
+from mcp_app.oauth.connections import MACHINE_ENTERED, MACHINE_PERMISSION, note_client
 from mcp_app.oauth.machines import public_keys
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.models import Client
@@ -23,7 +24,7 @@ from mcp_app.protocol import scopes
 
 WITH_SECRET: Final = ("client_secret_basic", "client_secret_post")
 METHODS: Final = (*WITH_SECRET, METHOD)
-PERMISSION: Final = "mcp_oauth.add_machine_client"
+PERMISSION: Final = MACHINE_PERMISSION
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
 
 
@@ -57,11 +58,12 @@ def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
             token_auth_method=said.auth_method,
             registration_source=Client.RegistrationSource.MANUAL,
             service_user=user,
+            entered_by=stored_user(actor),
             scope=scopes.in_order(said.scopes),
             jwks=jwks,
             jwks_uri=said.jwks_uri,
         )
-        note_client(actor, "oauth.machine_enter", client, user=str(user), scope=client.scope)
+        note_client(actor, MACHINE_ENTERED, client, user=str(user), scope=client.scope)
     return client, secret
 
 

@@ -25,11 +25,19 @@ from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.background.celery import waiting
 from mcp_app.models import AuditEvent, Call, Tool
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
+from tests.approved_work import guarded_tool
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.integration.admin.test_hostile_text import Page
 
 QUEUE = "/admin/mcp_app/approval/"
+
+
+@pytest.fixture(autouse=True)
+def _stored_tools(seeded: Seed) -> None:
+    """The tools whose calls are approved here."""
+    for name in ("discard", "shred"):
+        guarded_tool(name).save(force_insert=True)
 
 
 @pytest.fixture
@@ -257,7 +265,10 @@ def test_four_eyes_are_those_of_two_known_users(
 ) -> None:
     people = {"root": seeded.root, "viewer": seeded.viewer, None: None}
     call = seeded.undecided_call
-    Call.objects.filter(pk=call.pk).update(four_eyes=True, user=people[asked], retried_by=people[again])
+    principal = call.principal if asked else "loopback"
+    Call.objects.filter(pk=call.pk).update(
+        four_eyes=True, user=people[asked], retried_by=people[again], principal=principal
+    )
     shown = _read(decider, page("call", "change", call.pk))
     assert says in _decide(decider, "approve", call)
     approved = says == "was approved."

@@ -242,26 +242,33 @@ CHANGE = """
 from mcp_app.catalogue.changing import services
 from mcp_app.models import Tool
 row = Tool.objects.filter(name="changed").first()
-base = Tool.objects.get(name="approved_work")
+base = Tool.objects.get(name={base!r})
 services.save_tool_preset(
-    actor=None, entry=row, name="changed", preset_of=base, fixed_arguments={{"steps": {steps}}}
+    actor=None, entry=row, name="changed", preset_of=base, fixed_arguments={fixed!r}
 )
 """
 
 
+@pytest.mark.parametrize(
+    ("base", "fixed"), [("approved_work", {"steps": 2}), ("approved_by_another", {})], ids=["fixed", "base"]
+)
+@pytest.mark.parametrize("is_decided", [True, False], ids=["decided", "swept"])
 def test_a_preset_that_changed_after_its_call_was_looked_at_is_not_run(
-    live: Installation, client: Mcp, nonce: str
+    live: Installation, client: Mcp, nonce: str, base: str, fixed: dict[str, Any], is_decided: bool
 ) -> None:
-    live.shell(CHANGE.format(steps=1))
+    """Neither by a decision nor without one: its client hears why."""
+    live.shell(CHANGE.format(base="approved_work", fixed={"steps": 1}))
     listed = lambda: "changed" in json.dumps(client.call("tools/list"))  # noqa: E731
     eventually(listed, 10, "the preset")
     with start_call(client, "changed", nonce=nonce) as stream:
         stream.message(5)
-        live.shell(CHANGE.format(steps=2))
-        decide(live, "approve", nonce)
+        live.shell(CHANGE.format(base=base, fixed=fixed))
+        if is_decided:
+            assert "not decided" in decide(live, "approve", nonce)
         answer = stream.messages(20)[-1]
     assert answer["result"]["isError"]
-    assert "was changed after this call was approved" in text_of(answer)
+    assert "was changed after this call was asked for" in text_of(answer)
+    assert states(live, nonce) == ["failed"]
     assert live.lines(nonce) == []
 
 

@@ -19,6 +19,7 @@ from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams
+from tests.approved_work import bound
 
 SESSION = "a-session-of-these-tests"
 STREAM = "call-1"
@@ -43,7 +44,10 @@ def new_call(**changed: Any) -> NewCall:
         "timeout": 60.0,
         "max_attempts": 2,
     }
-    return NewCall(**values | changed)
+    values |= changed
+    if changed.get("approval_minutes"):
+        values |= bound(values["arguments"]) | changed
+    return NewCall(**values)
 
 
 async def stream_of(background: Background, new: NewCall) -> tuple[str, Position]:

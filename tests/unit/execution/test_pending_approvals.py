@@ -33,6 +33,7 @@ from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcpsite.celery import app as celery
+from tests.approved_work import guarded_tool
 from tests.racing import at_once
 from tests.unit.execution.attempts import FIELDS, SESSION, SETTINGS, STREAM, new_call, stream_of
 from tests.unit.execution.store import events_of, moody
@@ -52,6 +53,7 @@ def _stores(clean_redis: str, settings: object) -> Iterator[None]:
         made.default_channel.queue_purge(QUEUE)
     with override_settings(MCP={**settings.MCP, "REDIS_URL": clean_redis}):  # type: ignore[attr-defined]
         conf.forget()
+        guarded_tool().save(force_insert=True)
         yield
     conf.forget()
 

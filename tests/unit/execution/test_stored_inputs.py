@@ -19,7 +19,8 @@ from mcp_app.execution.running.context import Context as CallContext
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.acceptance import new_call
-from mcp_app.execution.stored.call_record import CallRecord, digest
+from mcp_app.execution.stored.approved_work import work_of
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
@@ -61,7 +62,7 @@ def accepted(arguments: dict[str, Any], inputs: Inputs, request_id: int = 1) -> 
 @pytest.mark.postgres
 def test_what_an_earlier_round_was_allowed_is_not_asked_for_again() -> None:
     inputs = Inputs(bound="b")
-    inputs.approve(digest("approved_tool", {"book": "Dune"}))
+    inputs.approve(work_of(entry().identity, {"book": "Dune"}))
     assert inputs.single_use
     same = accepted({"book": "Dune"}, inputs)
     assert (same.state, same.approved) == (State.ACCEPTED, True)

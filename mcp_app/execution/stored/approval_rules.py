@@ -1,0 +1,177 @@
+"""The rules of approval: whether a waiting call may still be approved at all, and by whom.
+
+Every decision about a waiting call is made here, from what is stored at that moment. Four eyes hold if the
+call was asked for under them or if its tool is marked now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from django.contrib.auth import get_user_model
+from django.db.models import QuerySet
+
+from mcp_app.auth import tokens
+from mcp_app.auth.makers import Maker, maker_of_key, makers_of_connections
+from mcp_app.catalogue.serving.identity import identity_of
+from mcp_app.execution.stored.approved_work import work_of
+from mcp_app.execution.stored.call_record import retriers_of
+from mcp_app.models import ApiKey, Call, CatalogueChange, Session, Tool
+from mcp_app.protocol.call_state import State
+from mcp_app.protocol.principal_key import actor_of
+
+UNKNOWN_CALLER: Final = (
+    "It is not known which user made this call, so no other user can be the second pair of eyes."
+)
+# Long, and needed only where the work is compared.
+LONG: Final = ("arguments", "answer", "meta", "session_fields")
+
+
+def waiting() -> QuerySet[Call]:
+    """Return the calls that wait for approval, as far as the rules read them."""
+    return Call.objects.filter(state=State.APPROVAL_NEEDED).defer(*LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of a tool after some call was asked for."""
+
+    key: str
+    entry_id: int | None
+    revision: int
+    actor: str
+
+
+class ApprovalRules:
+    """The rules for some calls; all that is stored about them is read at once."""
+
+    def __init__(self, calls: Iterable[Call]) -> None:
+        self._calls = list(calls)
+        self._read_tools()
+        self._read_askers()
+        self._makers: dict[Any, list[Maker]] = {}
+
+    def end_of(self, call: Call) -> str:
+        """Return why nobody may approve a call any more; "" while somebody may."""
+        return self.fallen(call) or self.changed(call)
+
+    def fallen(self, call: Call) -> str:
+        """Return why the credential that a call came by no longer stands; "" while it does."""
+        if call.session_id in self._ended_sessions:
+            return "The session that asked for this call was ended."
+        actor = actor_of(call.principal)
+        if actor and actor not in self._active:
+            return "The account of the person who asked for this call was closed."
+        if call.user_id is None:
+            return "The user who asked for this call was deleted." if _had_user(call) else ""
+        if str(call.user_id) not in self._active:
+            return "The account of the user who asked for this call was closed."
+        if call.api_key_id is not None:
+            return self._fallen_key(call.api_key_id)
+        if call.connection_id in self._ended_connections:
+            return "The OAuth connection that asked for this call was ended."
+        return ""
+
+    def _fallen_key(self, key_id: int) -> str:
+        key = self._keys.get(key_id)
+        if key is None or key.revoked_at is not None:
+            return "The API key that asked for this call was revoked."
+        return "" if key.usable else "The API key that asked for this call has expired."
+
+    def changed(self, call: Call) -> str:
+        """Return why the work is no longer what was asked for; "" while it is."""
+        tool = self._tools.get(call.tool)
+        if tool is None or work_of(identity_of(tool), orjson.loads(call.arguments)) != call.work:
+            return f"{call.tool} was changed after this call was asked for: call it again."
+        return ""
+
+    def touched(self, call: Call) -> bool:
+        """Return True if the tool of a call, or the one behind its preset, changed since."""
+        return not call.work or any(self._changes_of(call))
+
+    def four_eyes(self, call: Call) -> bool:
+        """Return True if a call needs two people, by its own mark or by the marks its tool has now."""
+        return call.four_eyes or any(row.four_eyes for row in self._rows_of(call))
+
+    def objection(self, call: Call, actor: Any) -> str:
+        """Return why this actor must not approve a call; "" when nothing is against it.
+
+        Four eyes are two known users. The caller, and everybody who may be behind the call, is none of the
+        second pair: a person who acts as the caller, retried the call or one that it repeats, made the
+        credential, or changed the tool while the call waited. If the caller is unknown, no user is.
+        """
+        if not self.four_eyes(call):
+            return ""
+        if call.user_id is None:
+            return UNKNOWN_CALLER
+        if getattr(actor, "pk", None) is None:
+            return "Only a user can be the second pair of eyes."
+        part = self._part_of(call, actor)
+        return f"{part}: another user has to approve it." if part else ""
+
+    def _part_of(self, call: Call, actor: Any) -> str:
+        """Return the part that a user has in a call, as a sentence without its end; "" for none."""
+        decides = str(actor.pk)
+        if decides in (str(call.user_id), actor_of(call.principal)):
+            return "You asked for this call yourself"
+        if decides in retriers_of(call):
+            return "You had this call made again"
+        if any(change.actor == decides for change in self._changes_of(call)):
+            return f"You changed {call.tool} while this call waited"
+        for maker in self._makers_of(call):
+            if maker.may_be(actor):
+                return f"You {maker.what}" if maker.user else f"You may be the one who {maker.what}"
+        return ""
+
+    def _changes_of(self, call: Call) -> Iterable[_Change]:
+        rows, seen = self._rows_of(call), call.catalogue_revision or 0
+        keys, ids = {call.tool, *(row.name for row in rows)}, {row.pk for row in rows}
+        return (
+            change
+            for change in self._changes
+            if change.revision > seen and (change.key in keys or change.entry_id in ids)
+        )
+
+    def _rows_of(self, call: Call) -> list[Tool]:
+        """Return the row of a call's tool, and that of the tool behind a preset."""
+        tool = self._tools.get(call.tool)
+        return [row for row in (tool, tool and tool.preset_of) if row is not None]
+
+    def _makers_of(self, call: Call) -> list[Maker]:
+        """Return the makers of a call's credential; read late, as few calls need four eyes."""
+        place = (call.api_key_id, call.connection_id)
+        if place not in self._makers:
+            key = None if call.api_key_id is None else self._keys.get(call.api_key_id)
+            numbers = [] if call.connection_id is None else [call.connection_id]
+            found = [] if key is None else [maker_of_key(key)]
+            self._makers[place] = [*found, *makers_of_connections(numbers).values()]
+        return self._makers[place]
+
+    def _read_tools(self) -> None:
+        names = {call.tool for call in self._calls}
+        tools = Tool.objects.filter(name__in=names).select_related("preset_of")
+        self._tools = {tool.name: tool for tool in tools}
+        seen = [call.catalogue_revision for call in self._calls if call.catalogue_revision is not None]
+        later = CatalogueChange.objects.filter(kind="tool", revision__gt=min(seen, default=0)).order_by()
+        changes = later.values_list("key", "entry_id", "revision", "actor_id") if seen else ()
+        self._changes = [_Change(key, pk, revision, str(actor or "")) for key, pk, revision, actor in changes]
+
+    def _read_askers(self) -> None:
+        calls = self._calls
+        users = {str(call.user_id) for call in calls if call.user_id is not None}
+        users |= {actor for call in calls if (actor := actor_of(call.principal))}
+        found = get_user_model()._default_manager.filter(pk__in=users, is_active=True)
+        self._active = {str(pk) for pk in found.values_list("pk", flat=True)}
+        keys = {call.api_key_id for call in calls if call.api_key_id is not None}
+        self._keys = ApiKey.objects.in_bulk(keys)
+        sessions = Session.objects.filter(pk__in={call.session_id for call in calls}, ended_at__isnull=False)
+        self._ended_sessions = set(sessions.values_list("pk", flat=True))
+        numbers = frozenset(call.connection_id for call in calls if call.connection_id is not None)
+        self._ended_connections = tokens.ended(numbers) if numbers else frozenset()
+
+
+def _had_user(call: Call) -> bool:
+    return call.principal.startswith("user:")
