@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate, post_save
+from django.conf import settings
+from django.db.models.signals import post_delete, post_migrate, post_save
+
+if TYPE_CHECKING:
+    from django.db.models import Q
+
+    from mcp_app.auth.ended import EndedWork
 
 
 class McpAppConfig(AppConfig):
@@ -26,6 +32,42 @@ class McpAppConfig(AppConfig):
         autodiscover()
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
         post_save.connect(_rename, sender="auth.Group", dispatch_uid="mcp_app.rename")
+        _listen_for_ends()
+
+
+def _listen_for_ends() -> None:
+    """Have the work of credentials end with them, also where a shell ends them past the services."""
+    from mcp_app.auth import ended
+
+    ended.register(_end_work)
+    for signal in (post_save, post_delete):
+        signal.connect(_user_changed, sender=settings.AUTH_USER_MODEL, dispatch_uid="mcp_app.user")
+        signal.connect(_key_changed, sender="mcp_app.ApiKey", dispatch_uid="mcp_app.key")
+
+
+def _end_work(which: Q, principal: str, actor: Any) -> EndedWork:
+    from mcp_app.execution.services import end_work_of  # Not at the start: most commands end nothing.
+
+    return end_work_of(which, principal, actor)
+
+
+def _user_changed(instance: Any, signal: Any, **facts: Any) -> None:
+    from mcp_app.auth import ended
+
+    fields = facts.get("update_fields")
+    if signal is post_save:
+        unchanged = fields is not None and "is_active" not in fields
+        if facts.get("created") or facts.get("raw") or unchanged or instance.is_active:
+            return
+    ended.end_work(ended.of_person(instance.pk))
+
+
+def _key_changed(instance: Any, signal: Any, **facts: Any) -> None:
+    from mcp_app.auth import ended
+
+    if signal is post_save and (facts.get("created") or facts.get("raw") or instance.revoked_at is None):
+        return
+    ended.key_ended(instance)
 
 
 def _rename(instance: Any, created: bool, raw: bool, **_: Any) -> None:

@@ -23,6 +23,7 @@ from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.list_filters import StateFilter
 from mcp_app.admin.markup import badge, moment, with_window
 from mcp_app.admin.widgets import ScopesField
+from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.services import (
     ENDS_SOON,
@@ -195,15 +196,15 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     def revoke_keys(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         """Revoke each chosen key."""
         live = [key for key in queryset if key.revoked_at is None]
-        for key in live:
-            revoke_api_key(key=key, actor=request.user)
-        self.message_user(request, f"Keys revoked: {len(live)}.", messages.SUCCESS)
+        work = sum((revoke_api_key(key=key, actor=request.user) for key in live), EndedWork())
+        self.message_user(request, f"Keys revoked: {len(live)}. {work}".rstrip(), messages.SUCCESS)
 
     @object_button("revoke", "revoke")
     def revoke_one(self, request: HttpRequest, key: ApiKey) -> None:
         """Revoke one key."""
-        revoke_api_key(key=key, actor=request.user)
-        self.message_user(request, f"The key {marked(key.name)} was revoked.", messages.SUCCESS)
+        work = revoke_api_key(key=key, actor=request.user)
+        text = f"The key {marked(key.name)} was revoked. {work}".rstrip()
+        self.message_user(request, text, messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """The button to revoke it, and the page of what it sees, for who may."""

@@ -186,10 +186,9 @@ class ClientAdmin(IssuedAdmin[Client]):
     @object_button("disable", "switch")
     def disable_one(self, request: HttpRequest, client: Client) -> None:
         """Switch a client off; all its connections end."""
-        disable(client, actor=request.user)
-        self.message_user(
-            request, f"{marked(client)} was switched off, its connections ended.", messages.SUCCESS
-        )
+        work = disable(client, actor=request.user)
+        text = f"{marked(client)} was switched off, its connections ended. {work}".rstrip()
+        self.message_user(request, text, messages.SUCCESS)
 
     @object_button("enable", "switch")
     def enable_one(self, request: HttpRequest, client: Client) -> None:
@@ -288,14 +287,14 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     def end_connections(self, request: HttpRequest, queryset: QuerySet[Connection]) -> None:
         """End each chosen connection."""
         live = [connection for connection in queryset.select_related("user", "client") if connection.live]
-        end_each(live, "ended by an operator", actor=request.user)
-        self.message_user(request, f"Connections ended: {len(live)}.", messages.SUCCESS)
+        work = end_each(live, "ended by an operator", actor=request.user)
+        self.message_user(request, f"Connections ended: {len(live)}. {work}".rstrip(), messages.SUCCESS)
 
     @object_button("end", "end")
     def end_one(self, request: HttpRequest, connection: Connection) -> None:
         """End one connection."""
-        end(connection, "ended by an operator", actor=request.user)
-        self.message_user(request, "The connection was ended.", messages.SUCCESS)
+        work = end(connection, "ended by an operator", actor=request.user)
+        self.message_user(request, f"The connection was ended. {work}".rstrip(), messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """The button to end it, for who may."""

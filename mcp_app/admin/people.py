@@ -23,8 +23,10 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.admin.markup import badge, with_window
+from mcp_app.auth.ended import EndedWork, of_person
 from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.site import second_factor_lacks
+from mcp_app.execution.stored.approval_rules import waiting
 from mcp_app.oauth.second_factor.gate import has_factor
 from mcp_app.text import marked
 
@@ -163,6 +165,14 @@ class FactorRemoval(ModelAdmin[Any]):
         """A person, or a machine's own user, who cannot log in."""
         is_machine = hasattr(user, "mcp_service_user")
         return badge("service user", "warn") if is_machine else badge("person", "good")
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save the user, and say how many waiting calls were refused with a deactivated account."""
+        asked = set(waiting().filter(of_person(obj.pk)).values_list("pk", flat=True)) if change else set()
+        super().save_model(request, obj, form, change)
+        refused = len(asked) - waiting().filter(pk__in=asked).count()
+        if refused:
+            self.message_user(request, str(EndedWork(calls=refused)), messages.SUCCESS)
 
     def has_second_factor_permission(self, request: HttpRequest) -> bool:
         """As for the password."""

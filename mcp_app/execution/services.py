@@ -13,16 +13,20 @@ from uuid import UUID
 
 import orjson
 from django.db import transaction
+from django.db.models import Q
 
 from mcp_app import conf
+from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.serving.current_snapshot import refresh_now
 from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.background.ended_notes import CANCELLED
 from mcp_app.execution.stored import cancelling, pending_approvals, records, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
+from mcp_app.execution.stored.approval_rules import ApprovalRules
 from mcp_app.execution.stored.call_record import (
     CallRecord,
     NewCall,
@@ -37,6 +41,7 @@ from mcp_app.protocol.errors import TooManyRequests, Unavailable
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.admission import RETRY_SECONDS, admit_now
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
+from mcp_app.sessions.services import end_sessions_of
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.announce import announce
@@ -50,6 +55,7 @@ OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 REQUEST_ID = 1
 # Nobody else writes to SQLite while so many are cancelled.
 CANCEL_SLICE = 200
+KEY_REVOKED = "its API key was revoked"
 # The member of its meta that says what was asked for.
 ASKED = "asked"
 
@@ -119,6 +125,13 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
             transaction.on_commit(lambda: publish_now(ended, ended_as=CANCELLED))
 
 
+def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
+    """Refuse the waiting calls of a credential that ended, and end the sessions of its principal if given."""
+    refused = approval.refuse_fallen(which, actor=actor)
+    sessions = end_sessions_of(principal, actor=actor, reason=KEY_REVOKED) if principal else 0
+    return EndedWork(sessions, refused)
+
+
 def cancel_request(
     *, session_id: str, request_id: str | int, actor: Any, reason: str = "stopped by an operator"
 ) -> bool:
@@ -184,6 +197,8 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
         raise RetryRefused(f"The tool no longer takes these arguments: {problem}")
     if entry.needs_approval and entry.four_eyes and old.user_id is None:
         raise RetryRefused("It needs four eyes, and its caller is not known: no user could approve it.")
+    if entry.needs_approval and (fallen := _fallen(old)):
+        raise RetryRefused(f"It would wait for approval, which nobody could give. {fallen}")
     return new_call(
         entry,
         given,
@@ -205,6 +220,13 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
         retried_by=getattr(actor, "pk", None),
         retried_before=retriers_of(old),
     )
+
+
+def _fallen(old: CallRecord) -> str:
+    """Return why the credential of a call no longer stands, apart from its session."""
+    row = Call.objects.get(pk=old.id)
+    row.session_id = ""  # The new call belongs to none.
+    return ApprovalRules([row]).fallen(row)
 
 
 def start_call(

@@ -48,3 +48,9 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended 
         )
         transaction.on_commit(lambda: end_session(session_id, reason))
     return bool(changed)
+
+
+def end_sessions_of(principal: str, *, actor: Any, reason: str) -> int:
+    """End all open sessions of a principal, and return how many there were."""
+    found = Session.objects.filter(principal=principal, ended_at=None).values_list("pk", flat=True)
+    return sum(end_session_now(session_id=pk, actor=actor, reason=reason) for pk in list(found))

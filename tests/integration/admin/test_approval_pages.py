@@ -23,7 +23,7 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.roles import make_roles
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.background.celery import waiting
-from mcp_app.models import AuditEvent, Call, Tool
+from mcp_app.models import ApiKey, AuditEvent, Call, Tool
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
 from tests.approved_work import guarded_tool
 from tests.integration.admin.addresses import page
@@ -473,3 +473,34 @@ def test_a_preset_copied_in_the_admin_keeps_its_need_of_approval(root: Client, s
     root.post(page("tool", "changelist"), chosen)
     copy = Tool.objects.exclude(pk=seeded.preset.pk).get(preset_of=seeded.preset.preset_of)
     assert (copy.needs_approval, copy.four_eyes) == (True, True)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_page_that_revokes_a_key_says_what_ended_with_it(many: bool, root: Client, seeded: Seed) -> None:
+    key = ApiKey.objects.filter(revoked_at=None).first()
+    assert key is not None
+    call = seeded.undecided_call
+    Call.objects.filter(pk=call.pk).update(api_key_id=key.pk)
+    if many:
+        chosen = {"action": "revoke_keys", "_selected_action": [key.pk]}
+        answer = root.post(page("apikey", "changelist"), chosen, follow=True)
+    else:
+        answer = root.post(page("apikey", "revoke", key.pk), follow=True)
+    assert "refused 1 waiting call." in answer.content.decode().lower()
+    call.refresh_from_db()
+    assert (call.decision, call.decision_reason) == (
+        "refused", "The API key that asked for this call was revoked.",
+    )  # fmt: skip
+    assert "was revoked" in _decide(root, "approve", call)
+
+
+@pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own page of a user is not ours")
+def test_page_that_deactivates_a_user_says_what_was_refused(root: Client, seeded: Seed) -> None:
+    user, call = seeded.outsider, seeded.undecided_call
+    Call.objects.filter(pk=call.pk).update(user=user, principal=f"user:{user.pk}/bench")
+    posted = {"username": user.username, "date_joined_0": "2026-01-01", "date_joined_1": "10:00:00"}
+    answer = root.post(f"/admin/auth/user/{user.pk}/change/", posted, follow=True)
+    user.refresh_from_db()
+    assert not user.is_active
+    assert "Refused 1 waiting call." in answer.content.decode()
+    assert Call.objects.get(pk=call.pk).decision == "refused"
