@@ -170,6 +170,7 @@ def test_a_call_is_refused_in_its_row_whose_columns_stay_as_they_are(
     reason = asked.get_by_label("Reason, shown to the caller")
     expect(reason).to_be_focused()
     assert page.evaluate(columns) == before
+    expect(asked).to_contain_text('"delay_seconds": 0.05')
     picture(page, f"approvals-refuse-{scheme}-{width}")
     asked.get_by_role("button", name="Keep it waiting").click()
     expect(asked).to_be_hidden()
@@ -178,6 +179,36 @@ def test_a_call_is_refused_in_its_row_whose_columns_stay_as_they_are(
     asked.get_by_role("button", name="Refuse", exact=True).click()
     expect(page.locator("body")).to_contain_text("The call of count, asked by")
     assert asking.text() == "count was refused by an operator: not today"
+    assert visitor.trouble == []
+
+
+def test_click_beside_refuse_dialog_reaches_nothing_behind_it(server: LiveServer, open_page: Visit) -> None:
+    visitor = open_page()
+    asking = Asking(server.ports[1])
+    page = visitor.goto(QUEUE)
+    refuse = page.get_by_role("button", name="Refuse count")
+    behind = page.get_by_role("button", name="Approve count").bounding_box()
+    assert behind is not None
+    refuse.click()
+    asked = page.get_by_role("dialog", name="Refuse count")
+    asked.get_by_label("Reason, shown to the caller").fill("kept words")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        inside = (
+            "document.activeElement === document.body || !!document.activeElement.closest('dialog[open]')"
+        )
+        assert page.evaluate(inside)
+    page.mouse.click(behind["x"] + behind["width"] / 2, behind["y"] + behind["height"] / 2)
+    expect(asked).to_be_hidden()
+    refuse.click()
+    expect(asked.get_by_label("Reason, shown to the caller")).to_have_value("kept words")
+    page.keyboard.press("Escape")
+    expect(asked).to_be_hidden()
+    expect(refuse).to_be_focused()
+    page.reload()
+    expect(page.locator("#result_list")).to_contain_text('"to":5')
+    page.get_by_role("button", name="Approve count").click()
+    asking.text()
     assert visitor.trouble == []
 
 

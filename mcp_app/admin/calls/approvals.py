@@ -28,6 +28,7 @@ from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, argum
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, span
+from mcp_app.admin.timeline import pane
 from mcp_app.auth.services import login_name
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
@@ -138,25 +139,37 @@ class ApprovalAdmin(DecidingAdmin):
         return f"{address}{'&' if '?' in address else '?'}from_queue=1"
 
     def _refuse_in_row(self, request: HttpRequest, call: Approval) -> SafeString:
-        # Above the page, so that no column changes its width. Not a line of input: Enter in one presses the
-        # first button of the form, which approves some call.
+        # A modal dialog: no column changes its width, and nothing behind it can be pressed. Not a line of
+        # input: Enter in one presses the first button of the form, which approves some call.
         return format_html(
-            '<button class="mcp-button" type="button" popovertarget="{0}" aria-label="{1}">Refuse…</button>'
-            '<div class="mcp-refuse" id="{0}" popover role="dialog" aria-label="{1}">'
-            '<p><strong>{1}</strong>, asked by {2}</p><label for="{3}">Reason, shown to the caller</label>'
+            '<button class="mcp-button" type="button" command="show-modal" commandfor="{0}" aria-label="{1}">'
+            'Refuse…</button><dialog class="mcp-refuse" id="{0}" closedby="any" aria-label="{1}">'
+            "<p><strong>{1}</strong>, asked by {2}</p>{6}"
+            '<label for="{3}">Reason, shown to the caller</label>'
             '<textarea class="mcp-input" id="{3}" name="{3}" rows="2" maxlength="{4}" autofocus></textarea>'
             '<p class="mcp-buttons">'
             '<button class="mcp-button mcp-danger" type="submit" formnovalidate formaction="{5}">'
             "Refuse</button>"
-            '<button class="mcp-button" type="button" popovertarget="{0}" popovertargetaction="hide">'
-            "Keep it waiting</button></p></div>",
+            '<button class="mcp-button" type="button" command="close" commandfor="{0}">'
+            "Keep it waiting</button></p></dialog>",
             f"refuse-{call.pk}",
             f"Refuse {marked(call.tool)}",
             visible(asked_by(call, getattr(call, "names", {}))),
             reason_field(call),
             LONGEST_REASON,
             self._in_row(request, "refuse", call),
+            self._whole_arguments(call),
         )
+
+    def _whole_arguments(self, call: Approval) -> SafeString:
+        """Return what the call is asked to do, without secrets, over several lines."""
+        if shown := pane(arguments_of(call), LONGEST_ARGUMENTS * 2):
+            return format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', shown.html)
+        address, words = (
+            self.call_url(call.pk),
+            "The arguments are too long for a list: read them on its page.",
+        )
+        return format_html('<p><a class="mcp-link" href="{}">{}</a></p>', address, words)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """What ends first stands first; of what is decided, the newest."""

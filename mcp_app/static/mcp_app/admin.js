@@ -310,6 +310,15 @@ function showSwitched(button, { enabled, title, at, written, text, undo }) {
   said.append(" ", back);
 }
 
+// Browsers before 2025 do not know the commands of buttons.
+function command(event) {
+  const button = event.target.closest?.("button[commandfor]");
+  const dialog = button && document.getElementById(button.getAttribute("commandfor"));
+  if (dialog && button.getAttribute("command") === "close") dialog.close();
+  else if (dialog) dialog.showModal();
+}
+
+if (!("commandForElement" in HTMLButtonElement.prototype)) document.addEventListener("click", command);
 document.addEventListener("click", switchInPlace);
 document.addEventListener("DOMContentLoaded", () => {
   for (const note of document.querySelectorAll("[data-queue]")) watchQueue(note);
