@@ -5,6 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run dev test test-system test-postgres chaos attack browser corpus conformance wheel docs bench
+.PHONY: client-logins
 .PHONY: lint types style format clean
 .DELETE_ON_ERROR:
 
@@ -51,6 +52,10 @@ browser: .venv/test.stamp
 # PICTURES=<folder> keeps pictures here, too; ARGS='-m "not every_look"' takes one look only.
 corpus: .venv/test.stamp
 	$(BIN)/python -m pytest tests/browser/corpus $(ARGS)
+
+# Claude Code, Codex and Gemini CLI log in to a server without internet: 900 MB of npm packages; Linux, as root.
+client-logins: .venv/test.stamp
+	CLIENT_LOGINS=on $(BIN)/python -m pytest -n 0 tests/interop/test_offline_logins.py $(ARGS)
 
 conformance: .venv/test.stamp
 	$(BIN)/python -m tests.conformance.run $(ARGS)

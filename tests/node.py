@@ -30,6 +30,9 @@ PACKAGES: dict[str, dict[str, str]] = {
     },
     "inspector": {"@modelcontextprotocol/inspector": "2.12.0"},
     "mcp-remote": {"mcp-remote": "0.15.1"},
+    "claude": {"@anthropic-ai/claude-code": "2.1.332"},
+    "codex": {"@openai/codex": "0.171.0"},
+    "gemini": {"@google/gemini-cli": "0.61.0"},
     "provider": {"oidc-provider": "9.13.3"},
     "peer": {
         "@modelcontextprotocol/server": "2.4.0",

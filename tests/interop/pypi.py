@@ -54,12 +54,14 @@ def _install(name: str, folder: Path) -> None:
     mark.write_text(requirements.read_text())
 
 
-def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    """Run one of our scripts with its packages and no others; the JSON report it prints.
+def run_script(
+    name: str, *arguments: str, environment: dict[str, str] | None = None, own: str = ""
+) -> dict[str, Any]:
+    """Run one of our scripts with its packages and no others, and return the JSON report it prints.
 
-    The packages are named by what comes before an underscore.
+    The packages are ``own``, or named by what comes before an underscore.
     """
-    own = name.partition("_")[0]
+    own = own or name.partition("_")[0]
     folder = packages(SHARED.get(own, own))
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
     found = {

@@ -1,4 +1,4 @@
-"""A program of others logs in: the TypeScript client."""
+"""Programs of others log in: the TypeScript client, and Python clients of the first line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ import pytest
 
 from tests import node
 from tests.bounds import SLACK
-from tests.integration.oauth.person import CALLBACK, DOCUMENT, PEOPLE, PUBLISHED, Operator, Person
-from tests.interop import npm
+from tests.integration.oauth.person import (
+    CALLBACK,
+    DOCUMENT,
+    OPERATOR,
+    PASSWORD,
+    PEOPLE,
+    PUBLISHED,
+    Operator,
+    Person,
+)
+from tests.interop import npm, pypi
 from tests.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
@@ -115,3 +124,15 @@ def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_wit
     assert (report["pairs"], report["opened"]) == (1, 1)
     assert report["seconds"] < REVOKED_SECONDS + SLACK
     assert report["streamed"] < REVOKED_SECONDS + SLACK
+
+
+@pytest.mark.requirement("AUTH-13", "AUTH-28")
+@pytest.mark.parametrize("version", ["mcp116", "mcp110"])
+def test_an_older_python_client_logs_in_and_does_not_ask_for_administration(
+    guarded: LiveServer, version: str
+) -> None:
+    # 1.16.0 asks for all scopes of the metadata; 1.10.1 refuses metadata that names signing algorithms.
+    report = pypi.run_script("login1", guarded.url, OPERATOR, PASSWORD, own=version)
+    assert report["asked"] == "mcp mcp:tools mcp:resources mcp:prompts offline_access"
+    assert report["granted"] == "mcp mcp:tools mcp:resources mcp:prompts"
+    assert (report["opened"], report["result"]) == (1, {"result": 5})
