@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -363,37 +362,3 @@ def remember_redis_url(run_dir: Path, url: str) -> None:
 def forget_redis_url(run_dir: Path) -> None:
     """That Redis has been stopped."""
     (run_dir / "redis.url").unlink(missing_ok=True)
-
-
-def prepare_data_dir(path: Path) -> None:
-    """Make the data folder, private to this user; raises WrongSettings when it cannot be written."""
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (path / "run").mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise WrongSettings(_data_dir_line(path, error.strerror)) from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise WrongSettings(_data_dir_line(path, "Permission denied"))
-    if path.stat().st_uid == os.getuid():
-        path.chmod(0o700)
-
-
-def _data_dir_line(path: Path, reason: str | None) -> str:
-    return f"Cannot write to the data folder {path}: {reason}. Set DATA_DIR to {REMEDIES['DATA_DIR']}."
-
-
-def stored_secret_key(path: Path) -> str:
-    """The generated key kept in ``path``; made on first use, the same for all processes that ask at once."""
-    if not path.exists():
-        draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(50))
-        try:
-            # A link cannot replace a file: of several first starts one wins and the others read its key.
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-    return path.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -17,6 +18,8 @@ class PidFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = -1
+        # Files that the disk has not taken yet: the process of each name, None to remove its file.
+        self._pending: dict[str, int | None] = {}
 
     def claim(self) -> None:
         """Write ``up.pid`` and forget what an earlier run left behind; raises AlreadyRunning."""
@@ -39,16 +42,40 @@ class PidFiles:
         os.write(self._lock, f"{os.getpid()}\n".encode())
 
     def write(self, name: str, pid: int) -> None:
-        """Say that ``name`` is the process ``pid`` from now on."""
-        draft = self._folder / f".{name}.pid"
-        draft.write_text(f"{pid}\n")
-        draft.replace(self._folder / f"{name}.pid")
+        """Record that ``name`` is the process ``pid`` from now on; ``settle`` writes it."""
+        self._pending[name] = pid
 
     def remove(self, name: str) -> None:
-        """Say that ``name`` does not run."""
-        (self._folder / f"{name}.pid").unlink(missing_ok=True)
+        """Record that ``name`` does not run; ``settle`` removes its file."""
+        self._pending[name] = None
+
+    def settle(self) -> OSError | None:
+        """Bring the files up to date; return the error of one that has to wait until the disk takes it."""
+        fault = None
+        for name, pid in list(self._pending.items()):
+            try:
+                self._settle(name, pid)
+            except OSError as error:
+                fault = error
+            else:
+                del self._pending[name]
+        return fault
+
+    def _settle(self, name: str, pid: int | None) -> None:
+        path, draft = self._folder / f"{name}.pid", self._folder / f".{name}.pid"
+        if pid is None:
+            path.unlink(missing_ok=True)
+            return
+        try:
+            draft.write_text(f"{pid}\n")
+            draft.replace(path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
 
     def release(self) -> None:
         """Remove ``up.pid`` and let the next supervisor in."""
         self.remove("up")
+        self.settle()
         os.close(self._lock)

@@ -14,14 +14,15 @@ from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
 from mcpsite.http.compression import weak_etag as _weak_etag
 from mcpsite.own_apps import own_apps as _own_apps
+from mcpsite.processes import data_folder as _data_folder
 
 ENVIRONMENT = _environment.read()
-_environment.prepare_data_dir(ENVIRONMENT.data_dir)
+_data_folder.prepare_data_dir(ENVIRONMENT.data_dir)
 
 BASE_DIR = _environment.BASE_DIR
 DATA_DIR = ENVIRONMENT.data_dir
 DEBUG = ENVIRONMENT.debug
-SECRET_KEY = ENVIRONMENT.secret_key or _environment.stored_secret_key(DATA_DIR / "secret_key")
+SECRET_KEY = ENVIRONMENT.secret_key or _data_folder.stored_secret_key(DATA_DIR / "secret_key")
 ALLOWED_HOSTS = list(ENVIRONMENT.hosts)
 ROOT_URLCONF = "mcpsite.urls"
 ASGI_APPLICATION = "mcpsite.asgi.application"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -32,6 +32,14 @@ class CrashLoop(Exception):
 
 def _due(child: Child) -> bool:
     return time.monotonic() >= child.start_at
+
+
+def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
+    """Make a pipe, the two ends of which are closed by these stacks."""
+    ends = os.pipe()
+    for stack, end in zip((reads, writes), ends, strict=True):
+        stack.callback(os.close, end)
+    return ends
 
 
 def _as_json(name: str, line: str) -> str:
@@ -60,6 +68,7 @@ class Supervisor:
         self._stops = 0
         self._stopping = False
         self._turned_at = time.monotonic()
+        self._pid_fault = ""
         self._wake_read, self._wake_write = os.pipe()
         for descriptor in (self._wake_read, self._wake_write):
             os.set_blocking(descriptor, False)
@@ -100,6 +109,7 @@ class Supervisor:
         child.kept = True
         if child.process is not None:
             self._pid_files.write(child.program.name, child.process.pid)
+            self._settle_pid_files()
         self.tell_withheld(child)
 
     def leave(self, child: Child) -> None:
@@ -183,23 +193,59 @@ class Supervisor:
 
     def _add(self, child: Child) -> Child:
         self._children.append(child)
-        self._spawn(child)
+        self._start(child)
         return child
+
+    def _start(self, child: Child) -> None:
+        """Start a child, or later, if the system has no process or descriptor to spare."""
+        child.started_at = time.monotonic()
+        try:
+            self._spawn(child)
+        except OSError as error:
+            child.signal_group(signal.SIGKILL)  # It may have started, and nothing would read its output.
+            self._start_later(child, f"cannot be started ({error}); trying again")
+
+    def _start_later(self, child: Child, why: str) -> None:
+        now = time.monotonic()
+        delay = child.delay_after_death(now)
+        child.restarted = True
+        child.start_at = now + delay
+        self.say("up", f"{child.program.name} {why}{f' in {delay:g} s' if delay else ''}")
 
     def _spawn(self, child: Child) -> None:
         program = child.program
-        ready_read, ready_write = os.pipe()
-        permit_read, child.permit_pipe = os.pipe()
-        os.write(child.permit_pipe, b"1" * child.permits)
         environment = {**os.environ, **program.environment, "PYTHONUNBUFFERED": "1", PROCESS: program.name}
         descriptors = program.descriptors
-        if program.announces_ready:
-            environment["READY_FD"] = str(ready_write)
-            descriptors = (*descriptors, ready_write)
-        if program.asks_permission:
-            environment["PERMIT_FD"] = str(permit_read)
-            descriptors = (*descriptors, permit_read)
-        child.process = subprocess.Popen(  # noqa: S603 - our own programs, no shell
+        with ExitStack() as ours, ExitStack() as theirs:
+            ready_read, ready_write = _pipe(ours, theirs)
+            permit_read, permit_write = _pipe(theirs, ours)
+            os.write(permit_write, b"1" * child.permits)
+            if program.announces_ready:
+                environment["READY_FD"] = str(ready_write)
+                descriptors = (*descriptors, ready_write)
+            if program.asks_permission:
+                environment["PERMIT_FD"] = str(permit_read)
+                descriptors = (*descriptors, permit_read)
+            process = self._open(program, environment, descriptors)
+            ours.pop_all()
+        child.process, child.permit_pipe = process, permit_write
+        child.loaded = child.ready = False
+        child.silent = 0.0
+        self._selector.register(
+            ready_read, selectors.EVENT_READ, lambda: self._on_sign_of_life(child, process, ready_read)
+        )
+        output = process.stdout
+        if output is not None:
+            os.set_blocking(output.fileno(), False)
+            self._selector.register(output, selectors.EVENT_READ, lambda: self._on_output(child, output))
+        if child.kept:
+            self._pid_files.write(program.name, process.pid)
+            self._settle_pid_files()
+
+    def _open(
+        self, program: Program, environment: dict[str, str], descriptors: tuple[int, ...]
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 - our own programs, no shell
             [sys.executable, "-I", "-S", CHILD, str(os.getpid()), *program.argv],
             cwd=self._directory,
             env=environment,
@@ -209,21 +255,14 @@ class Supervisor:
             pass_fds=descriptors,
             start_new_session=True,  # Ctrl-C is for us; the children are stopped in order.
         )
-        if child.kept:
-            self._pid_files.write(program.name, child.process.pid)
-        child.started_at = time.monotonic()
-        child.loaded = child.ready = False
-        child.silent = 0.0
-        os.close(ready_write)
-        os.close(permit_read)
-        process = child.process
-        self._selector.register(
-            ready_read, selectors.EVENT_READ, lambda: self._on_sign_of_life(child, process, ready_read)
-        )
-        output = child.process.stdout
-        if output is not None:
-            os.set_blocking(output.fileno(), False)
-            self._selector.register(output, selectors.EVENT_READ, lambda: self._on_output(child, output))
+
+    def _settle_pid_files(self) -> None:
+        """Bring the pid files up to date; a full disk delays them, and ends nothing."""
+        error = self._pid_files.settle()
+        fault = "" if error is None else error.strerror or str(error)
+        if fault and fault != self._pid_fault:
+            self.say("up", f"the pid files cannot be written now: {fault}")
+        self._pid_fault = fault
 
     def _turn(self, seconds: float) -> None:
         """Wait for something to happen, at most ``seconds``; then reap and restart."""
@@ -235,8 +274,9 @@ class Supervisor:
             self._reap(child)
             self._end_silent(child, passed)
             if not child.alive and child.kept and not self._ends and _due(child):
-                self._spawn(child)
+                self._start(child)
         self._children = [child for child in self._children if child.alive or child.kept]
+        self._settle_pid_files()
 
     def _wait(self, seconds: float) -> float:
         """``seconds``, or less when a restart is due before."""
@@ -252,6 +292,7 @@ class Supervisor:
         child.permit_pipe = -1
         if child.kept:
             self._pid_files.remove(child.program.name)
+            self._settle_pid_files()
         # What the dead one started would keep working beside its replacement.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -263,12 +304,7 @@ class Supervisor:
         if self._ends:
             self.say("up", f"{child.program.name} stopped")
             return
-        now = time.monotonic()
-        delay = child.delay_after_death(now)
-        child.restarted = True
-        child.start_at = now + delay
-        wait = f" in {delay:g} s" if delay else ""
-        self.say("up", f"{child.program.name} ended with {process.returncode}; starting it again{wait}")
+        self._start_later(child, f"ended with {process.returncode}; starting it again")
 
     def _end_silent(self, child: Child, passed: float) -> None:
         """End a process that stands still (SIGSTOP, a stuck event loop): the kernel still accepts for it."""
@@ -289,8 +325,11 @@ class Supervisor:
             if child.process is not None:
                 return
             chunk = b""  # A process that left the group still holds the pipe; it is not worth waiting for.
+        except OSError:
+            chunk = b""
         if not chunk:
-            self._selector.unregister(output)
+            with suppress(KeyError):
+                self._selector.unregister(output)
             output.close()
         *lines, child.partial = (child.partial + chunk).split(b"\n")
         if child.partial and (not chunk or len(child.partial) >= LINE_LIMIT):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mcp_app.code_fault import CodeFault
@@ -58,7 +59,8 @@ class Reloader:
     def _try(self, changed: list[str]) -> None:
         self._supervisor.say("up", f"{_named(changed)} changed: loading the edited code")
         self._discard(self._trial)
-        self._fault_file.unlink(missing_ok=True)
+        with suppress(OSError):  # A disk that takes nothing must not end the server.
+            self._fault_file.unlink(missing_ok=True)
         self._edited_at = time.monotonic()
         if is_loaded_ahead(changed) or not all(child.alive for child in self._ahead):
             self._discard(self._ahead)
@@ -97,7 +99,8 @@ class Reloader:
         if fault is None:
             text = f"{dead[0].program.name} ended before it had loaded the code"
             fault = CodeFault("", 0, text, (*(dead[0].withheld or ()), text))
-            fault.write(self._fault_file)
+            with suppress(OSError):
+                fault.write(self._fault_file)
         self._supervisor.say("up", "the edited code cannot be loaded, so the code from before goes on:")
         for line in fault.lines:
             self._supervisor.say("up", f"  {line}")

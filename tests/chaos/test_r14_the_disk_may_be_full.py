@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +14,10 @@ from tests.chaos.cluster import Cluster
 from tests.chaos.generator import Caller, call, open_session
 from tests.live import eventually
 from tests.raw_http import Mcp
+from tests.small_disk import no_room, small_disk
 
 SIZE = "32m"
 WORKING = 3
-BLOCK = b"x" * 4096
 
 
 @pytest.fixture(params=["db", "redis"])
@@ -28,22 +25,15 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A small disk for the files of the database, or of Redis."""
     folder = tmp_path / str(request.param)
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "tmpfs", str(folder)]
-    if not sys.platform.startswith("linux") or os.geteuid() or subprocess.run(mount, check=False).returncode:
-        pytest.skip("only root of a Linux machine may mount a small disk")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(folder, SIZE):
+        yield folder
 
 
 @contextmanager
 def _no_room(cluster: Cluster, disk: Path) -> Iterator[None]:
-    filler = disk / "filler"
-    with suppress(OSError), filler.open("wb", buffering=0) as file:
-        while True:
-            file.write(BLOCK)
-    cluster.strike(f"no room on the disk of {disk.name}")
-    yield
-    filler.unlink()
+    with no_room(disk):
+        cluster.strike(f"no room on the disk of {disk.name}")
+        yield
 
 
 def _refused(cluster: Cluster, session: Mcp) -> tuple[Caller, list[Caller]]:

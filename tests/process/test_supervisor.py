@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import resource
 import signal
 import sys
 import threading
@@ -91,6 +93,48 @@ def test_a_dead_child_is_replaced_at_once_and_its_pid_file_says_so(bench: Bench)
     assert bench.supervisor.run_until(lambda: bench.pid("web") not in (0, first), 5.0 + SLACK, every=0.01)
     assert time.monotonic() - killed_at < 2.0 + SLACK
     bench.wait("here", count=2)
+
+
+def test_disk_that_takes_no_pid_file_ends_nothing(bench: Bench) -> None:
+    """An error at a pid file used to leave the supervisor's loop, and to end every child with it."""
+    obstacle = bench.folder / ".web.pid"
+    obstacle.mkdir()
+    bench.start("web", f"import os; print(os.getpid(), flush=True); {SLEEPER}")
+    bench.wait("here")
+    assert bench.pid("web") == 0
+    os.kill(_said_pids(bench)[0], signal.SIGKILL)
+    bench.wait("here", count=2)
+    # Once for each process.
+    assert bench.printed.getvalue().count("the pid files cannot be written now: ") == 2
+    obstacle.rmdir()
+    assert bench.supervisor.run_until(lambda: bench.pid("web") == _said_pids(bench)[1], 20.0, every=0.01)
+
+
+def test_child_is_started_later_when_the_system_has_no_descriptor_to_spare(bench: Bench) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        bench.start("web", SLEEPER)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "web cannot be started ([Errno 24] Too many open files); trying again" in bench.printed.getvalue()
+    bench.wait("here")
+
+
+def test_output_that_is_not_watched_is_closed(bench: Bench) -> None:
+    """A child may die between its start and the moment from which its output is read."""
+    bench.start("web", SLEEPER)
+    bench.wait("here")
+    (child,) = bench.supervisor._children
+    assert child.process is not None
+    assert child.process.stdout is not None
+    bench.supervisor._selector.unregister(child.process.stdout)
+    os.kill(child.process.pid, signal.SIGKILL)
+    bench.wait("here", count=2)
+
+
+def _said_pids(bench: Bench) -> list[int]:
+    return [int(pid) for pid in re.findall(r"web +\| (\d+)", bench.printed.getvalue())]
 
 
 def test_a_child_that_keeps_dying_is_a_crash_loop_before_the_first_health(bench: Bench) -> None:

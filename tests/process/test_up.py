@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ import pytest
 from tests.bounds import SLACK
 from tests.process.installation import ROOT, Installation, wait_until
 from tests.raw_http import Mcp, RawClient
+from tests.small_disk import no_room, small_disk
 
 pytestmark = pytest.mark.process
 
@@ -139,6 +140,28 @@ def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(
     wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
 
 
+def test_children_that_die_while_the_disk_is_full_are_replaced(tmp_path: Path) -> None:
+    """R14: a pid file without room used to end the supervisor, and Redis, worker and web with it."""
+    with small_disk(tmp_path, "32m"):
+        installation = Installation(tmp_path)
+        installation.start_healthy()
+        with no_room(tmp_path, takes_freed=True):
+            for name in ("web-1", "worker"):
+                os.kill(installation.pid(name), signal.SIGKILL)
+            wait_until(
+                lambda: "the pid files cannot be written now: No space left" in installation.output,
+                20.0,
+                "a pid file without room",
+            )
+        wait_until(lambda: opens_a_session(installation.port), 60.0, "a session opens again")
+        wait_until(lambda: status_of(installation.port, "/readyz") == 200, 60.0, "ready again")
+        assert installation.running.poll() is None
+        assert {"up", "redis", "worker", "web-1"} <= installation.pid_files()
+        installation.remember()
+        assert installation.stop() == 0
+        installation.close()
+
+
 @pytest.mark.parametrize("name", ["web-1", "worker"])
 def test_a_child_that_stands_still_is_replaced_and_all_is_well_again(
     running: Installation, name: str
@@ -226,6 +249,26 @@ def test_what_prevents_a_start_is_one_line_that_names_the_remedy(
     assert code != 0
     assert "Traceback" not in text
     assert line in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"), [("full", "No space left on device"), ("read-only", "Read-only file system")]
+)
+def test_disk_that_takes_nothing_is_refused_in_one_line(
+    tmp_path: Path, installation: Installation, fault: str, reason: str
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, "1m"):
+        (disk / "run").mkdir()
+        if fault == "read-only":
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with no_room(disk) if fault == "full" else nullcontext():
+            code, text = refused({**installation.environment, "DATA_DIR": str(disk)})
+    assert code != 0
+    assert "Traceback" not in text
+    assert text.startswith("Cannot write to the data folder")
+    assert reason in text
 
 
 def test_a_second_server_on_the_same_folder_is_refused(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import signal
 import socket
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -38,6 +40,7 @@ REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
 HEALTHY_SECONDS = 60.0
 # A machine that has ten times too much to do lets no process wait for so long.
 SILENCE_SECONDS = 10.0
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Command(BaseCommand):
@@ -61,6 +64,10 @@ class Command(BaseCommand):
         except DatabaseFault as error:
             reason = " ".join(str(error).split())
             sys.exit(f"The database cannot be used: {reason}. Check DATABASE_URL and the data folder.")
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            sys.exit(f"Cannot write to the data folder: {error.strerror}. Make room, or set DATA_DIR.")
 
     def _run(self, environment: Environment, edits: Edits | None) -> None:
         pid_files = PidFiles(environment.run_dir)
@@ -77,8 +84,9 @@ class Command(BaseCommand):
                 finally:
                     supervisor.stop()
         finally:
-            environment.code_fault_file.unlink(missing_ok=True)
-            forget_redis_url(environment.run_dir)
+            with suppress(OSError):
+                environment.code_fault_file.unlink(missing_ok=True)
+                forget_redis_url(environment.run_dir)
             pid_files.release()
 
     def _serve(

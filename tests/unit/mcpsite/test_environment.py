@@ -11,6 +11,7 @@ import pytest
 
 from mcpsite import databases, environment
 from mcpsite.environment import WrongSettings, read
+from mcpsite.processes import data_folder
 
 NAMES = (
     "HOST", "PORT", "DATA_DIR", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DEBUG", "PUBLIC_URL",
@@ -248,14 +249,14 @@ def test_celery_is_told_the_same_redis_in_its_own_spelling(redis: str, broker: s
 
 def test_the_data_folder_is_private_to_its_owner(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "data"
-    environment.prepare_data_dir(folder)
+    data_folder.prepare_data_dir(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_a_data_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WrongSettings, match=r"Cannot write to the data folder .*Set DATA_DIR to a folder"):
-        environment.prepare_data_dir(tmp_path / "file" / "data")
+        data_folder.prepare_data_dir(tmp_path / "file" / "data")
 
 
 def test_the_generated_key_is_private_and_the_same_for_all_who_ask_at_once(tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ def test_the_generated_key_is_private_and_the_same_for_all_who_ask_at_once(tmp_p
 
     def ask() -> None:
         gate.wait()
-        keys.append(environment.stored_secret_key(path))
+        keys.append(data_folder.stored_secret_key(path))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:

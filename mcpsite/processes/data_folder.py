@@ -1,0 +1,57 @@
+"""The data folder: made private to its user, with the secret key that is generated in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from mcpsite.environment import REMEDIES, WrongSettings
+
+
+def prepare_data_dir(path: Path) -> None:
+    """Make the data folder, private to this user; raises WrongSettings when it cannot be written."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (path / "run").mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _refusal(path, error.strerror) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+        reason = os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+        raise _refusal(path, reason)
+    if path.stat().st_uid == os.getuid():
+        path.chmod(0o700)
+
+
+def _refusal(path: Path, reason: str | None) -> WrongSettings:
+    remedy = f"Set DATA_DIR to {REMEDIES['DATA_DIR']}."
+    return WrongSettings(f"Cannot write to the data folder {path}: {reason}. {remedy}")
+
+
+def stored_secret_key(path: Path) -> str:
+    """Return the generated key kept in ``path``, made on first use; all processes that ask get the same.
+
+    Raises WrongSettings when it cannot be stored.
+    """
+    try:
+        if not path.exists():
+            _make_secret_key(path)
+        return path.read_text()
+    except OSError as error:
+        raise _refusal(path.parent, error.strerror) from None
+
+
+def _make_secret_key(path: Path) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(50))
+        # A link cannot replace a file: of several first starts one wins and the others read its key.
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
