@@ -175,3 +175,18 @@ def made_at_once(decorator: ast.Call) -> str:
             return ast.Constant("a lambda")
 
     return ast.unparse(Without().visit(ast.parse(ast.unparse(decorator))))
+
+
+# Of what is sent to browsers: files, and HTML in Python.
+SENT = sorted(
+    path
+    for kind in ("*.html", "*.js", "*.py")
+    for path in (ROOT / "mcp_app").rglob(kind)
+    if "migrations" not in path.parts
+)
+HOME_MADE = re.compile(r"""popover(target)?\b|role=["']dialog|["']role["'], ["']dialog|aria-modal""")
+
+
+def test_boxes_above_a_page_are_dialogs_of_the_browser() -> None:
+    """A popover dims the page and lets clicks through to it; ``<dialog>`` and ``showModal`` do not."""
+    assert [name_of(path) for path in SENT if HOME_MADE.search(path.read_text())] == []

@@ -241,10 +241,10 @@ def test_an_administrator_s_mark_holds_at_once_also_for_calls_that_were_accepted
 CHANGE = """
 from mcp_app.catalogue.changing import services
 from mcp_app.models import Tool
-row = Tool.objects.filter(name="changed").first()
+row = Tool.objects.filter(name={name!r}).first()
 base = Tool.objects.get(name={base!r})
 services.save_tool_preset(
-    actor=None, entry=row, name="changed", preset_of=base, fixed_arguments={fixed!r}
+    actor=None, entry=row, name={name!r}, preset_of=base, fixed_arguments={fixed!r}
 )
 """
 
@@ -257,12 +257,13 @@ def test_a_preset_that_changed_after_its_call_was_looked_at_is_not_run(
     live: Installation, client: Mcp, nonce: str, base: str, fixed: dict[str, Any], is_decided: bool
 ) -> None:
     """Neither by a decision nor without one: its client hears why."""
-    live.shell(CHANGE.format(base="approved_work", fixed={"steps": 1}))
-    listed = lambda: "changed" in json.dumps(client.call("tools/list"))  # noqa: E731
+    name = f"changed-{nonce}"
+    live.shell(CHANGE.format(name=name, base="approved_work", fixed={"steps": 1}))
+    listed = lambda: name in json.dumps(client.call("tools/list"))  # noqa: E731
     eventually(listed, 10, "the preset")
-    with start_call(client, "changed", nonce=nonce) as stream:
+    with start_call(client, name, nonce=nonce) as stream:
         stream.message(5)
-        live.shell(CHANGE.format(base=base, fixed=fixed))
+        live.shell(CHANGE.format(name=name, base=base, fixed=fixed))
         if is_decided:
             assert "not decided" in decide(live, "approve", nonce)
         answer = stream.messages(20)[-1]
