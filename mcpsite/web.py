@@ -8,10 +8,12 @@ import os
 import resource
 import signal
 import socket
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
 
+from mcp_app.foreign_code import outlast
 from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
@@ -90,6 +92,13 @@ class Server(uvicorn.Server):
         if permits.needed:
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.leave)
         signs_of_life.give()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until the server was asked to stop, whatever application code does on the event loop."""
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            loop = runner.get_loop()
+            serving = loop.create_task(self.serve(sockets))
+            outlast(partial(loop.run_until_complete, serving), serving.done)
 
     def answer_quickly(self) -> None:
         """The service runs: let it answer what it can without waiting."""

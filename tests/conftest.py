@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,3 +122,11 @@ def clean_redis(redis_url: str) -> str:
         client.flushall()
         client.script_flush()
     return redis_url
+
+
+@pytest.fixture
+def handled_ctrl_c() -> Iterator[None]:
+    """As in a server: Ctrl-C asks it to stop, and raises nothing."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    yield
+    signal.signal(signal.SIGINT, before)

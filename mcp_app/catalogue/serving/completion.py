@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from mcp_app.catalogue.definitions.definition import CompletionSource
 from mcp_app.database import aquery
+from mcp_app.foreign_code import contained
 
 MAX_VALUES: Final = 100
 
@@ -23,16 +24,18 @@ async def complete(source: CompletionSource | None, value: str, others: Mapping[
         return [], 0, False
     if not callable(source):
         return _bounded(_ranked(source, value))
-    if inspect.iscoroutinefunction(source):
-        found = await cast("Callable[..., Awaitable[Sequence[str]]]", source)(value, others)
-    else:
-        found = await aquery(_candidates, cast("Callable[..., Sequence[str]]", source), value, others)
-    return _bounded([str(item) for item in found])
+    with contained():
+        if inspect.iscoroutinefunction(source):
+            found = await cast("Callable[..., Awaitable[Sequence[str]]]", source)(value, others)
+        else:
+            found = await aquery(_candidates, cast("Callable[..., Sequence[str]]", source), value, others)
+        return _bounded([str(item) for item in found])
 
 
 def _candidates(source: Callable[..., Sequence[str]], value: str, others: Mapping[str, str]) -> list[str]:
     # A QuerySet is only read when its items are; that must happen in the thread, too.
-    return [str(item) for item in source(value, others)]
+    with contained():
+        return [str(item) for item in source(value, others)]
 
 
 def _ranked(candidates: Sequence[str], value: str) -> list[str]:

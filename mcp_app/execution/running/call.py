@@ -22,6 +22,7 @@ from mcp_app.execution.running.json_values import sendable
 from mcp_app.execution.running.reply import Lost, Outlet
 from mcp_app.execution.running.results import unexpected
 from mcp_app.execution.running.threads import Work, own_work
+from mcp_app.foreign_code import let_pass
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled, fitted
 from mcp_app.protocol.messages import jsonrpc
@@ -103,12 +104,9 @@ class Call:
         finished: Callable[[Call, float], None] | None = None,
     ) -> None:
         self.request_id = request_id
-        self.method = method
-        self.target = target
-        self.session = session
-        self.principal = principal
-        self.reply = reply
-        self.settings = settings
+        self.method, self.target = method, target
+        self.session, self.principal = session, principal
+        self.reply, self.settings = reply, settings
         self.progress_token = progress_token
         self.timeout = timeout
         self.payload, self.meta = payload, meta
@@ -357,17 +355,19 @@ async def attempt(
     try:
         if call.stopped_by:
             raise asyncio.CancelledError
-        result = await work(call, context)
-        encoded = jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result))
-        outcome = "tool_error" if result.get("isError") else "ok"
+        try:
+            result = await work(call, context)
+            encoded = jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result))
+            outcome = "tool_error" if result.get("isError") else "ok"
+        except McpError as error:
+            fit = fitted(error, call.session.version)
+            encoded, outcome = jsonrpc.encode_error(fit, call.request_id), "error"
     except (asyncio.CancelledError, Cancelled, Suspended):
         encoded, outcome = ending(call)
-    except McpError as error:
-        encoded = jsonrpc.encode_error(fitted(error, call.session.version), call.request_id)
-        outcome = "error"
-    except (Exception, SystemExit):  # noqa: BLE001 - the boundary: application code may raise anything
-        encoded = jsonrpc.encode_error(unexpected(call.method, call.target), call.request_id)
-        outcome = "error"
+    except BaseException as error:  # noqa: BLE001 - the boundary: application code may raise anything
+        let_pass(error, call.task)
+        fault = unexpected(call.method, call.target)
+        encoded, outcome = jsonrpc.encode_error(fault, call.request_id), "error"
     call.finish(encoded, outcome)
 
 

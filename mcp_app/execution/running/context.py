@@ -28,6 +28,7 @@ from mcp_app.execution.asking.questions import Answer, Question
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.json_values import jsonable, settle
 from mcp_app.execution.running.transactions import unaskable
+from mcp_app.foreign_code import contained
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, declared_extensions
 from mcp_app.protocol.features.input_required import METHODS, is_answer
@@ -330,7 +331,7 @@ class Context:
                 raise ToolError(f"{self._call.method} cannot ask on revision {version}.")
             return await self._look_up(question, params, key)
         try:
-            return question.read(await self._call.ask(method, params))
+            return _read(question, await self._call.ask(method, params))
         except ClientFailed as error:
             raise ToolError(_refused(method, error.code, error.message)) from None
         except NoAnswer as error:
@@ -347,7 +348,7 @@ class Context:
             try:
                 if not is_answer(question.method, answer):
                     raise ToolError("it is no answer to such a question")
-                value = question.read(answer)
+                value = _read(question, answer)
             except ToolError as wrong:
                 log.info("The answer %r is asked for again: %s", key, wrong)
                 inputs.refuse(key)
@@ -371,6 +372,12 @@ class Context:
             under_way.discard(mark)
             if self._inputs.requests:
                 call.loop.call_soon_threadsafe(call.suspend)
+
+
+def _read(question: Question[T], answer: dict[str, Any]) -> T:
+    """Return the answer as the form's own type, whose validators are application code."""
+    with contained():
+        return question.read(answer)
 
 
 def _refused(method: str, code: int, message: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -50,9 +51,17 @@ def error_result(text: str) -> Result:
 
 def unexpected(method: str, target: str) -> InternalError:
     """The error a client sees for a fault of ours: an id to find it by in the log, and nothing else (S25)."""
-    incident = secrets.token_hex(4)
-    log.error("Incident %s: %s %r failed", incident, method, target, exc_info=True)  # noqa: LOG014 - called by handlers
-    return InternalError(f"Internal error (incident {incident}).")
+    return InternalError(f"Internal error (incident {incident(log, f'{method} {target!r}')}).")
+
+
+def incident(logger: logging.Logger, failed: str) -> str:
+    """Log the exception that is being handled; return the id that it can be found by."""
+    number, error = secrets.token_hex(4), sys.exception()
+    try:
+        logger.error("Incident %s: %s failed", number, failed, exc_info=error)
+    except Exception:  # noqa: BLE001 - application code may raise what cannot be written, such as very deep groups
+        logger.error("Incident %s: %s failed with %s", number, failed, type(error))  # noqa: TRY400
+    return number
 
 
 def _tool_result(value: Any, entry: ToolEntry) -> Result:

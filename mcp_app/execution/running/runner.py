@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +18,10 @@ from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.exceptions import Cancelled, Suspended
 from mcp_app.execution.running.expected_errors import expected_words
 from mcp_app.execution.running.json_values import settle
-from mcp_app.execution.running.results import error_result, to_result
+from mcp_app.execution.running.results import error_result, incident, to_result
 from mcp_app.execution.running.threads import Threads
 from mcp_app.execution.running.transactions import in_transaction
+from mcp_app.foreign_code import contained, let_pass
 from mcp_app.protocol.capabilities import required
 from mcp_app.protocol.errors import (
     InvalidParams,
@@ -68,8 +68,8 @@ class Runner:
                 raise Suspended
 
     async def _invoke_in_thread(self, function: ToolFunction, keywords: dict[str, Any], call: Call) -> Any:
-        run = in_transaction if function.is_atomic else _in_thread
-        work = self._threads.start(run, function.call, keywords)
+        run = in_transaction if function.is_atomic else _settled
+        work = self._threads.start(_in_thread, run, function.call, keywords)
         # All of it: a tool in a thread may read a resource that has one of its own.
         begun = call.threads
         call.threads = (*[each for each in begun if not each.done()], work) if begun else (work,)
@@ -98,7 +98,7 @@ class Runner:
             return _unapproved(entry)
         try:
             return to_result(await self.invoke(entry.function, arguments, call, context), entry)
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
+        except BaseException as error:  # noqa: BLE001 - the boundary: a tool may raise anything
             return _stopped_or_failed(entry.name, error, call)
 
     async def ask_first(
@@ -108,7 +108,7 @@ class Runner:
         try:
             if entry.asks_first is not None:
                 await self.invoke(entry.asks_first, arguments, call, context)
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
             return _stopped_or_failed(entry.name, error, call)
         return {}
 
@@ -128,7 +128,8 @@ class Runner:
                 return to_result(done.value, entry)
             step.close()
             raise RuntimeError("A tool that never waits did wait.")
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
+            let_pass(error, None)
             return _failed(entry.name, error, version)
 
     async def run_prompt(
@@ -159,7 +160,8 @@ class Runner:
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
     ) -> Any:
         try:
-            return await self.invoke(function, arguments, call, context)
+            with contained():
+                return await self.invoke(function, arguments, call, context)
         except Cancelled:
             raise asyncio.CancelledError from None
         except CannotAsk as error:
@@ -181,6 +183,7 @@ def _stopped_or_failed(name: str, error: BaseException, call: Call) -> dict[str,
         raise asyncio.CancelledError from None
     if isinstance(error, asyncio.CancelledError) and call.interrupted:
         raise error
+    let_pass(error, call.task)
     return _failed(name, error, call.session.version)
 
 
@@ -189,12 +192,27 @@ def _unapproved(entry: ToolEntry) -> dict[str, Any]:
     return error_result(f"{entry.name} needs approval now, which this call does not have: call it again.")
 
 
-def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
+def _in_thread(run: Callable[..., Any], function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
+    with contained():
+        return run(function, keywords)
+
+
+def _settled(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
     return settle(function(**keywords))
 
 
 def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
     """What a tool's exception is to its caller; raises McpError for what is the request's own error."""
+    try:
+        with contained():  # The text of an exception is application code, too.
+            return _reported(name, error, version)
+    except McpError:
+        raise
+    except Exception:  # noqa: BLE001 - as above
+        return error_result(_unexpected(name))
+
+
+def _reported(name: str, error: BaseException, version: str) -> dict[str, Any]:
     if isinstance(error, UrlElicitationRequired):
         if version == V2025_11_25:
             raise error
@@ -229,8 +247,8 @@ def _words(error: PeerError) -> str:
 def _failure(name: str, error: BaseException) -> str:
     """The error text for the model: Django's message for expected failures, else an incident number (S25)."""
     expected = expected_words(error)
-    if expected is not None:
-        return expected
-    incident = secrets.token_hex(4)
-    log.error("Incident %s: tool %r failed", incident, name, exc_info=error)
-    return f"The tool failed unexpectedly (incident {incident})."
+    return _unexpected(name) if expected is None else expected
+
+
+def _unexpected(name: str) -> str:
+    return f"The tool failed unexpectedly (incident {incident(log, f'tool {name!r}')})."

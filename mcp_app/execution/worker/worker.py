@@ -46,6 +46,7 @@ from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.foreign_code import outlast
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
 from mcp_app.observability.counts import Counts
@@ -116,10 +117,13 @@ class Worker:
         self._counts = Counts()
         self._metrics = Metrics("worker", self._streams, self._counts, self._log)
         self._metrics.gauges["running_calls"] = lambda: len(self._running)
-        threading.Thread(target=self._loop.run_forever, name="mcp-worker-loop", daemon=True).start()
+        threading.Thread(target=self._run_loop, name="mcp-worker-loop", daemon=True).start()
         run_coroutine_threadsafe(self._start(), self._loop).result()
         with suppress(DatabaseError):
             query(database_clock.read)
+
+    def _run_loop(self) -> None:
+        outlast(self._loop.run_forever, lambda: False)
 
     def run(self, call_id: UUID | str) -> str:
         """Run one attempt of the call whose turn it is in the queue of this one, often the same. Blocks.

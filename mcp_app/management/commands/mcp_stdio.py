@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -15,6 +16,7 @@ from mcp_app import conf
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal, principal_of_user
 from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.foreign_code import outlast
 
 NOBODY = "Say as whom: --user NAME, or an API key in the environment as MCP_API_KEY (MCP_AUTH is 'required')."
 
@@ -38,7 +40,10 @@ class Command(BaseCommand):
             principal = _principal(options["user"])
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {error}. Run `manage.py migrate`.") from None
-        asyncio.run(serve_stdio(principal))
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            serving = loop.create_task(serve_stdio(principal))
+            outlast(partial(loop.run_until_complete, serving), serving.done)
         sys.stderr.flush()
         # STDIO-04: a tool's thread that goes on must not keep a client waiting for the end of its child.
         os._exit(0)

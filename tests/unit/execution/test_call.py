@@ -32,12 +32,16 @@ async def test_a_result_is_the_answer_and_nothing_is_left_behind(stage: Stage) -
         (InvalidParams("no such thing"), -32602, "no such thing"),
         (InternalError("broken"), -32603, "broken"),
         (ZeroDivisionError("secret words"), -32603, "Internal error (incident "),
+        (InvalidParams("cannot be sent", data={"a": object()}), -32603, "Internal error (incident "),
         (SystemExit(1), -32603, "Internal error (incident "),
+        (KeyboardInterrupt(), -32603, "Internal error (incident "),
+        (GeneratorExit(), -32603, "Internal error (incident "),
         (asyncio.CancelledError(), -32603, "Internal error (incident "),
         (RecursionError(), -32603, "Internal error (incident "),
         (Cancelled(), -32603, "Internal error (incident "),
     ],
 )
+@pytest.mark.usefixtures("handled_ctrl_c")
 async def test_whatever_code_raises_becomes_one_answer(
     stage: Stage, raised: BaseException, code: int, words: str
 ) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
+from pydantic import BaseModel, field_validator
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.running.call import Call, Cancelled
 from mcp_app.execution.running.context import Context
+from mcp_app.foreign_code import Escaped
 from mcp_app.protocol.errors import ResourceNotFound
 from mcp_app.protocol.messages.jsonrpc import Response
 from mcp_app.streams.gateway import Streams
@@ -245,6 +247,41 @@ async def test_every_question_has_a_name_for_synchronous_code(
     call = stage.start(in_thread(ask))
     await stage.answer(call, reply)
     assert (await stage.said(call))[-1]["result"] == result(expected)
+
+
+class Interrupting(BaseModel):
+    """A form whose validator raises what would end the process."""
+
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def check(cls, value: int) -> int:
+        """Fail."""
+        raise SystemExit(value)
+
+
+QUESTIONS: dict[str, Callable[[Context], Awaitable[object]]] = {
+    "async": lambda context: context.aelicit("?", Interrupting),
+    "synchronous": lambda context: asyncio.to_thread(context.elicit, "?", Interrupting),
+    "synchronous, together": lambda context: asyncio.to_thread(
+        context.gather, context.aelicit("?", Interrupting)
+    ),
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+async def test_whatever_a_form_raises_ends_its_own_call_only(
+    ask: Callable[[Context], Awaitable[object]], stage: Stage
+) -> None:
+    async def work(call: Call, context: Context) -> dict[str, Any]:
+        with pytest.raises(Escaped):
+            await ask(context)
+        return result()
+
+    call = stage.start(work)
+    await stage.answer(call, {"action": "accept", "content": {"n": 1}})
+    assert (await stage.said(call))[-1] == DONE
 
 
 async def test_resources_are_read_as_the_caller_may(stage: Stage) -> None:

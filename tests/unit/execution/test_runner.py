@@ -24,6 +24,14 @@ from mcp_app.protocol.errors import InternalError, InvalidParams, ResourceNotFou
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
 from tests.unit.execution.stage import CANCELLED, Stage, begun
 
+
+class Unspeakable(ToolError):
+    """An error whose text is one more."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+
 colour = contextvars.ContextVar("colour", default="none")
 
 
@@ -101,9 +109,14 @@ async def test_the_context_is_handed_to_who_declares_it(stage: Stage) -> None:
         (KeyError("secret detail"), "The tool failed unexpectedly (incident "),
         (SystemExit("secret detail"), "The tool failed unexpectedly (incident "),
         (asyncio.CancelledError("secret detail"), "The tool failed unexpectedly (incident "),
+        (KeyboardInterrupt("secret detail"), "The tool failed unexpectedly (incident "),
+        (GeneratorExit("secret detail"), "The tool failed unexpectedly (incident "),
+        (BaseExceptionGroup("secret detail", [SystemExit()]), "The tool failed unexpectedly (incident "),
+        (Unspeakable("secret detail"), "The tool failed unexpectedly (incident "),
         (Cancelled(), "The tool stopped itself."),
     ],
 )
+@pytest.mark.usefixtures("handled_ctrl_c")
 async def test_what_a_tool_raises_is_told_to_the_model_in_fit_words(
     raised: BaseException, text: str, threaded: bool, stage: Stage
 ) -> None:
@@ -258,7 +271,12 @@ async def test_a_tool_that_never_waits_fails_like_any_other(stage: Stage, fault:
     assert stage.runner.run_at_once(entry, {}, "2025-11-25") == ordinary
 
 
-@pytest.mark.parametrize("fault", [RuntimeError("secret path"), SystemExit(3), KeyError("k")], ids=repr)
+@pytest.mark.parametrize(
+    "fault",
+    [RuntimeError("secret path"), SystemExit(3), KeyError("k"), KeyboardInterrupt(), GeneratorExit()],
+    ids=repr,
+)
+@pytest.mark.usefixtures("handled_ctrl_c")
 async def test_an_unexpected_failure_at_once_is_told_by_an_incident_number_only(
     stage: Stage, fault: BaseException
 ) -> None:

@@ -1,0 +1,1 @@
+"""An app whose code raises whatever Python can raise."""
