@@ -28,7 +28,7 @@ PACKAGES: dict[str, dict[str, str]] = {
         "esbuild": "0.28.2",
         "zod": "4.6.7",
     },
-    "gemini": {"@google/gemini-cli-core": "0.61.0"},
+    "gemini-core": {"@google/gemini-cli-core": "0.61.0"},
     "inspector": {"@modelcontextprotocol/inspector": "2.12.0"},
     "mcp-remote": {"mcp-remote": "0.15.1"},
     "claude": {"@anthropic-ai/claude-code": "2.1.332"},

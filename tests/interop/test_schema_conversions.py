@@ -58,7 +58,7 @@ def test_python_libraries_convert_every_tool_to_what_the_apis_take(tools: Path) 
 
 @pytest.mark.requirement("SCHEMA-06")
 def test_gemini_cli_converts_every_tool_to_what_the_apis_take(tools: Path) -> None:
-    done = npm.run([str(npm.beside_packages("gemini.mjs", "gemini")), str(tools)])
+    done = npm.run([str(npm.beside_packages("gemini.mjs", "gemini-core")), str(tools)])
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout)
     assert report["problems"] == []
