@@ -6,9 +6,12 @@ Blocks have the form of revision 2025-11-25; the protocol package converts them 
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
+
+from mcp_app.protocol.messages.media import MODEL_AUDIO, MODEL_IMAGES, check_file, checked_type
 
 Block = dict[str, Any]
 Role = Literal["user", "assistant"]
@@ -66,31 +69,46 @@ class Text:
 @dataclass(frozen=True, slots=True)
 class _Media:
     data: bytes
-    mime_type: str
+    mime_type: str = ""
     annotations: Annotations | None = None
+    uri: str = ""
 
     kind: ClassVar[str]
+    for_models: ClassVar[frozenset[str]]
 
     def to_block(self) -> Block:
-        """The block of its kind: bytes are padded base64 (RES-14)."""
-        block = {"type": self.kind, "data": encode_base64(self.data), "mimeType": self.mime_type}
+        """Return the block of its kind, with padded base64 (RES-14); a resource if models refuse the type.
+
+        Raises ValueError if the bytes are empty, cut off, or not of their type (TOOL-25).
+        """
+        if not isinstance(self.data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"{type(self).__name__} takes bytes, not {type(self.data).__name__}.")
+        data = bytes(self.data)
+        mime_type = checked_type(data, self.mime_type, self.kind)
+        if mime_type.partition(";")[0] not in self.for_models:
+            uri = self.uri or _name_of(data)
+            return File(_text_of(data, mime_type), mime_type, uri, self.annotations).to_block()
+        block = {"type": self.kind, "data": encode_base64(data), "mimeType": mime_type}
         return _annotated(block, self.annotations)
 
 
 @dataclass(frozen=True, slots=True)
 class Image(_Media):
-    """Image bytes with their MIME type."""
+    """An image; its MIME type is that of its bytes.
+
+    Models take PNG, JPEG, GIF and WebP. Other images are sent as an embedded resource, with ``uri``.
+    """
 
     kind: ClassVar[str] = "image"
-    mime_type: str = "image/png"
+    for_models: ClassVar[frozenset[str]] = MODEL_IMAGES
 
 
 @dataclass(frozen=True, slots=True)
 class Audio(_Media):
-    """Audio bytes with their MIME type."""
+    """Recorded sound; its MIME type is that of its bytes."""
 
     kind: ClassVar[str] = "audio"
-    mime_type: str = "audio/wav"
+    for_models: ClassVar[frozenset[str]] = MODEL_AUDIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +125,13 @@ class File:
     annotations: Annotations | None = None
 
     def to_contents(self, uri: str = "", mime_type: str = "") -> dict[str, Any]:
-        """One member of a read result; own ``uri`` and ``mime_type`` win over the given ones."""
+        """Return one member of a read result; own ``uri`` and ``mime_type`` win over the given ones.
+
+        Raises ValueError for bytes that are not the image or audio of their MIME type.
+        """
         mime = self.mime_type or mime_type
+        if not isinstance(self.data, str):
+            check_file(bytes(self.data), mime)
         return resource_contents(self.data, uri=self.uri or uri, mime_type=mime)
 
     def to_block(self) -> Block:
@@ -172,7 +195,7 @@ def encode_base64(data: bytes) -> str:
 
 
 def resource_contents(data: str | bytes, *, uri: str, mime_type: str = "") -> dict[str, Any]:
-    """One ``contents`` member (RES-02): ``str`` as ``text``, ``bytes`` as ``blob``."""
+    """Return one ``contents`` member (RES-02): ``str`` as ``text``, ``bytes`` as ``blob``."""
     contents: dict[str, Any] = {"uri": uri}
     if mime_type:
         contents["mimeType"] = mime_type
@@ -184,17 +207,44 @@ def resource_contents(data: str | bytes, *, uri: str, mime_type: str = "") -> di
 
 
 def to_block(value: object) -> Block:
-    """The wire block of a ``str``, a content object or a ready block (a mapping with ``type``).
+    """Return the wire block of a ``str``, a content object or a ready block (a mapping with ``type``).
 
-    Raises TypeError for anything else.
+    Raises TypeError for anything else, and ValueError for content that clients cannot use.
     """
     if isinstance(value, str):
         return {"type": "text", "text": value}
     if isinstance(value, CONTENT_CLASSES):
         return value.to_block()
     if isinstance(value, Mapping) and isinstance(value.get("type"), str):
-        return dict(value)
+        return _ready(value)
     raise TypeError(f"{type(value).__name__} is not content; use str, Text, Image, Audio, File or Link.")
+
+
+def _ready(block: Mapping[str, Any]) -> Block:
+    """Return a ready block; images and audio are checked as those that are made here."""
+    media = {"image": Image, "audio": Audio}.get(block["type"])
+    if media is None:
+        return dict(block)
+    try:
+        data = base64.b64decode(block["data"], validate=True)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"a block of type {block['type']!r} needs 'data' in base64.") from None
+    others = {name: value for name, value in block.items() if name not in ("type", "data", "mimeType")}
+    return {**others, **media(data, str(block.get("mimeType") or "")).to_block()}
+
+
+def _text_of(data: bytes, mime_type: str) -> str | bytes:
+    """Return an SVG as text, which models can read, and other data as it is."""
+    try:
+        return data.decode() if mime_type.startswith("image/svg+xml") else data
+    except UnicodeDecodeError:
+        return data
+
+
+def _name_of(data: bytes) -> str:
+    """Return a URI for data without one: its SHA-256 (RFC 6920)."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return f"ni:///sha-256;{digest}"
 
 
 def _annotated(block: Block, annotations: Annotations | None) -> Block:

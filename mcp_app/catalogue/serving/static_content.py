@@ -11,6 +11,7 @@ from mcp_app import conf
 from mcp_app.catalogue.definitions.content import resource_contents
 from mcp_app.catalogue.serving import files
 from mcp_app.protocol.errors import ResourceNotFound
+from mcp_app.protocol.messages.media import check_file, media_type
 
 log = logging.getLogger("mcp.catalogue")
 Static = Callable[[str], list[dict[str, Any]]]
@@ -65,4 +66,14 @@ def _contents(uri: str, mime_type: str, read: Callable[[int], bytes]) -> list[di
             return [resource_contents(data.decode("utf-8"), uri=uri, mime_type=mime_type)]
         except UnicodeDecodeError:
             log.warning("Resource %r is declared %s but is not UTF-8; sent as bytes", uri, mime_type)
-    return [resource_contents(data, uri=uri, mime_type=mime_type)]
+    return [resource_contents(data, uri=uri, mime_type=_fitting(uri, data, mime_type))]
+
+
+def _fitting(uri: str, data: bytes, mime_type: str) -> str:
+    """Return the type of a file's bytes where its name says another: clients hand images on to models."""
+    try:
+        check_file(data, mime_type)
+    except ValueError as error:
+        log.warning("Resource %r is declared %s: %s", uri, mime_type, error)
+        return media_type(data) or "application/octet-stream"
+    return mime_type

@@ -22,7 +22,7 @@ def to_messages(value: Any) -> list[dict[str, Any]]:
     try:
         return [_message(item) for item in items]
     except (TypeError, ValueError) as error:
-        raise InternalError("The prompt's function returned something that is no message.") from error
+        raise InternalError(f"The prompt's result cannot be sent: {error}") from error
 
 
 def _message(item: Any) -> dict[str, Any]:
@@ -50,7 +50,10 @@ def to_contents(value: Any, uri: str, mime_type: str) -> list[dict[str, Any]]:
     if value is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})
     items = value if isinstance(value, list | tuple) and value and all(map(_is_item, value)) else [value]
-    contents = [_contents(item, uri, mime_type) for item in items]
+    try:
+        contents = [_contents(item, uri, mime_type) for item in items]
+    except ValueError as error:
+        raise InternalError(f"The resource cannot be sent: {error}") from error
     size = sum(len(item.get("text") or item.get("blob") or "") for item in contents)
     if size > (limit := conf.get().max_result_bytes):
         raise InternalError(f"The resource is too large: more than {limit} bytes.")
@@ -70,7 +73,7 @@ def _contents(value: Any, uri: str, mime_type: str) -> dict[str, Any]:
     if isinstance(value, str):
         return resource_contents(encodable(value), uri=uri, mime_type=mime_type or "text/plain")
     if isinstance(value, bytes):
-        return resource_contents(value, uri=uri, mime_type=mime_type or "application/octet-stream")
+        return File(value).to_contents(uri, mime_type or "application/octet-stream")
     return resource_contents(_json(value), uri=uri, mime_type=mime_type or "application/json")
 
 

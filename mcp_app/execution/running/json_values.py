@@ -16,6 +16,8 @@ from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.observability.redaction import Redactor
 
 MAX_ROWS = 1_000
+_BYTES = (bytes, bytearray, memoryview)
+_SAY_WHAT = "return bytes as Image, Audio or File, which say what they are, and text as str."
 _ONLY_PLAIN = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
@@ -25,15 +27,34 @@ def jsonable(value: Any) -> Any:
     """JSON values from models, dataclasses, dates and the like; raises TypeError where there is none."""
     if type(value) in (str, int, bool):
         return value
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError("return bytes as Image, Audio or File, which say what they are.")
     if _holds_rows(value):
         # All fields of a row would include those that were not meant to be published.
         raise TypeError("return database rows as dicts of chosen fields, for example queryset.values('id').")
+    if isinstance(value, _BYTES):
+        raise TypeError(_SAY_WHAT)
     try:
-        return to_jsonable_python(value, by_alias=True, inf_nan_mode="constants", fallback=_text)
+        found = to_jsonable_python(value, by_alias=True, inf_nan_mode="constants", fallback=_text)
     except (PydanticSerializationError, TypeError, UnicodeDecodeError) as error:
         raise TypeError(f"it has no JSON form ({error}).") from error
+    # Afterwards, because a value that has a JSON form does not contain itself.
+    if _holds_bytes(value):
+        raise TypeError(_SAY_WHAT)
+    return found
+
+
+def _holds_bytes(value: Any) -> bool:
+    """Return True for bytes in containers; those in fields of models are declared, with their encoding."""
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            left += item
+            left += item.values()
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            left += item
+        elif isinstance(item, _BYTES):
+            return True
+    return False
 
 
 def plain_text(value: Any) -> str | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from mcp_app.protocol.messages.media import check_file, same_type
 
 THEMES: Final = ("light", "dark")
 MAX_DATA_URI: Final = 64 * 1024
@@ -30,6 +33,8 @@ def check_icon(icon: Any, *, allow_http: bool = False) -> None:
         raise ValueError(f"An icon has no member {unknown}: use {', '.join(sorted(_MEMBERS))}.")
     _check_source(icon["src"], allow_http=allow_http)
     _check_details(icon)
+    if icon["src"][:5].lower() == "data:":
+        _check_data(icon["src"][5:], icon.get("mimeType"))
 
 
 def check_icons(icons: Any, *, allow_http: bool = False) -> None:
@@ -53,6 +58,19 @@ def _check_source(source: str, *, allow_http: bool) -> None:
         raise ValueError(
             "The 'src' of an icon must be a URL with a host, without blanks, user name or password."
         )
+
+
+def _check_data(source: str, mime_type: str | None) -> None:
+    """Check that the bytes of a 'data:' icon are what their type, and ``mimeType``, say."""
+    head, _, body = source.partition(",")
+    declared = head.partition(";")[0]
+    if mime_type is not None and not same_type(mime_type, declared):
+        raise ValueError(f"The 'mimeType' of a 'data:' icon of {declared} is {mime_type}: leave it out.")
+    try:
+        is_base64 = head.lower().endswith(";base64")
+        check_file(b64decode(body, validate=True) if is_base64 else unquote_to_bytes(body), declared)
+    except ValueError as error:
+        raise ValueError(f"A 'data:' icon cannot be shown: {error}") from None
 
 
 def _has_plain_host(source: str) -> bool:

@@ -27,6 +27,7 @@ from mcp_app.models import (
 )
 from mcp_app.protocol.errors import ResourceNotFound
 from tests.integration.catalogue.transfers import bring
+from tests.media_samples import FOR_MODELS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOBODY: frozenset[str] = frozenset()
@@ -215,6 +216,23 @@ def test_a_preset_of_a_preset_is_refused() -> None:
         save_preset(name="again", preset_of=save_preset())
 
 
+@pytest.mark.requirement("TOOL-25")
+@pytest.mark.parametrize(
+    ("name", "data", "mime_type"),
+    [
+        ("a.png", FOR_MODELS["image/png"], "image/png"),
+        ("a.png", FOR_MODELS["image/jpeg"], "image/jpeg"),
+        ("a.png", b"<html>", "text/html"),
+        ("a.png", b"?", "application/octet-stream"),
+        ("a.wav", FOR_MODELS["image/gif"], "image/gif"),
+    ],
+)
+@pytest.mark.usefixtures("uploads")
+def test_uploaded_media_is_read_with_the_type_of_its_bytes(name: str, data: bytes, mime_type: str) -> None:
+    save_resource(file=SimpleUploadedFile(name, data))
+    assert [each["mimeType"] for each in read("memo://1")] == [mime_type]
+
+
 @pytest.mark.requirement("RES-02")
 def test_a_text_resource_is_read() -> None:
     save_resource(text="hello", mime_type="text/markdown", annotations={"priority": 0.5})
@@ -228,8 +246,8 @@ def test_an_uploaded_file_is_read_as_text_or_bytes_and_goes_when_it_is_replaced(
     first = uploads / str(row.file.name)
     assert first.is_file()
     assert first.parent == uploads / "resources"
-    services.save_resource(actor=None, entry=row, file=SimpleUploadedFile("a.png", b"\x89PNG"))
-    assert read("memo://1") == [{"uri": "memo://1", "mimeType": "image/png", "blob": "iVBORw=="}]
+    services.save_resource(actor=None, entry=row, file=SimpleUploadedFile("a.ttf", b"\x89PNG"))
+    assert read("memo://1") == [{"uri": "memo://1", "mimeType": "font/ttf", "blob": "iVBORw=="}]
     assert not first.exists()
     services.save_resource(actor=None, entry=row, file=False, text="now text")
     assert read("memo://1")[0]["text"] == "now text"

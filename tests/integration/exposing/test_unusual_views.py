@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import SuspiciousOperation
-from django.http import FileResponse, HttpResponseRedirect
+from django.http import FileResponse, HttpResponse, HttpResponseRedirect
 from django.urls import include, path
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, parsers, serializers, status, versioning, viewsets
@@ -25,7 +25,10 @@ from mcp_app.catalogue.exposing.viewsets.calls import STATUS
 from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.testing import call_tool
 from tests.integration.exposing.shop import Customer, CustomerViewSet
+from tests.media_samples import AUDIO, FOR_MODELS, HTML, SVG
 
+# What the picture's view answers.
+PICTURE: dict[str, Any] = {}
 NUMBERS = {"type": "array", "items": {"type": "integer"}}
 
 
@@ -68,6 +71,11 @@ class UnusualViewSet(viewsets.ViewSet):
     def download(self, request: Request, **_: Any) -> FileResponse:
         """A file."""
         return FileResponse(io.BytesIO(b"\x00\x01"), content_type="application/x-acme")
+
+    @action(detail=False)
+    def picture(self, request: Request, **_: Any) -> HttpResponse:
+        """A picture."""
+        return HttpResponse(**PICTURE)
 
     @action(detail=False)
     def away(self, request: Request, **_: Any) -> HttpResponseRedirect:
@@ -142,6 +150,34 @@ def _call(name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
 )
 def test_arguments_go_where_the_view_reads_them(name: str, arguments: Any, expected: Any) -> None:
     assert _call(name, arguments)["structuredContent"] == expected
+
+
+@pytest.mark.requirement("TOOL-25")
+@pytest.mark.parametrize(
+    ("content", "kind", "shown"),
+    [
+        (FOR_MODELS["image/png"], "image/png", "image image/png"),
+        (FOR_MODELS["image/gif"], "image/gif; x=y", "image image/gif"),
+        (AUDIO["audio/wav"], "audio/x-wav", "audio audio/wav"),
+        (SVG, "image/svg+xml", "resource image/svg+xml http://acme.example/api/v2/unusual/picture/"),
+        (b"", "image/png", "the image is empty"),
+        (HTML, "image/png", "the bytes are text/html"),
+        (FOR_MODELS["image/png"][:-1], "image/png", "cut off"),
+    ],
+)
+def test_media_of_a_view_is_media_of_its_tool(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, kind: str, shown: str
+) -> None:
+    monkeypatch.setitem(PICTURE, "content", content)
+    monkeypatch.setitem(PICTURE, "content_type", kind)
+    result = _call("picture")
+    (block,) = result["content"]
+    if result.get("isError"):
+        assert shown in block["text"]
+    else:
+        found = block.get("resource", block)
+        words = [block["type"], found["mimeType"], found.get("uri", "")]
+        assert " ".join(words).strip() == shown
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from mcp_app import File, Image, Message
+from mcp_app import Audio, File, Image, Message
 from mcp_app.execution.running.contents import to_contents, to_messages
 from mcp_app.protocol.errors import InternalError, ResourceNotFound
+from tests.media_samples import FOR_MODELS
 
 HELLO = {"type": "text", "text": "hello"}
-PICTURE = {"type": "image", "data": "YQ==", "mimeType": "image/png"}
+GIF = FOR_MODELS["image/gif"]
+PICTURE = {"type": "image", "data": b64encode(GIF).decode(), "mimeType": "image/gif"}
 
 
 class Model(BaseModel):
@@ -24,9 +27,9 @@ class Model(BaseModel):
     ("value", "messages"),
     [
         ("hello", [{"role": "user", "content": HELLO}]),
-        (Image(b"a"), [{"role": "user", "content": PICTURE}]),
+        (Image(GIF), [{"role": "user", "content": PICTURE}]),
         (Message("hello", "assistant"), [{"role": "assistant", "content": HELLO}]),
-        (["hello", Image(b"a")], [{"role": "user", "content": HELLO}, {"role": "user", "content": PICTURE}]),
+        (["hello", Image(GIF)], [{"role": "user", "content": HELLO}, {"role": "user", "content": PICTURE}]),
         ({"role": "assistant", "content": "hello"}, [{"role": "assistant", "content": HELLO}]),
         ({"messages": ["hello"]}, [{"role": "user", "content": HELLO}]),
         ([HELLO], [{"role": "user", "content": HELLO}]),
@@ -44,13 +47,36 @@ def test_a_prompt_that_returns_no_message_is_our_fault(value: Any) -> None:
         to_messages(value)
 
 
+@pytest.mark.requirement("TOOL-25")
+@pytest.mark.parametrize(
+    ("data", "mime_type", "words"),
+    [
+        (b"", "image/png", "image is empty"),
+        (GIF, "image/png", "bytes are image/gif"),
+        (b"<html>", "image/png", "bytes are text/html"),
+        (b"<html>", "audio/wav", "bytes are text/html"),
+        (GIF[:-1], "image/gif", "cut off"),
+    ],
+)
+def test_media_that_clients_cannot_use_is_an_error_that_says_so(
+    data: bytes, mime_type: str, words: str
+) -> None:
+    media = Audio if mime_type.startswith("audio") else Image
+    for value in (media(data, mime_type), File(data, mime_type, "a://b")):
+        with pytest.raises(InternalError, match=f"The prompt's result cannot be sent: .*{words}"):
+            to_messages(value)
+    for content in (data, File(data), File(data, mime_type)):
+        with pytest.raises(InternalError, match=f"The resource cannot be sent: .*{words}"):
+            to_contents(content, "a://b", mime_type)
+
+
 @pytest.mark.requirement("RES-02")
 @pytest.mark.parametrize(
     ("value", "mime_type", "contents"),
     [
         ("x", "", [{"uri": "a://b", "mimeType": "text/plain", "text": "x"}]),
         ("x", "text/csv", [{"uri": "a://b", "mimeType": "text/csv", "text": "x"}]),
-        (b"x", "image/png", [{"uri": "a://b", "mimeType": "image/png", "blob": "eA=="}]),
+        (b"x", "font/ttf", [{"uri": "a://b", "mimeType": "font/ttf", "blob": "eA=="}]),
         (b"x", "", [{"uri": "a://b", "mimeType": "application/octet-stream", "blob": "eA=="}]),
         ({"a": 1}, "", [{"uri": "a://b", "mimeType": "application/json", "text": '{"a":1}'}]),
         ([1], "", [{"uri": "a://b", "mimeType": "application/json", "text": "[1]"}]),

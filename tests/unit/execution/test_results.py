@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
@@ -21,7 +21,17 @@ from mcp_app import Annotations, Audio, File, Image, Link, Text, ToolResult
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.running.results import error_result, to_result
 from mcp_app.protocol.messages.jsonrpc import encode_result
+from tests.media_samples import FOR_MODELS
 from tests.unit.catalogue.entries import tool_entry
+
+GIF = FOR_MODELS["image/gif"]
+NESTED_BYTES: list[Any] = [
+    {"a": b"x"},
+    {"a": [{"b": (b"x",)}]},
+    {b"x": 1},
+    [bytearray(b"x")],
+    {"at": dt.date(2025, 11, 25), "b": b"x"},
+]
 
 
 class Report(BaseModel):
@@ -57,8 +67,8 @@ def text(value: str) -> dict[str, Any]:
         (True, [text("true")]),
         ([1, "a"], [text('[1,"a"]')]),
         (dt.date(2025, 11, 25), [text("2025-11-25")]),
-        (Image(b"\xff\xfe"), [{"type": "image", "data": "//4=", "mimeType": "image/png"}]),
-        (Audio(b"a"), [{"type": "audio", "data": "YQ==", "mimeType": "audio/wav"}]),
+        (Image(GIF), [{"type": "image", "data": b64encode(GIF).decode(), "mimeType": "image/gif"}]),
+        (Audio(b"fLaC"), [{"type": "audio", "data": "ZkxhQw==", "mimeType": "audio/flac"}]),
         (
             File("x", uri="a://b", mime_type="text/plain"),
             [{"type": "resource", "resource": {"uri": "a://b", "mimeType": "text/plain", "text": "x"}}],
@@ -133,6 +143,10 @@ def test_structured_content_is_an_object_and_its_json_is_the_text(
         (Report, {"rows": 1}, "output schema"),
         (Report, ToolResult("no structure"), "output schema"),
         (Any, b"bytes", "Image, Audio or File"),
+        *((Any, value, "Image, Audio or File") for value in NESTED_BYTES),
+        (Any, Image(b""), "the image is empty"),
+        (Any, Image(GIF, "image/png"), "the bytes are image/gif, the type is 'image/png': leave"),
+        (Any, [Audio(b"<html>", "audio/wav")], "the bytes are text/html"),
         (Any, object(), "no JSON form"),
         (Any, 2**70, "cannot be sent"),
         (Any, File("x"), "needs a uri"),
@@ -192,7 +206,7 @@ def test_an_error_needs_no_structured_content() -> None:
 
 @pytest.mark.requirement("TOOL-24")
 @pytest.mark.parametrize(
-    "value", ["x" * 1001, Image(b"x" * 800), ["y" * 1001], "é" * 501, File("x" * 1001, uri="a:b")]
+    "value", ["x" * 1001, Image(GIF + b"x" * 800), ["y" * 1001], "é" * 501, File("x" * 1001, uri="a:b")]
 )
 def test_a_result_over_the_limit_is_an_error_that_says_so(value: Any, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 1000}
@@ -204,5 +218,5 @@ def test_a_result_over_the_limit_is_an_error_that_says_so(value: Any, settings: 
 
 @pytest.mark.requirement("RES-14")
 def test_binary_content_survives_the_way() -> None:
-    data = bytes(range(256))
+    data = GIF + bytes(range(256))
     assert b64decode(to_result(Image(data), entry())["content"][0]["data"], validate=True) == data

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
 from mcp_app.protocol.messages.icons import MAX_DATA_URI, check_icon, check_icons
+from tests.media_samples import FOR_MODELS
+
+PIXEL = f"data:image/png;base64,{b64encode(FOR_MODELS['image/png']).decode()}"
 
 
 @pytest.mark.requirement("ICON-01", "ICON-02")
@@ -13,7 +17,9 @@ from mcp_app.protocol.messages.icons import MAX_DATA_URI, check_icon, check_icon
     [
         {"src": "https://example.com/i.png"},
         {"src": "HTTPS://example.com:8443/i.png?x=1", "mimeType": "image/png", "sizes": ["48x48", "any"]},
-        {"src": "data:image/png;base64,AAAA", "theme": "light"},
+        {"src": PIXEL, "theme": "light"},
+        {"src": PIXEL, "mimeType": "image/png"},
+        {"src": "data:image/jxl;base64,AAAA", "mimeType": "image/jxl"},
         {"src": "data:image/svg+xml;charset=utf-8,%3Csvg/%3E", "theme": "dark", "mimeType": "image/svg+xml"},
     ],
 )
@@ -76,6 +82,12 @@ def test_plain_http_is_for_development_only() -> None:
         {"src": "https://a.example/", "sizes": ["0x1"]},
         {"src": "https://a.example/", "sizes": [48]},
         {"src": "https://a.example/", "theme": "blue"},
+        {"src": PIXEL, "mimeType": "image/svg+xml"},
+        {"src": "data:image/png;base64,AAAA"},
+        {"src": "data:image/png;base64,A"},
+        {"src": PIXEL.replace("png", "jpeg")},
+        {"src": PIXEL[:-8]},
+        {"src": "data:image/png,%3Csvg/%3E"},
     ],
 )
 def test_malformed_icons_are_refused(icon: Any) -> None:

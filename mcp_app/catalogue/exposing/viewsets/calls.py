@@ -23,13 +23,15 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from mcp_app import conf
-from mcp_app.catalogue.definitions.content import File, ToolError, ToolResult
+from mcp_app.catalogue.definitions.content import Audio, File, Image, ToolError, ToolResult
 from mcp_app.catalogue.exposing.viewsets.actions import Action, untouched
 from mcp_app.catalogue.exposing.viewsets.arguments import FORM, WHOLE, Arguments
 from mcp_app.catalogue.exposing.viewsets.routes import Address, Route, address_of
 
 STATUS: Final = "django-mcp/httpStatus"
 PRINCIPAL: Final = "mcp_principal"
+# By the first part of the media type; all others are files.
+_MADE: Final[dict[str, type[Image | Audio | File]]] = {"image": Image, "audio": Audio}
 
 
 class _Caller(BaseAuthentication):
@@ -166,7 +168,9 @@ def _result(response: HttpResponseBase, request: WSGIRequest) -> ToolResult:
     status, reason = response.status_code, response.reason_phrase
     content = _content(response)
     kind = response.headers.get("Content-Type", "").partition(";")[0]
-    if not content:
+    made = _MADE.get(kind.partition("/")[0], File)
+    # A successful answer of such a type that is empty is refused, as one of a tool is.
+    if not content and (made is File or status != 200):
         text = f"{status} {reason}" + (f": {response['Location']}" if "Location" in response else "")
         return ToolResult(text, is_error=status >= 400, meta={STATUS: status})
     if kind == "application/json" or kind.endswith("+json"):
@@ -179,7 +183,7 @@ def _result(response: HttpResponseBase, request: WSGIRequest) -> ToolResult:
     block = (
         content.decode(response.charset, "replace")
         if kind.startswith("text/")
-        else File(content, kind, uri=request.build_absolute_uri())
+        else made(content, kind, uri=request.build_absolute_uri())
     )
     return ToolResult([block], is_error=status >= 400, meta={STATUS: status})
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from mcp_app import Annotations
+from tests.conformance.fixture.samples import PIXEL
 
 SECRET = "hunter2"  # Must never be seen in an answer.
 WORDS = [f"word{number:03}" for number in range(150)]
 PERMISSION = "auth.view_group"
-ICON = "data:image/png;base64,iVBORw0KGgo="
+ICON = f"data:image/png;base64,{b64encode(PIXEL).decode()}"
 MARKED = Annotations(audience=["user", "assistant"], priority=0.5, last_modified="2025-11-25T12:00:00Z")
 
 EVERY_KEYWORD: dict[str, Any] = {
