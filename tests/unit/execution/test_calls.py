@@ -27,7 +27,7 @@ async def test_an_id_in_flight_is_refused_and_free_again_after_the_answer(stage:
     with pytest.raises(InvalidRequest, match="still in flight") as refused:
         stage.start(at_once)
     assert refused.value.http_status == 200
-    assert stage.calls._running[LOOPBACK.key] == 1
+    assert stage.calls.running == 1
     await begun(call)
     call.cancel("")
     assert await stage.said(call) == [CANCELLED]

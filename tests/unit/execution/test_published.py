@@ -24,7 +24,7 @@ def finished(request_id: int) -> records.CallRecord:
 
 
 async def test_answers_are_noted_together_without_anybody_asking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NOTE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "PUBLISHED_SECONDS", 0.01)
     noted = Published()
     for number in range(3):
         noted.add((await sync_to_async(finished)(number)).id)

@@ -147,7 +147,18 @@ async def test_the_same_request_again_is_told_of_the_same_task(core: CoreDesk) -
     first, again = [await core.request("tools/call", params, "one") for _ in range(2)]
     assert first == again
     other = await core.request("tools/call", {**params, "arguments": {"month": 6}}, "one")
-    assert other["error"]["code"] == -32600
+    assert other["result"]["task"]["taskId"] != first["result"]["task"]["taskId"]
+
+
+async def test_a_request_id_is_free_for_a_new_task_once_its_client_has_named_the_first(
+    core: CoreDesk,
+) -> None:
+    params = {"name": "work", "task": {}, "arguments": {"month": 5}}
+    made = []
+    for _ in range(3):
+        made.append((await core.request("tools/call", params, 1))["result"]["task"]["taskId"])
+        assert (await core.request("tasks/get", {"taskId": made[-1]}, 1))["result"]["taskId"] == made[-1]
+    assert len(set(made)) == 3
 
 
 @pytest.mark.requirement("TASK4-08", "TASK4-05", "TASK4-09")
