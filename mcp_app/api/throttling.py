@@ -1,4 +1,4 @@
-"""Rate limits: per principal, and per address for unauthenticated requests; shared by all processes."""
+"""Rate limits: per person, and per address for unauthenticated requests; shared by all processes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from mcp_app import conf
+from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.rate_window import client_network
 from mcp_app.streams.blocking.counting import count
 
@@ -24,7 +25,7 @@ class Throttle(BaseThrottle):
         if request.auth is None:
             count_address(request)
         else:
-            _count(f"api/{request.auth.key}", conf.get().api_requests_per_minute)
+            _count(share_of(Bound.API_REQUESTS, request.auth.key), conf.get().api_requests_per_minute)
         return True
 
 

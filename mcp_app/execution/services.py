@@ -36,8 +36,8 @@ from mcp_app.execution.stored.call_record import (
     retriers_of,
 )
 from mcp_app.models import Call, Session, audit, audit_each
-from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
+from mcp_app.protocol.principal_key import Bound, person_of, share_of
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.admission import RETRY_SECONDS, admit_now
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
@@ -160,7 +160,7 @@ def _call_of(session_id: str, request_id: str | int) -> Call | None:
     client = Session.objects.filter(pk=session_id).first()
     if client is None:
         return None
-    newest = found.filter(principal=client.principal).exclude(state__in=TERMINAL).order_by("-accepted_at")
+    newest = found.filter(records.OPEN, principal=client.principal).order_by("-accepted_at")
     return next(
         (
             call
@@ -281,12 +281,13 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
         raise StartRefused(Refusal.UNKNOWN_TOOL, f"There is no tool {tool[:128]!r} for you.")
     if problem := entry.check(arguments):
         raise StartRefused(Refusal.ARGUMENTS, problem)
-    if records.open_of(principal.key) >= settings.max_open_background_calls_per_principal:
+    if records.open_of(person_of(principal.key)) >= settings.max_open_background_calls_per_principal:
         raise StartRefused(Refusal.TOO_MANY, "Too many calls are not over: wait for one to end, or stop one.")
     _admit(principal)
     # The same window as that of calls over MCP.
     limit = entry.calls_per_minute
-    if limit is not None and (wait := count(f"tool/{entry.name}/{principal.key}", limit, 60)):
+    share = share_of(Bound.CALLS_PER_MINUTE, principal.key, entry.name)
+    if limit is not None and (wait := count(share, limit, 60)):
         text = f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
         raise StartRefused(Refusal.TOO_MANY, text, wait)
     client = {"name": "api", "version": settings.server_version}

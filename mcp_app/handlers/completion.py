@@ -8,6 +8,7 @@ import time
 from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequests
+from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.versions import V2025_06_18
 
 # A completion cannot be cancelled or watched like a call, and clients do not wait longer for a suggestion.
@@ -38,7 +39,8 @@ def _admit(context: RequestContext) -> None:
     """COMP-05: counted by each process for itself, as a suggestion is not worth asking Redis first."""
     limit = context.services.settings.completions_per_minute
     if limit:
-        count, rest = context.services.completions.hit(context.principal.key, time.monotonic())
+        share = share_of(Bound.COMPLETIONS, context.principal.key)
+        count, rest = context.services.completions.hit(share, time.monotonic())
         if count > limit:
             words = f"Rate limit: {limit} completions a minute. Try again later."
             raise TooManyRequests(words, retry_after=rest)

@@ -30,6 +30,7 @@ from mcp_app.protocol.errors import InvalidParams, MethodNotFound, TooManyReques
 from mcp_app.protocol.features.tasks import Task
 from mcp_app.protocol.messages.pagination import CursorCodec
 from mcp_app.protocol.messages.trace_context import carried
+from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import MADE_IN, task_home
 
@@ -179,8 +180,8 @@ def is_known(principal: Principal) -> bool:
 async def _admit(context: RequestContext) -> None:
     """As often as is bearable (TASK4-13)."""
     limit = context.services.settings.core_task_requests_per_minute
-    key = f"tasks/{context.principal.key}"
-    if limit and not await context.services.streams.windows.hit(key, limit, 60):
+    share = share_of(Bound.TASK_REQUESTS, context.principal.key)
+    if limit and not await context.services.streams.windows.hit(share, limit, 60):
         raise TooManyRequests(f"Rate limit: {limit} requests for tasks a minute.", retry_after=5)
 
 

@@ -26,6 +26,7 @@ from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams, McpError
 from mcp_app.protocol.messages.trace_context import carried
+from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 NO_WAITING = (
@@ -131,8 +132,8 @@ async def _limited(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> Result:
     limit = entry.calls_per_minute or 0
-    key = f"tool/{entry.name}/{context.principal.key}"
-    if not await context.services.streams.windows.hit(key, limit, 60):
+    share = share_of(Bound.CALLS_PER_MINUTE, context.principal.key, entry.name)
+    if not await context.services.streams.windows.hit(share, limit, 60):
         words = f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
         return _refused(context, params, words)
     started = _start(context, params, entry, arguments)

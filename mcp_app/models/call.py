@@ -35,6 +35,9 @@ class Call(models.Model):
     request_id = models.TextField(help_text="The JSON-RPC id as JSON, so that 1 is not '1'.")
     request_key = models.CharField(max_length=64, help_text="Digest of the JSON-RPC id.")
     principal = models.CharField(max_length=120)
+    person = models.CharField(
+        max_length=120, db_default="", editable=False, help_text="For whom it counts: person_of(principal)."
+    )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,
@@ -153,10 +156,8 @@ class Call(models.Model):
             models.Index(
                 fields=["retry_of"], name="call_retry_of", condition=models.Q(retry_of__isnull=False)
             ),
-            # The fair order: a principal's last tag, the next call to begin, the tag that was begun last.
-            models.Index(
-                fields=["principal", "queue", "lane", "priority", "start_tag"], name="call_of_principal"
-            ),
+            # The fair order: a person's last tag, the next call to begin, the tag that was begun last.
+            models.Index(fields=["person", "queue", "lane", "priority", "start_tag"], name="call_of_person"),
             models.Index(
                 fields=["queue", "lane", "-priority", "start_tag", "accepted_at"],
                 name="call_next",
@@ -169,8 +170,8 @@ class Call(models.Model):
             ),
             # Few calls wait for their clients, and few are tasks; the others do not pay for it.
             models.Index(
-                fields=["principal", "lease_until"],
-                name="call_asking",
+                fields=["person", "lease_until"],
+                name="call_asked",
                 condition=models.Q(state=State.INPUT_REQUIRED.value),
             ),
             models.Index(

@@ -32,8 +32,9 @@ from mcp_app.streams.blocking.announce import announce
 CODE_SECONDS: Final = 60
 # A client that lost the answer asks again with the old token, and gets the same pair.
 GRACE_SECONDS: Final = 120
-# Of one person and one client; the oldest ends then.
+# Programs of one person, whatever their clients; the oldest ends then.
 MAX_LIVE: Final = 50
+TOO_MANY: Final = "the person has newer connections"
 # Of one connection. Used tokens are remembered for as long as their theft can be noticed: a client that
 # renews in a loop would fill the table.
 REFRESHES_PER_HOUR: Final = 60
@@ -158,17 +159,21 @@ def _store(connection: Connection, pair: Pair, now: datetime) -> None:
 def _end_replaced(connection: Connection) -> None:
     """A web client keeps one set of tokens: a new one takes the place of those it had at that address.
 
-    Programs on people's machines share an address and keep their own, up to a limit.
+    Programs on people's machines share an address and keep their own, up to a limit for each person: clients
+    are registered at will. The oldest ones end.
     """
-    live = Connection.objects.filter(
-        user_id=connection.user_id, client_id=connection.client_id, revoked_at=None
-    ).exclude(pk=connection.pk)
+    live = Connection.objects.filter(user_id=connection.user_id, revoked_at=None).exclude(pk=connection.pk)
     if is_loopback(connection.redirect_uri):
-        replaced = list(live[MAX_LIVE - 1 :])
+        programs = [each for each in live.select_related("user", "client") if is_loopback(each.redirect_uri)]
+        replaced = programs[MAX_LIVE - 1 :]
     else:
-        replaced = list(live.filter(redirect_uri=connection.redirect_uri, resource=connection.resource))
+        place = {"redirect_uri": connection.redirect_uri, "resource": connection.resource}
+        replaced = list(live.filter(client_id=connection.client_id, **place))
     for old in replaced:
-        end(old, REPLACED, stops_calls=False)
+        if old.client_id == connection.client_id:
+            end(old, REPLACED, stops_calls=False)
+        else:
+            end(old, TOO_MANY)
 
 
 def end(

@@ -14,6 +14,7 @@ from mcp_app import database_clock
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
+from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.sessions.admission import admit
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import HAD_CALLS, Session
@@ -120,7 +121,7 @@ class Sessions:
             raise SessionNotFound
 
     async def _admit(self, session_id: str, principal_key: str) -> bool:
-        """Take, or keep, one of the places a principal has for sessions (SES-10)."""
+        """Take, or keep, one of the places a person has for sessions (SES-10)."""
         return await self._streams.windows.acquire(
             _places(principal_key),
             session_id,
@@ -223,5 +224,5 @@ class Sessions:
 
 
 def _places(principal_key: str) -> str:
-    """The places a principal has for sessions (SES-10)."""
-    return f"sessions/{principal_key}"
+    """The places a person has for sessions (SES-10)."""
+    return share_of(Bound.SESSIONS, principal_key)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.protocol.principal_key import Bound, Share, share_of
 from mcp_app.transports.turns import take_turns
 
 
@@ -26,6 +27,7 @@ class Connection:
         "listening",
         "principal_key",
         "session_id",
+        "share",
         "stale",
         "standalone",
         "stopping",
@@ -45,6 +47,7 @@ class Connection:
     ) -> None:
         self.session_id = session_id
         self.principal_key = principal_key
+        self.share = share_of(Bound.EVENT_STREAMS, principal_key)
         self.standalone = standalone
         self.listening = listening or standalone
         self.answering = answering
@@ -61,10 +64,10 @@ class Connection:
 class Connections:
     """Registers connections; all methods run on the event loop."""
 
-    def __init__(self, max_per_principal: int) -> None:
-        self._max = max_per_principal
+    def __init__(self, max_per_person: int) -> None:
+        self._max = max_per_person
         self._by_session: dict[str, set[Connection]] = {}
-        self._by_principal: Counter[str] = Counter()
+        self._by_person: Counter[Share] = Counter()
         self._draining = self._leaving = False
 
     @property
@@ -75,7 +78,7 @@ class Connections:
     @property
     def open(self) -> int:
         """How many are open now."""
-        return self._by_principal.total()
+        return self._by_person.total()
 
     def by_session(self) -> dict[str, tuple[bool, int]]:
         """Of each session with open streams: whether one of them listens, and how many."""
@@ -85,15 +88,15 @@ class Connections:
         }
 
     def admit(self, principal_key: str) -> None:
-        """Raises TooManyRequests when the principal holds as many streams as allowed (SEC-07)."""
-        if self._by_principal[principal_key] >= self._max:
+        """Raises TooManyRequests when the person holds as many streams as allowed (SEC-07)."""
+        if self._by_person[share_of(Bound.EVENT_STREAMS, principal_key)] >= self._max:
             raise TooManyRequests("Too many open event streams: close unused ones first.", retry_after=5)
 
     def add(self, connection: Connection) -> None:
         """A connection opened."""
         connection.stopping = self._draining or (self._leaving and not connection.answering)
         self._by_session.setdefault(connection.session_id, set()).add(connection)
-        self._by_principal[connection.principal_key] += 1
+        self._by_person[connection.share] += 1
 
     def remove(self, connection: Connection) -> None:
         """A connection closed."""
@@ -101,9 +104,9 @@ class Connections:
         of_session.discard(connection)
         if not of_session:
             self._by_session.pop(connection.session_id, None)
-        self._by_principal[connection.principal_key] -= 1
-        if not self._by_principal[connection.principal_key]:
-            del self._by_principal[connection.principal_key]
+        self._by_person[connection.share] -= 1
+        if not self._by_person[connection.share]:
+            del self._by_person[connection.share]
 
     def stop_session(self, session_id: str) -> None:
         """The session ended: its streams end too."""

@@ -18,6 +18,7 @@ from mcp_app.execution.running.runner import Runner
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.protocol.principal_key import Bound, Share, share_of
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.negotiated import Negotiated
@@ -62,7 +63,7 @@ class Calls:
         self._requests = requests
         self._counts = counts
         self._settings = settings
-        self._running: dict[str, int] = {}
+        self._running: dict[Share, int] = {}
         self._sessions: dict[str, Negotiated] = {}
 
     @property
@@ -93,10 +94,12 @@ class Calls:
         """Begin to work on a request; its answer will come on its reply, at once if its work never ``waits``.
 
         Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
-        when the principal already runs as many calls as allowed.
+        when the person already runs as many calls as allowed.
         """
         session, principal = request.session, request.principal
-        running = self._admit(session, principal, request.request_id)
+        share = share_of(Bound.RUNNING_CALLS, principal.key)
+        session.check_free(request.request_id)
+        running = self._admit(share)
         call = Call(
             request_id=request.request_id,
             method=request.method,
@@ -118,7 +121,7 @@ class Calls:
         session.in_flight[request.request_id] = call
         request.reply.calls.append(call)
         self._sessions[session.id] = session
-        self._running[principal.key] = running + 1
+        self._running[share] = running + 1
         code = attempt(call, work, Context(call, self._read), in_task=waits)
         if waits:
             begin(code, call.loop)  # The call keeps its task.
@@ -126,10 +129,9 @@ class Calls:
             run(code)
         return call
 
-    def _admit(self, session: Negotiated, principal: Principal, request_id: str | int) -> int:
-        """How many calls the principal runs now; raises as ``start`` does."""
-        session.check_free(request_id)
-        running = self._running.get(principal.key, 0)
+    def _admit(self, share: Share) -> int:
+        """Return how many calls the person runs now; raises TooManyRequests."""
+        running = self._running.get(share, 0)
         if running >= self._settings.max_running_calls_per_principal:
             raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
         return running
@@ -186,11 +188,12 @@ class Calls:
         await self.runner.close()
 
     def _finished(self, call: Call, seconds: float) -> None:
-        running = self._running[call.principal.key] - 1
+        share = share_of(Bound.RUNNING_CALLS, call.principal.key)
+        running = self._running[share] - 1
         if running:
-            self._running[call.principal.key] = running
+            self._running[share] = running
         else:
-            del self._running[call.principal.key]
+            del self._running[share]
         if not call.session.in_flight:
             self._sessions.pop(call.session.id, None)
         tool = call.target if call.method == "tools/call" else ""

@@ -2,7 +2,7 @@
 
 A job names a call, but it is a turn of that call's queue: the worker claims the call with the highest
 priority and the lowest start tag. Every waiting call has a job, so there are always as many turns as calls,
-and no second queue has to be kept true. Calls of a tool, or of a principal, that has as many running as it
+and no second queue has to be kept true. Calls of a tool, or of a person, that has as many running as it
 may are passed by; a job that finds only such calls gives its turn back.
 """
 
@@ -38,13 +38,13 @@ class TooManyRunning(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many calls may run at once over all workers: by tool, and of each principal (0: any number).
+    """How many calls may run at once over all workers: by tool, and of each person (0: any number).
 
-    ``unanswered``: with so many that wait for its client, no other call of a principal begins.
+    ``unanswered``: with so many that wait for clients, no other call of a person begins.
     """
 
     by_tool: Mapping[str, int] = field(default_factory=dict)
-    of_principal: int = 0
+    of_person: int = 0
     unanswered: int = 0
 
 
@@ -54,7 +54,7 @@ def take(call_id: UUID | str, worker: str, limits: Limits, *, further: bool = Fa
     Raises TooManyRunning when none of those that wait may begin. With ``further`` it is one more than the job
     is for: then None is returned also when none may begin, for each of them has its own job.
     """
-    counted, most = bool(limits.by_tool) or limits.of_principal > 0, limits.unanswered or MANY
+    counted, most = bool(limits.by_tool) or limits.of_person > 0, limits.unanswered or MANY
     if not counted:
         begun = records.claim(call_id, worker, statement=statements.CLAIM_NEXT, unanswered=most)
         if begun is not None or further:
@@ -96,57 +96,53 @@ def _waiting(queue: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How many calls run now, of each tool and of each principal."""
+    """How many calls run now, of each tool and of each person."""
 
     by_tool: Counter[str]
-    by_principal: Counter[str]
+    by_person: Counter[str]
 
     @classmethod
     def now(cls) -> Running:
         """What the rows say. One that waits for its client without a lease takes no place."""
         rows = Call.objects.filter(state__in=ACTIVE, lease_until__isnull=False)
         by_tool: Counter[str] = Counter()
-        by_principal: Counter[str] = Counter()
-        for tool, principal, number in (
-            rows.order_by().values_list("tool", "principal").annotate(n=Count("pk"))
-        ):
+        by_person: Counter[str] = Counter()
+        for tool, person, number in rows.order_by().values_list("tool", "person").annotate(n=Count("pk")):
             by_tool[tool] += number
-            by_principal[principal] += number
-        return cls(by_tool, by_principal)
+            by_person[person] += number
+        return cls(by_tool, by_person)
 
 
 def _silent(limit: int) -> set[str]:
-    """Principals with that many unanswered questions; each question holds a process of a worker."""
+    """People with that many unanswered questions; each question holds a process of a worker."""
     if not limit:
         return set()
-    return {principal for principal, number in statements.asking().items() if number >= limit}
+    return {person for person, number in statements.asking().items() if number >= limit}
 
 
 def _choose(queue: str, limits: Limits, silent: set[str]) -> UUID | None:
-    """The call to begin: of the fairest of each lane, one of the principal with the fewest that run.
+    """The call to begin: of the fairest of each lane, one of the person with the fewest that run.
 
-    Tags of different lanes cannot be compared; the principal with the fewest running calls changes with each
+    Tags of different lanes cannot be compared; the person with the fewest running calls changes with each
     claim.
     """
     running = Running.now()
     full = {tool for tool, limit in limits.by_tool.items() if running.by_tool[tool] >= limit}
-    share = limits.of_principal
-    busy = {principal for principal, number in running.by_principal.items() if share and number >= share}
+    share = limits.of_person
+    busy = {person for person, number in running.by_person.items() if share and number >= share}
     busy |= silent
-    free = _waiting(queue).exclude(tool__in=full).exclude(principal__in=busy)
+    free = _waiting(queue).exclude(tool__in=full).exclude(person__in=busy)
     lanes = ["", *(tool for tool in limits.by_tool if tool not in full)]
     heads = [head for lane in lanes if (head := _head(free.filter(lane=lane)))]
     # Tools that had a limit when these were accepted.
     heads = heads or [head for head in [_head(free.exclude(lane__in=lanes))] if head]
     if not heads:
         return None
-    best = min(
-        heads, key=lambda head: (-head.priority, running.by_principal[head.principal], head.accepted_at)
-    )
+    best = min(heads, key=lambda head: (-head.priority, running.by_person[head.person], head.accepted_at))
     chosen: UUID = best.pk
     return chosen
 
 
 def _head(calls: Any) -> Any:
-    columns = ("pk", "priority", "principal", "accepted_at")
+    columns = ("pk", "priority", "person", "accepted_at")
     return calls.order_by("-priority", "start_tag", "accepted_at").only(*columns).first()

@@ -21,6 +21,7 @@ from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import State, Transition
 from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.protocol.principal_key import person_of
 
 LONGEST_REASON = 500
 
@@ -57,10 +58,10 @@ def waiting_words(call: CallRecord | Call | Waiting) -> str:
 
 
 def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
-    """As ``records.accept``; raises TooManyRequests when ``most`` calls of the principal wait already."""
+    """As ``records.accept``; raises TooManyRequests when ``most`` calls of the person wait already."""
     with transaction.atomic():
         call, is_new = records.accept(new)
-        if is_new and _waiting().filter(principal=new.principal).count() > most:
+        if is_new and _waiting().filter(person=person_of(new.principal)).count() > most:
             raise TooManyRequests("Too many calls wait for approval: wait for a decision, or cancel one.")
     return call, is_new
 

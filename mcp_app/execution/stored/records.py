@@ -31,6 +31,7 @@ from mcp_app.execution.stored.call_record import (
 from mcp_app.models import Call
 from mcp_app.protocol import call_state
 from mcp_app.protocol.call_state import ACTIVE, TERMINAL, UNSTARTED, State, Transition
+from mcp_app.protocol.principal_key import Person, person_of
 
 LEASE_SECONDS = 15.0
 # Twice that: a lease that reaches further was written before that clock was set back.
@@ -58,6 +59,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         request_id=orjson.dumps(new.request_id).decode(),
         request_key=key,
         principal=new.principal,
+        person=person_of(new.principal),
         user_id=new.user_id,
         api_key_id=new.api_key_id,
         connection_id=new.connection_id,
@@ -113,7 +115,7 @@ def new_start_tag(call_id: UUID | str) -> float:
     if row is None:
         return 0.0
     return fair_order.start_tag(
-        principal=row.principal,
+        person=person_of(row.principal),
         queue=row.queue,
         lane=row.lane,
         priority=row.priority,
@@ -160,7 +162,7 @@ def claim(
 
     A job delivered twice therefore starts once (R6); the attempt number fences everything it writes. With
     CLAIM_NEXT as the ``statement`` it is one of the fairest call of the queue in which this one waits, or
-    waited; principals with ``unanswered`` calls that wait for their client are passed by.
+    waited; people with ``unanswered`` calls that wait for their clients are passed by.
     """
     after, name = Transition.START.after, worker[:120]
     with statements.revocable():
@@ -355,9 +357,9 @@ def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
     return [record(row) for row in rows.order_by("accepted_at")[:limit]]
 
 
-def open_of(principal: str) -> int:
-    """How many calls of a principal are not over."""
-    return Call.objects.filter(OPEN, principal=principal).count()
+def open_of(person: Person) -> int:
+    """Return how many calls of a person are not over."""
+    return Call.objects.filter(OPEN, person=person).count()
 
 
 def probe() -> datetime:

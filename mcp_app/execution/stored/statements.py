@@ -30,12 +30,12 @@ _THIS = "%(id)s"
 NEXT = """(
         SELECT id FROM mcp_app_call
         WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND {waiting}
-            AND principal NOT IN (
-                SELECT principal FROM mcp_app_call WHERE {asking}
-                GROUP BY principal HAVING COUNT(*) >= %(unanswered)s)
+            AND person NOT IN (
+                SELECT person FROM mcp_app_call WHERE {asking}
+                GROUP BY person HAVING COUNT(*) >= %(unanswered)s)
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
-# The row with the ``id``, and the fairest of its queue whose principal has fewer than ``unanswered`` calls
-# that wait for its client.
+# The row with the ``id``, and the fairest of its queue whose person has fewer than ``unanswered`` calls
+# that wait for clients.
 CLAIM, CLAIM_NEXT = (_CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}" for chosen in (_THIS, NEXT))
 # What a person answered is kept for as long as it is needed.
 FINISH = """
@@ -43,7 +43,7 @@ FINISH = """
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = {now},
         lease_until = NULL, published = %(published)s, inputs = NULL
     WHERE id = %(id)s AND attempt = %(attempt)s AND {active}"""
-# What was not begun takes no turn from what its principal asks for next.
+# What was not begun takes no turn from what its person asks for next.
 FINISH_UNSTARTED = FINISH.replace("{active}", "{unstarted}").replace(
     "inputs = NULL", "inputs = NULL, start_tag = CASE WHEN started_at IS NULL THEN 0.0 ELSE start_tag END"
 )
@@ -65,7 +65,7 @@ CANCEL_CALL, CANCEL_REQUEST = (
 _FIND = "SELECT {columns} FROM mcp_app_call WHERE id = %(id)s"
 
 
-_ASKING = "SELECT principal, COUNT(*) FROM mcp_app_call WHERE {asking} GROUP BY principal"
+_ASKING = "SELECT person, COUNT(*) FROM mcp_app_call WHERE {asking} GROUP BY person"
 
 
 def in_states(states: Iterable[State]) -> str:
@@ -125,7 +125,7 @@ def find(call_id: UUID | str) -> Call | None:
 
 
 def asking() -> Counter[str]:
-    """How many calls of each principal wait for their client in a process of a worker."""
+    """Return how many calls of each person wait for clients in a process of a worker."""
     with connection.cursor() as cursor:
         cursor.execute(_ASKING.format(asking=ASKING))
         return Counter(dict(cursor.fetchall()))
@@ -161,7 +161,7 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
     """Store a new row and return it as it was stored.
 
     ``moments`` gives fields the database's time, so many seconds from now. With a ``step`` it waits in the
-    fair order, so far after the call of its principal before it. Raises IntegrityError, which leaves a
+    fair order, so far after the call of its person before it. Raises IntegrityError, which leaves a
     transaction around this usable.
     """
     database, values = connections[DEFAULT_DB_ALIAS], dict[str, Any](step=step)

@@ -180,7 +180,7 @@ def test_a_limit_that_was_set_or_taken_away_while_calls_wait_strands_none() -> N
 
 
 def test_a_principal_at_its_share_is_passed_by_until_a_call_of_it_ends() -> None:
-    limits = Limits(of_principal=2)
+    limits = Limits(of_person=2)
     jobs = [accepted("a") for _ in range(5)]
     running = [begun(job, limits) for job in jobs[:2]]
     with pytest.raises(TooManyRunning) as full:
@@ -208,7 +208,7 @@ def test_who_leaves_questions_unanswered_begins_no_more_calls_and_others_do() ->
 
 def test_turns_that_find_nothing_are_put_off_in_the_name_of_each_call_that_waits() -> None:
     """A call that is never named looks like one whose job was lost, and each sweep would give it another."""
-    limits = Limits(of_principal=1)
+    limits = Limits(of_person=1)
     jobs = [accepted("a") for _ in range(4)]
     begun(jobs[0], limits)
     put_off = []
@@ -285,7 +285,7 @@ def test_choosing_and_tagging_look_at_no_more_rows_when_ten_thousand_wait() -> N
 
 def _plans(job: UUID) -> list[str]:
     vendor = connection.vendor
-    values = {"queue": "celery", "lane": "", "priority": 0, "principal": "a", "step": 1.0, "unanswered": 4}
+    values = {"queue": "celery", "lane": "", "priority": 0, "person": "a", "step": 1.0, "unanswered": 4}
     lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
     key = Call._meta.pk.get_db_prep_value(job, connection)
     found = []

@@ -63,7 +63,7 @@ def test_nothing_is_kept_of_closed_connections(connections: Connections) -> None
     for each in opened:
         connections.remove(each.connection)
     assert connections._by_session == {}
-    assert not connections._by_principal
+    assert not connections._by_person
 
 
 def test_the_end_of_a_session_stops_its_streams_only(connections: Connections) -> None:
