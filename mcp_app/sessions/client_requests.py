@@ -66,6 +66,7 @@ class ClientRequests:
         self.log = log
         self._seconds = seconds
         self.place = place or nullcontext()
+        self._open: set[asyncio.Future[str]] = set()
 
     async def ask(
         self,
@@ -133,6 +134,12 @@ class ClientRequests:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, CONFIRM_PAUSE_MAX)
 
+    def give_up(self, reason: str) -> None:
+        """Withdraw all open questions of this process; ``reason`` becomes the message of their NoAnswer."""
+        for question in self._open:
+            if not question.done():
+                question.set_result(reason)
+
     async def answer(self, session: Negotiated, response: jsonrpc.Response) -> bool:
         """Accept a response; False if no question waits for it or it was answered already (T-POST-09)."""
         payload: dict[str, Any] = {"result": response.result}
@@ -150,6 +157,7 @@ class ClientRequests:
         """Send a question and wait for its answer; raises NoAnswer when it could not be sent."""
         lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         waiting = asyncio.ensure_future(self._streams.requests.wait(session.id, request_id, self._seconds))
+        self._open.add(lost)
         try:
             send(encoded, lambda reason: None if lost.done() else lost.set_result(reason))
             await asyncio.wait((waiting, lost), return_when=asyncio.FIRST_COMPLETED)
@@ -157,6 +165,7 @@ class ClientRequests:
                 return waiting.result()
             raise NoAnswer(lost.result())
         finally:
+            self._open.discard(lost)
             waiting.cancel()
 
     async def _forget(self, session: Negotiated, request_id: str) -> None:

@@ -47,7 +47,8 @@ class LeaseRenewer:
     ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
     other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
     ``slot`` shows the attempt to the worker's main process, from now until no code of it runs.
-    ``place`` says whether the call waits for its client, which is then recorded in its row.
+    ``place`` says whether the call waits for its client, which is then recorded in its row, and whether it
+    has to leave the place to another person's call.
     ``on_news`` is run on the loop when the progress of a task was stored, at most once a second (CEL-08).
     """
 
@@ -111,6 +112,8 @@ class LeaseRenewer:
             )
 
     def _check(self, call: Call, now: float) -> None:
+        if self._place is not None and self._place.must_leave:
+            self._place.on_leave()
         self._look(call, now)
         if self._is_settled():
             return  # However long the database is away (R15).

@@ -1,35 +1,49 @@
-"""Questions that a child of a worker waits for: how many do, which the worker's main process can see.
+"""Questions that a child of a worker waits for: how many do, and for whom, shared by its processes.
 
 Up to 2025-11-25 a call that asks waits inside its code, so its child can do nothing else. For as long the
 worker has one child more, so that no caller stops the others by not answering. That costs memory, so it is
-bounded: a question beyond the bound is refused, and no child waits without a substitute.
+bounded, and no child waits without a substitute. When all places are taken, a person who holds at least two
+more than the asker loses the oldest one. What one person leaves unanswered makes no other person's question
+fail.
 """
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
-from collections.abc import Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from mcp_app.protocol.principal_key import Person
 from mcp_app.sessions.client_requests import NoAnswer
 
 SLOTS = 4096
 TOO_MANY = "Too many calls wait for answers of their clients already. Try again when some were answered."
-_PID_BYTES = 4
+GAVE_WAY = (
+    "The question was withdrawn: another user's call needed its place, and several of your calls wait for "
+    "answers already. Answer those, then call again."
+)
+# The server itself, which holds a place while it waits for another server. Its places are never given up.
+NO_PERSON = 0
 
 
 class WaitingChildren:
-    """``pids`` of the waiting children of one worker, in memory that they share with its main process.
+    """The waiting children of one worker by slot, in memory that they share with its main process.
 
-    Made before they are forked. Each child writes its own slot only, so nothing has to be locked, and
-    nothing is left locked by one that is killed.
+    Made before they are forked. Each child writes its own slot only, except ``leaving``, which others set. So
+    nothing has to be locked, and nothing is left locked by a child that is killed.
     """
 
     def __init__(self) -> None:
-        self.pids = memoryview(mmap.mmap(-1, SLOTS * _PID_BYTES)).cast("I")
+        self.pids = _shared("I", 4)
+        self.people, self.since = _shared("Q", 8), _shared("d", 8)
+        self.leaving = _shared("B", 1)
 
     def count(self, children: Mapping[int, int]) -> int:
-        """How many of the ``children`` (pid by slot) wait; forgets those that are gone."""
+        """Return how many of the ``children`` (pid by slot) wait; forgets those that are gone."""
         waiting = 0
         for slot, pid in enumerate(self.pids):
             if pid and children.get(slot) == pid:
@@ -38,30 +52,68 @@ class WaitingChildren:
                 self.pids[slot] = 0
         return waiting
 
+    def make_room(self, slot: int, person: int, most: int) -> None:
+        """Leave one of ``most`` places to a person. Raises NoAnswer if no other holds two more than they do.
+
+        Two that look at once may both take the last place, or that of the same child.
+        """
+        if slot >= SLOTS:
+            raise NoAnswer(TOO_MANY)
+        staying = [slot for slot, pid in enumerate(self.pids) if pid and not self.leaving[slot]]
+        if len(staying) < most:
+            return
+        held = Counter(self.people[slot] for slot in staying)
+        own, _ = held.pop(person, 0), held.pop(NO_PERSON, 0)
+        holder, number = max(held.items(), key=lambda each: each[1], default=(NO_PERSON, 0))
+        if number < own + 2:
+            raise NoAnswer(TOO_MANY)
+        theirs = (slot for slot in staying if self.people[slot] == holder)
+        self.leaving[min(theirs, key=lambda slot: self.since[slot])] = 1
+
+
+def _shared(code: Any, size: int) -> Any:
+    return memoryview(mmap.mmap(-1, SLOTS * size)).cast(code)
+
+
+def _number(person: Person) -> int:
+    """Return a person as a number of 64 bits, which is never NO_PERSON."""
+    return int.from_bytes(hashlib.sha256(person.encode()).digest()[:8], "big") | 1
+
 
 class Place:
     """This child's place among the waiting ones of its worker, held within each of its questions.
 
-    ``waits`` may be read from any thread.
+    ``waits`` and ``must_leave`` may be read from any thread. ``on_leave`` withdraws the open questions.
     """
 
     def __init__(self, children: WaitingChildren, slot: int, most: int) -> None:
         self._children, self._slot, self._most = children, slot, most
         self._open = 0
+        self._person = NO_PERSON
+        self.on_leave: Callable[[], None] = lambda: None
 
     @property
     def waits(self) -> bool:
         """Whether a question of this child's call is open."""
         return self._open > 0
 
+    @property
+    def must_leave(self) -> bool:
+        """Whether the place was given to another person's call."""
+        return self._open > 0 and self._children.leaving[self._slot] > 0
+
+    def serve(self, person: Person) -> None:
+        """Hold the place for the calls of this person from now on."""
+        self._person = _number(person)
+
     def __enter__(self) -> None:
-        """One more question is open. Raises NoAnswer when ``most`` children of the worker wait already."""
-        pids, slot = self._children.pids, self._slot
+        """One more question is open. Raises NoAnswer when no place is left to the person."""
+        children, slot = self._children, self._slot
         if not self._open:
-            # Two that look at once may both take the last place.
-            if slot >= SLOTS or sum(map(bool, pids)) >= self._most:
-                raise NoAnswer(TOO_MANY)
-            pids[slot] = os.getpid()
+            children.make_room(slot, self._person, self._most)
+            children.people[slot], children.since[slot] = self._person, time.monotonic()
+            children.leaving[slot] = 0
+            children.pids[slot] = os.getpid()
         self._open += 1
 
     def __exit__(self, *_: object) -> None:

@@ -45,12 +45,13 @@ from mcp_app.execution.stored.stored_answers import request_of, session_of
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
-from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.execution.worker.waiting_children import GAVE_WAY, Place, WaitingChildren
 from mcp_app.foreign_code import outlast
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.messages.progress import check_progress_token
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
@@ -107,6 +108,7 @@ class Worker:
         self._requests = ClientRequests(
             self._streams, self._log, settings.client_request_seconds, self._place
         )
+        self._place.on_leave = partial(self._tell, partial(self._requests.give_up, GAVE_WAY))
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._offered: Catalogue = EMPTY
@@ -188,6 +190,7 @@ class Worker:
             claimed.append((record, monotonic()))
         record, claimed_at = claimed[0]
         principal = principal_of(record.principal, record.user_id, record.api_key_id, record.scopes)
+        self._place.serve(person_of(record.principal))
         failpoints.reach("after-claim")
         renewer = LeaseRenewer(
             record,

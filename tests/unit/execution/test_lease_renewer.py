@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.models import Call as Row
+from mcp_app.protocol.principal_key import Person
 from mcp_app.streams.gateway import Streams
 from tests.bounds import SLACK
 from tests.unit.execution.attempts import call_of, claimed
@@ -32,6 +34,7 @@ class Kept(NamedTuple):
     call: Call
     renewer: LeaseRenewer
     place: Place
+    children: WaitingChildren
 
 
 @pytest.fixture
@@ -41,12 +44,13 @@ async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
     record = await sync_to_async(claimed)()
-    place = Place(WaitingChildren(), 0, 1)
+    children = WaitingChildren()
+    place = Place(children, 0, 2)
     made = LeaseRenewer(record, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False, place=place)
     call = made.call = call_of(record, streams, AttemptReply(streams, record, Published()))
     attempt: Future[str] = Future()
     watching = asyncio.create_task(asyncio.to_thread(made.watch, attempt))
-    yield Kept(record, call, made, place)
+    yield Kept(record, call, made, place, children)
     attempt.set_result("done")
     assert await watching == "done"
 
@@ -91,6 +95,19 @@ async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_d
     with kept.place:
         await until(waits)
     await until(runs)
+
+
+async def test_question_whose_place_another_person_takes_is_withdrawn(kept: Kept) -> None:
+    withdrawn = threading.Event()
+    kept.place.on_leave = withdrawn.set
+    second, another = Place(kept.children, 1, 2), Place(kept.children, 2, 2)
+    for place in (kept.place, second):
+        place.serve(Person("user:1"))
+    another.serve(Person("user:2"))
+    with kept.place, second:
+        assert not withdrawn.is_set()
+        with another:
+            assert await asyncio.to_thread(withdrawn.wait, 5 + SLACK)
 
 
 async def test_an_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections.abc import Iterable
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from mcp_app.execution.worker import pool_size
 from mcp_app.execution.worker.pool_size import PoolSize
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.protocol.principal_key import Person
 from mcp_app.sessions.client_requests import NoAnswer
 
 
@@ -50,6 +53,64 @@ def test_a_question_beyond_the_bound_is_refused_and_one_more_of_a_waiting_call_i
             pass
     with second:
         assert (first.waits, second.waits) == (False, True)
+
+
+def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[Place]]:
+    """Take a place for each of the people, in this order."""
+    stack, places = ExitStack(), []
+    for slot, person in enumerate(people):
+        place = Place(children, slot, len(people))
+        if person:
+            place.serve(Person(person))
+        stack.enter_context(place)
+        places.append(place)
+    return stack, places
+
+
+@pytest.mark.parametrize(
+    ("holders", "asker", "leaves"),
+    [
+        pytest.param("aaaa", "b", 0, id="one person holds all"),
+        pytest.param("baaa", "b", 1, id="the oldest of the person who holds most"),
+        pytest.param("aabb", "c", 0, id="two people hold all"),
+        pytest.param("aabb", "a", None, id="the asker holds as many as any"),
+        pytest.param("aaab", "a", None, id="the asker holds most"),
+        pytest.param("aab", "b", None, id="places are not passed to and fro"),
+        pytest.param("abcd", "e", None, id="each person holds one"),
+        pytest.param(["", "", "a"], "b", None, id="the server's own places stay"),
+    ],
+)
+def test_place_is_taken_from_the_person_who_holds_most(
+    holders: Iterable[str], asker: str, leaves: int | None
+) -> None:
+    children = WaitingChildren()
+    stack, places = held_by(children, *holders)
+    another = Place(children, len(places), len(places))
+    another.serve(Person(asker))
+    with stack:
+        if leaves is None:
+            with pytest.raises(NoAnswer, match="Too many"), another:
+                pass
+        else:
+            with another:
+                assert another.waits
+        assert [slot for slot, place in enumerate(places) if place.must_leave] == [
+            slot for slot in range(len(places)) if slot == leaves
+        ]
+
+
+def test_place_taken_from_a_person_is_not_counted_twice() -> None:
+    children = WaitingChildren()
+    stack, places = held_by(children, *"aaaaa")
+    with stack:
+        for number, person in enumerate("bcd"):
+            another = Place(children, 10 + number, len(places))
+            another.serve(Person(person))
+            stack.enter_context(another)
+        assert [place.must_leave for place in places] == [True, True, True, False, False]
+    again = Place(children, 0, 1)
+    with again:
+        assert not again.must_leave
 
 
 class Pool:

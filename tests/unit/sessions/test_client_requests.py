@@ -107,6 +107,20 @@ async def test_another_session_cannot_answer(process: Make) -> None:
     assert await asked.task == {"mine": 1}
 
 
+async def test_question_that_is_given_up_is_withdrawn_and_fails_with_the_reason(process: Make) -> None:
+    requests = process()
+    asked, at_another = Asked(requests), Asked(process())
+    request_id, other_id = await asked.id(), await at_another.id()
+    for _ in range(2):
+        requests.give_up("others need the place")
+    with pytest.raises(NoAnswer, match="others need the place"):
+        await asked.task
+    assert asked.sent[-1]["method"] == "notifications/cancelled"
+    assert not await requests.answer(session(), Response(request_id, {}, None))
+    assert await requests.answer(session(), Response(other_id, {"n": 1}, None))
+    assert await at_another.task == {"n": 1}
+
+
 async def test_no_two_questions_have_the_same_id(process: Make) -> None:
     requests = process()
     asked = [Asked(requests) for _ in range(50)]

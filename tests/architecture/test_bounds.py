@@ -1,0 +1,132 @@
+"""Every bound on callers takes its counter from ``protocol/principal_key.py``, so that it counts people."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_app.protocol.principal_key import Bound
+from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
+
+REFUSALS = {"TooManyRequests", "KeptFull", "Throttled", "TOO_MANY"}
+NAMED = {"share_of", "person_of"}
+GIVEN = {"Share", "Person", "person"}
+COUNTERS = {"hit", "acquire", "count"}
+KEYS = {"key", "principal_key"}
+# What refuses without counting a principal.
+WITHOUT_A_PERSON = {
+    "mcp_app/auth/wrong_keys.py count": "an address: nobody is known yet",
+    "mcp_app/oauth/connections.py _check_pace": "the renewals of one connection, against a loop in a client",
+    "mcp_app/api/throttling.py _count": "its callers name a person or an address",
+    "mcp_app/streams/stores/storage_quota.py check": "its callers give what a person holds",
+    "mcp_app/execution/services.py _accepted": "words for a refusal of pending_approvals.py",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def called(node: ast.AST) -> str:
+    """Return the last name of what a call calls; "" for other nodes."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} | {
+        each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)
+    }
+
+
+def refuses(function: Function) -> bool:
+    return any(REFUSALS & names_in(each) for each in ast.walk(function) if isinstance(each, ast.Raise))
+
+
+def without_a_person(module: ast.Module) -> Iterator[str]:
+    """Names of functions that refuse too much, and count no person."""
+    functions = [each for each in ast.walk(module) if isinstance(each, Function)]
+    helpers = helpers_of(module)
+    for each in functions:
+        if refuses(each) and not (helpers & {called(node) for node in ast.walk(each)}):
+            given = {name for argument in each.args.args for name in (argument.arg, *names_in(argument))}
+            if not GIVEN & given:
+                yield each.name
+
+
+def helpers_of(module: ast.Module) -> set[str]:
+    """What names the counter of a person: the functions for it, and those of this module that call them."""
+    functions = (each for each in ast.walk(module) if isinstance(each, Function))
+    return NAMED | {each.name for each in functions if NAMED & names_in(each)}
+
+
+def keys_counted(node: ast.AST, helpers: set[str]) -> bool:
+    """Whether an argument is, or is made of, the key of a principal."""
+    if called(node) in helpers:
+        return False
+    if isinstance(node, ast.Attribute) and node.attr in KEYS:
+        return True
+    if isinstance(node, ast.Name) and node.id == "principal_key":
+        return True
+    return any(keys_counted(child, helpers) for child in ast.iter_child_nodes(node))
+
+
+def credentials_counted(module: ast.Module) -> Iterator[int]:
+    """Lines that count by a principal's key, in a window or over rows."""
+    helpers = helpers_of(module)
+    for node in ast.walk(module):
+        name = called(node)
+        if not isinstance(node, ast.Call) or name not in COUNTERS:
+            continue
+        rows = [each for each in ast.walk(node.func) if called(each) == "filter"]
+        by_key = any(keyword.arg == "principal" for each in rows for keyword in each.keywords)
+        if by_key or any(keys_counted(argument, helpers) for argument in node.args):
+            yield node.lineno
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_bound_on_callers_counts_people(path: Path) -> None:
+    module = tree_of(path)
+    found = {f"{name_of(path)} {name}" for name in without_a_person(module)}
+    assert found <= set(WITHOUT_A_PERSON), "take the counter from protocol/principal_key.py: share_of"
+    assert list(credentials_counted(module)) == []
+
+
+def test_every_exception_still_exists() -> None:
+    found = {f"{name_of(path)} {name}" for path in SOURCES for name in without_a_person(tree_of(path))}
+    assert set(WITHOUT_A_PERSON) - found == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(principal, held):\n    if held[principal.key] > 2:\n        raise TooManyRequests('')",
+        "def f(self, principal_key):\n    raise TooManyRequests('Too many.')",
+        "def f():\n    raise StartRefused(Refusal.TOO_MANY, '')",
+    ],
+)
+def test_rule_finds_a_refusal_that_counts_no_person(source: str) -> None:
+    assert list(without_a_person(ast.parse(source))) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("windows.hit(f'tool/{principal.key}', 2, 60)", [1]),
+        ("count(context.principal.key, 2, 60)", [1]),
+        ("windows.acquire(principal_key, holder, 2, 60)", [1]),
+        ("Call.objects.filter(OPEN, principal=principal).count()", [1]),
+        ("windows.hit(share_of(Bound.TURNS, principal.key), 2, 60)", []),
+        ("Call.objects.filter(OPEN, person=person).count()", []),
+    ],
+)
+def test_rule_finds_a_counter_of_a_credential(source: str, lines: list[int]) -> None:
+    assert list(credentials_counted(ast.parse(source))) == lines
+
+
+def test_documented_bounds_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/limits.md").read_text()
+    assert re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE) == [bound.value for bound in Bound]
