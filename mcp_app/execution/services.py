@@ -24,7 +24,7 @@ from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.background.ended_notes import CANCELLED
-from mcp_app.execution.stored import cancelling, pending_approvals, records, stored_answers
+from mcp_app.execution.stored import cancelling, pending_approvals, records, request_ids, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.approval_rules import ApprovalRules
 from mcp_app.execution.stored.call_record import (
@@ -238,7 +238,7 @@ def start_call(
     started (R7). It cannot ask questions, because it has no client. Raises StartRefused.
     """
     session_id = _session_of(principal, key)
-    if key and (present := records.find_request(session_id, REQUEST_ID)):
+    if key and (present := request_ids.find_request(session_id, REQUEST_ID)):
         return _repeated(present, tool, arguments)
     new = _started(principal, session_id, tool, arguments)
     with transaction.atomic():

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import DatabaseError
 
 from mcp_app.database import aquery
-from mcp_app.execution.stored import records
+from mcp_app.execution.stored import records, request_ids
 
 # Well below the time after which the reaper publishes once more what it takes for unpublished.
 PUBLISHED_SECONDS = 0.5
@@ -69,5 +69,5 @@ class Delivered(NotedIds):
 
     def __init__(self) -> None:
         super().__init__(
-            records.release_requests, DELIVERED_SECONDS, "request ids are not free yet, though answered"
+            request_ids.release_requests, DELIVERED_SECONDS, "request ids are not free yet, though answered"
         )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mcp_app.database import aquery_soon
 from mcp_app.execution.background.noted_ids import Delivered
-from mcp_app.execution.stored import call_record, records
+from mcp_app.execution.stored import call_record, request_ids
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.protocol.errors import InvalidRequest
 
@@ -43,16 +43,16 @@ class RepeatedRequests:
         until = monotonic() + SETTLE_SECONDS
         while True:
             await self.flush()
-            call = await aquery_soon(records.find_request, new.session_id, new.request_id)
+            call = await aquery_soon(request_ids.find_request, new.session_id, new.request_id)
             if call is None:
                 return None
             if call.digest != call_record.digest(new.tool, new.arguments):
                 _check_in_flight(call)
-                await aquery_soon(records.release_requests, call.id)
+                await aquery_soon(request_ids.release_requests, call.id)
                 return None
             # The client of a task proves that it was answered by naming the task.
             if not call.is_over or call.is_task or monotonic() >= until:
-                outlived = await aquery_soon(records.release_undelivered, call.id, self._kept_seconds)
+                outlived = await aquery_soon(request_ids.release_undelivered, call.id, self._kept_seconds)
                 return None if outlived else call
             await asyncio.sleep(LOOK_SECONDS)
 

@@ -30,6 +30,7 @@ from mcp_app.execution.stored import (
     client_tasks,
     pending_approvals,
     records,
+    request_ids,
     stored_answers,
     task_records,
 )
@@ -294,7 +295,7 @@ def _accept(
         backlog.admit(new.principal)
     except TooManyRequests:
         # R7: what repeats a call adds none, so it attaches also where no more are taken.
-        present = records.find_request(new.session_id, new.request_id)
+        present = request_ids.find_request(new.session_id, new.request_id)
         if present is None:
             raise
         return present, False

@@ -14,13 +14,12 @@ from uuid import UUID, uuid4
 
 import orjson
 from django.db import IntegrityError
-from django.db.models import Case, CharField, DurationField, ExpressionWrapper, F, Q, QuerySet, Value, When
-from django.db.models.functions import Cast, Coalesce, Concat
+from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, QuerySet, When
+from django.db.models.functions import Coalesce
 
 from mcp_app import conf, database_clock
 from mcp_app.execution.stored import fair_order, statements
 from mcp_app.execution.stored.call_record import (
-    ANSWERED,
     CallRecord,
     NewCall,
     digest,
@@ -28,6 +27,7 @@ from mcp_app.execution.stored.call_record import (
     record,
     request_key,
 )
+from mcp_app.execution.stored.request_ids import find_request
 from mcp_app.models import Call
 from mcp_app.protocol import call_state
 from mcp_app.protocol.call_state import ACTIVE, TERMINAL, UNSTARTED, State, Transition
@@ -121,26 +121,6 @@ def new_start_tag(call_id: UUID | str) -> float:
         priority=row.priority,
         step=fair_order.step(row.user_id),
     )
-
-
-def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
-    """Return the call that holds a request id of a session; None when the id is free."""
-    row = Call.objects.filter(session_id=session_id, request_key=request_key(request_id)).first()
-    return record(row) if row else None
-
-
-def release_requests(*call_ids: UUID) -> None:
-    """Free the request ids of calls whose clients have their answers, or gave them up (R7)."""
-    _release(Call.objects.filter(pk__in=call_ids))
-
-
-def release_undelivered(call_id: UUID, seconds: float) -> bool:
-    """Free the request id of a call that finished more than ``seconds`` ago; return False for others."""
-    return _release(Call.objects.filter(pk=call_id, finished_at__lt=database_clock.now(-seconds))) > 0
-
-
-def _release(calls: QuerySet[Call]) -> int:
-    return calls.update(request_key=Concat(Value(ANSWERED), Cast("pk", CharField(max_length=64))))
 
 
 def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
