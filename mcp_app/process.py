@@ -35,6 +35,7 @@ from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.standalone_stream import Standalone
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking import projects
+from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcp_app.streams.gateway import Streams
 
 log = logging.getLogger("mcp.process")
@@ -180,7 +181,13 @@ class Process(Services):
 
 
 def _look_for_others(redis_url: str) -> None:
-    """Say it where another project uses our database of Redis: its worker would write our message log."""
+    """Log that Redis is a Cluster, or that another project uses our database of it.
+
+    The worker of that project would write our message log.
+    """
+    if refused := cluster_fault(redis_url):
+        log.error("%s", refused)
+        return
     with suppress(StreamsUnavailable):
         if projects.note(redis_url):
             log.warning("Another project uses this database of Redis. Give each its own, as in redis://…/1.")

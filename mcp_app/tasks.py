@@ -40,6 +40,7 @@ from mcp_app.sessions.client_requests import NoAnswer
 from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.presence import Presence
+from mcp_app.streams.blocking.server_facts import cluster_fault
 
 log = logging.getLogger("mcp.worker")
 
@@ -115,6 +116,13 @@ def say_alive(**_: Any) -> None:
             presence()
         except StreamsUnavailable as error:
             log.warning("%s", error)
+
+
+@worker_init.connect
+def refuse_cluster(**_: Any) -> None:
+    """End a worker whose Redis is a Cluster; it would try to connect for ever."""
+    if refused := cluster_fault(conf.get().redis_url):
+        raise SystemExit(refused)
 
 
 @worker_init.connect

@@ -159,8 +159,10 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     @field_validator("redis_url")
     @classmethod
     def _redis(cls, value: str) -> str:
-        if value and not value.startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("is not a Redis address")
+        from mcp_app.streams.connections.client import address_fault  # Loads the library of Redis.
+
+        if value and (fault := address_fault(value)):
+            raise ValueError(fault)
         return value
 
     @field_validator("secret_key")

@@ -16,6 +16,7 @@ import uvicorn
 from mcp_app.foreign_code import outlast
 from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
+from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcpsite import environment
 from mcpsite.http.connection import BoundedConnection
 from mcpsite.http.quick import QuickAnswers
@@ -192,6 +193,8 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
     os.environ.setdefault(PROCESS, "web")
     settings = environment.read()
+    if refused := cluster_fault(settings.redis_url):
+        raise environment.WrongSettings(refused)
     inherited = os.environ.get("LISTEN_FD")
     listening = socket.socket(fileno=int(inherited)) if inherited else bind(settings.host, settings.port)
     load_all(settings)

@@ -24,6 +24,7 @@ from mcp_app import conf, optional_parts
 from mcp_app.auth.site import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.static_content import upload_directory
+from mcp_app.streams.connections.client import address_fault
 
 if TYPE_CHECKING:
     from mcp_app.doctor import Installation
@@ -43,7 +44,8 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
     except (ImproperlyConfigured, ValueError) as wrong:
         hint = "See docs/settings.md for the keys of MCP, their types and their defaults."
         return [Error(str(wrong), hint=hint, id="mcp_app.E001")]
-    found = [*_judged(installation), *_routers(), *_hosts(), *_credentials(), *_asgi(), *_folders()]
+    found = [*_judged(installation), *_redis(), *_routers(), *_hosts(), *_credentials(), *_asgi()]
+    found += _folders()
     return found + list(_admin()) if apps.is_installed("django.contrib.admin") else found
 
 
@@ -80,6 +82,16 @@ def _routers() -> Iterator[CheckMessage]:
             hint=f"Have your routers return None, or {DEFAULT_DB_ALIAS!r}, for the app labels {labels}; "
             "allow_migrate must not forbid them there. A copy for reading is too late for them.",
             id="mcp_app.E031",
+        )
+
+
+def _redis() -> Iterator[CheckMessage]:
+    url = conf.get().redis_url
+    if url and (fault := address_fault(url)):
+        yield Error(
+            f"REDIS_URL {fault}.",
+            hint="Set MCP['REDIS_URL'] (REDIS_URL) to the address of one Redis, such as redis://host:6379/0.",
+            id="mcp_app.E043",
         )
 
 

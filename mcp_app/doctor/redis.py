@@ -9,7 +9,8 @@ from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking import projects
-from mcp_app.streams.blocking.server_facts import OLDEST, RedisServerView
+from mcp_app.streams.blocking.server_facts import OLDEST, RedisServerView, cluster_fault
+from mcp_app.streams.connections.client import CLUSTER, CLUSTER_REMEDY
 
 FULL = 0.8
 MIB = 1024 * 1024
@@ -21,6 +22,9 @@ def reachable(installation: Installation) -> Iterator[Finding]:
     if not installation.redis_url:
         remedy = "Start one, and set REDIS_URL."
         yield skipped(check, "no Redis is configured and no embedded one runs", remedy)
+        return
+    if cluster_fault(installation.redis_url):
+        yield error(check, CLUSTER, CLUSTER_REMEDY)
         return
     try:
         took = RedisServerView(installation.redis_url).round_trip()

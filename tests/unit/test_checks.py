@@ -119,6 +119,7 @@ def test_the_settings_of_this_project_are_all_right() -> None:
         ),
         (mcp(LOGIN_ISSUER="https://id.example"), "mcp_app.E001", "LOGIN_CLIENT_ID"),
         (mcp(SECOND_FACTOR="sometimes"), "mcp_app.E001", "SECOND_FACTOR"),
+        (mcp(REDIS_URL="redis://a:1,b:2/0"), "mcp_app.E043", "several addresses"),
         ({**mcp(SECOND_FACTOR="staff"), "MFA_ADAPTER": "other"}, "mcp_app.E030", "SECOND_FACTOR"),
         ({**mcp(SECOND_FACTOR="staff"), "AUTHENTICATION_BACKENDS": []}, "mcp_app.E030", "SECOND_FACTOR"),
         ({**mcp(SECOND_FACTOR="everybody"), "MIDDLEWARE": []}, "mcp_app.E030", "SECOND_FACTOR"),

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.connections.client import sync_client
+from mcp_app.streams.connections.client import CLUSTER, CLUSTER_REMEDY, sync_client
 
 # Commands and scripts stay at the level of this version.
 OLDEST = (6, 2)
@@ -25,6 +25,7 @@ class ServerFacts:
     max_memory: int | None
     policy: str | None
     append_only: bool | None
+    cluster: bool | None = None
 
 
 class RedisServerView:
@@ -59,15 +60,28 @@ class RedisServerView:
         """The server's INFO. Raises StreamsUnavailable."""
         try:
             info: dict[str, Any] = self._client.info()
-        except redis.ResponseError:
-            info = {}  # It answers, but does not know INFO (fakeredis), or we may not ask.
+        except redis.ResponseError as error:
+            # It answers, but has no INFO (fakeredis), or we may not ask. A cluster has database 0 only.
+            info = {"cluster_enabled": 1} if "cluster mode" in str(error) else {}
         except redis.RedisError as error:
             raise StreamsUnavailable(f"Redis does not tell about itself: {error}") from error
-        append_only = info.get("aof_enabled")
+        append_only, cluster = info.get("aof_enabled"), info.get("cluster_enabled")
         return ServerFacts(
             version=tuple(int(part) for part in re.findall(r"\d+", str(info.get("redis_version", "")))[:3]),
             used_memory=info.get("used_memory"),
             max_memory=info.get("maxmemory"),
             policy=info.get("maxmemory_policy"),
             append_only=None if append_only is None else bool(append_only),
+            cluster=None if cluster is None else bool(cluster),
         )
+
+
+def cluster_fault(url: str) -> str:
+    """Return the line that refuses a Redis Cluster, with its remedy; empty for any other, or none at all."""
+    if not url:
+        return ""
+    try:
+        facts = RedisServerView(url).facts()
+    except StreamsUnavailable:
+        return ""
+    return f"{CLUSTER}. {CLUSTER_REMEDY}" if facts.cluster else ""

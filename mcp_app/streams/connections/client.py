@@ -1,4 +1,6 @@
-"""Owns how Redis is reached: the one factory of clients and the address; must not know keys or scripts.
+"""The one opener of Redis: its address and the factories of clients; must not know keys or scripts.
+
+One server is used, by one address. Where it is found by Sentinel, or is a Cluster, is to be decided here.
 
 redis-py 8 changed two defaults (a 5 second socket timeout, which breaks blocking reads, and the reply shapes
 of protocol 3), so every client made here names both.
@@ -6,9 +8,11 @@ of protocol 3), so every client made here names both.
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
@@ -18,6 +22,21 @@ from redis.connection import SSLConnection, UnixDomainSocketConnection, parse_ur
 from redis.retry import Retry
 
 TIMEOUT = 1.0
+SCHEMES = ("redis://", "rediss://", "unix://")
+CLUSTER = "REDIS_URL leads to a Redis Cluster, which cannot be used"
+CLUSTER_REMEDY = "Give it the address of one Redis or Valkey without cluster mode (cluster-enabled no)."
+
+
+def address_fault(url: str) -> str:
+    """Return why a URL is not the address of one Redis; empty if it is."""
+    if not url.startswith(SCHEMES):
+        return "is not the address of one Redis (redis://, rediss:// or unix://; no Sentinel, no Cluster)"
+    hosts = "" if url.startswith("unix://") else urlsplit(url).netloc.rpartition("@")[2]
+    if "," in hosts:
+        return "names several addresses: one Redis is used, without Sentinel and without Cluster"
+    if not re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:\d{1,5})?", hosts):
+        return "has a port that is not a number"
+    return ""
 
 
 def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
@@ -56,7 +75,9 @@ class Endpoint:
 
     @classmethod
     def parse(cls, url: str) -> Endpoint:
-        """Read a redis://, rediss:// or unix:// URL; raises ValueError for anything else."""
+        """Read the URL of one Redis; raises ValueError for anything else."""
+        if fault := address_fault(url):
+            raise ValueError(f"REDIS_URL {fault}.")
         parts: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
         kind = parts.get("connection_class")
         return cls(

@@ -26,8 +26,9 @@ mcp:{kept}:sizes                     hash    the same                           
 mcp:{kept}:sums                      hash    their owners                         the same
 ===================================  ======  ===================================  ==========================
 
-Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number
-of the database because publish/subscribe ignores databases: mcp:<db>:wake:<session>, mcp:<db>:topic:<topic>.
+Keys of one session share a hash tag, and one script touches only keys that do: a Cluster would need it. None
+can be used yet (client.py), for all connections go to one server. Channels carry the number of the database
+because publish/subscribe ignores databases: mcp:<db>:wake:<session>, mcp:<db>:topic:<topic>.
 """
 
 from __future__ import annotations

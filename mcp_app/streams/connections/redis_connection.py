@@ -16,7 +16,7 @@ from typing import Any, cast
 import hiredis
 
 from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
-from mcp_app.streams.connections.client import TIMEOUT, Endpoint
+from mcp_app.streams.connections.client import CLUSTER, TIMEOUT, Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,7 @@ _CODE = re.compile(r"(?:^|: -)([A-Z]+)\b")
 # Replies to a command that was wrong, or not allowed to us. Any other says that Redis cannot serve now.
 _REFUSED = frozenset({"", "ERR", "NOPERM", "NOSCRIPT", "WRONGTYPE"})
 _CROWDED = "max number of clients"
+_CLUSTER = frozenset({"ASK", "CLUSTERDOWN", "CROSSSLOT", "MOVED"})
 
 
 def fault(reply: Exception) -> StreamsError:
@@ -37,7 +38,7 @@ def fault(reply: Exception) -> StreamsError:
         return StreamsFull("Redis has reached its memory limit.")
     if code in _REFUSED and _CROWDED not in text:
         return StreamsError(f"Redis refused a command: {text}")
-    return StreamsUnavailable(f"Redis cannot serve now: {text}")
+    return StreamsUnavailable(f"{CLUSTER if code in _CLUSTER else 'Redis cannot serve now'}: {text}")
 
 
 # One command as it travels. The library's own annotation says a tuple of exactly one element.

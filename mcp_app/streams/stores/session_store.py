@@ -42,7 +42,7 @@ class RedisSessions:
     async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
         """See ``SessionStore.open``."""
         key, place = session_keys(session).session, places_key(places)
-        # Two slots on a cluster, so two scripts; which of them Redis ran when it went away does not matter.
+        # Two scripts, as the keys share no hash tag. Which of them ran when Redis went away does not matter.
         taken, stored = await self._batch.scripts(
             (scripts.ACQUIRE, [place], (session, limit, ttl * 1000)),
             (scripts.CREATE_SESSION, [key], (ttl, *field_arguments(fields))),
@@ -129,7 +129,7 @@ class RedisSessions:
             scripts.SUBSCRIBE, [keys.session, keys.subscriptions], digest(uri), limit, ttl
         )
         if added:
-            # Another slot on a cluster, so another step; subscribers() forgives what dies between the two.
+            # Another hash tag, so another step; subscribers() forgives what dies between the two.
             key = subscribers_key(uri)
             await self._batch.many([("SADD", key, session), ("EXPIRE", key, ttl)])
         return bool(added)

@@ -38,8 +38,8 @@ NO_NOTES: Mapping[str, tuple[int | str, str, int]] = MappingProxyType({})
 class RedisKept:
     """``base.Kept`` on Redis.
 
-    The account is in a slot of its own on a cluster, so it is told after the stream was written. What is lost
-    between the two is put right by the next note of that stream, at the latest by its expiry.
+    The account has a hash tag of its own, so it is updated after the stream was written. What is lost between
+    the two is put right by the next note of that stream, at the latest by its expiry.
     """
 
     def __init__(self, batch: Batch, limits: StreamLimits) -> None:

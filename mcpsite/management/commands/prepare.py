@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
 
+from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcpsite.first_start import prepare
 
 
@@ -15,6 +17,8 @@ class Command(BaseCommand):
     help = "Bring the database and the catalogue to this version (what `up` does before it serves)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do it; errors of the database are Django's own."""
+        """Do it; errors of the database are Django's own. Raises CommandError for a Redis Cluster."""
+        if refused := cluster_fault(settings.REDIS_URL):
+            raise CommandError(refused)
         prepare()
         self.stdout.write("The database and the catalogue are ready.")

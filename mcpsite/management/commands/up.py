@@ -18,6 +18,7 @@ from mcp_app import conf
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
 from mcp_app.connect.snippets import snippets
 from mcp_app.observability.logs import json_line
+from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcpsite.environment import (
     BASE_DIR,
     Environment,
@@ -96,6 +97,8 @@ class Command(BaseCommand):
         listening: socket.socket,
         edits: Edits | None,
     ) -> None:
+        if refused := cluster_fault(environment.redis_url):
+            raise RedisServerError(refused)
         redis_url = environment.redis_url or start_redis(supervisor, environment)
         prepare()
         first = first_administrator()

@@ -109,6 +109,8 @@ def test_every_setting_has_a_remedy() -> None:
         ("DATABASE_URL", "postgresql://user@host"),
         ("DATABASE_URL", "postgresql://user@host:port/name"),
         ("REDIS_URL", "localhost:6379"),
+        ("REDIS_URL", "redis://a:1,b:2/0"),
+        ("REDIS_URL", "redis+sentinel://a:26379/0/master"),
         ("SECRET_KEY", "short"),
         ("PUBLIC_URL", "mcp.example.com"),
         ("PUBLIC_URL", "https://mcp.example.com/mcp"),

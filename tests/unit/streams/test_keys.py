@@ -70,7 +70,7 @@ def test_a_secure_address_checks_certificates_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize("url", ["", "http://h", "h:6379"])
 def test_an_address_of_another_kind_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="scheme"):
+    with pytest.raises(ValueError, match="one Redis"):
         Endpoint.parse(url)
 
 

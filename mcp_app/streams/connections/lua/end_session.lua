@@ -1,7 +1,7 @@
 -- End a session: its keys go, a tombstone stays, every watcher wakes.
 --
 -- KEYS[1] the session (hash)    KEYS[2] its subscriptions    KEYS[3] its index (zset)
--- ARGV[1] what all keys of the session begin with (they share KEYS[1]'s hash tag, hence its slot)
+-- ARGV[1] what all keys of the session begin with (they share KEYS[1]'s hash tag)
 -- ARGV[2] seconds the tombstone stands    ARGV[3] channel that wakes watchers    ARGV[4] payload for all of them
 -- May be left out:
 -- ARGV[5] channel of a broadcast, or ""    ARGV[6] its payload
