@@ -41,6 +41,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._viewer = Viewer()
         self._permission: tuple[str, ...] = (SESSIONS,)
         self._tasks: list[asyncio.Task[None]] = []
+        self._needs: asyncio.Task[None] | None = None
         self._second = 0.0
         self._said = 0
         self._closed = False
@@ -57,6 +58,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def disconnect(self, code: int) -> None:
         """Forget the viewer."""
+        self._stop_needs()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -110,6 +112,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not await self._may(permission):
             await self._hang_up(NOT_ALLOWED)
             return
+        # The last subject ends with the check of its permission, before anything here waits.
+        self._viewer.watch_nothing()
+        self._stop_needs()
         self._permission = permission
         if permission == (SESSIONS,):
             self._viewer.watch_sessions()
@@ -117,14 +122,23 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             parsed = await aquery(_parsed, self._key, search)
             self._viewer.watch_messages(parsed, session)
             self._viewer.tell("problems", list(parsed.problems))
-        # What waits for people is in the database: nobody need read the log for it.
-        if permission != NEEDS:
+        # Needs are in the database: no process has to read the log for them.
+        if permission == NEEDS:
+            await self._feed.leave(self._viewer)
+        else:
             await self._feed.join(self._viewer)
         self._viewer.now_watching({(SESSIONS,): "sessions", NEEDS: "needs"}.get(permission, search))
-        if not self._tasks and not self._closed:
+        if self._closed:
+            return
+        if not self._tasks:
             self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._check_on())]
-            if permission == NEEDS:
-                self._tasks.append(asyncio.create_task(self._look_on()))
+        if permission == NEEDS:
+            self._needs = asyncio.create_task(self._look_on())
+
+    def _stop_needs(self) -> None:
+        if self._needs is not None:
+            self._needs.cancel()
+            self._needs = None
 
     async def _send_on(self) -> None:
         try:
@@ -170,6 +184,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _hang_up(self, code: int) -> None:
         """End the connection; nothing may be sent after that."""
         own = asyncio.current_task()
+        self._stop_needs()
         for task in self._tasks:
             if task is not own:
                 task.cancel()

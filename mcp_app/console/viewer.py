@@ -40,16 +40,18 @@ class Viewer:
         self._due = asyncio.Event()
 
     def watch_messages(self, search: Search, session: str) -> None:
-        """From now on show these messages; what waited for another search is dropped."""
-        self._clear()
-        self._search, self._session, self._sessions = search, session, False
+        """Show these messages from now on."""
+        self.watch_nothing()
+        self._search, self._session = search, session
 
     def watch_sessions(self) -> None:
-        """From now on show what becomes of sessions."""
-        self._clear()
-        self._search, self._sessions = None, True
+        """Show what becomes of sessions from now on."""
+        self.watch_nothing()
+        self._sessions = True
 
-    def _clear(self) -> None:
+    def watch_nothing(self) -> None:
+        """Stop showing the current subject; drop what waits to be sent of it."""
+        self._search, self._session, self._sessions = None, "", False
         self._watching = None
         self._waiting.clear()
         self._skipped = 0

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Permission
 from django.test import Client
 
 from mcp_app.console import consumer
 from mcp_app.oauth.second_factor import gate
 from mcp_app.streams import Streams
-from tests.integration.console.conftest import OpenPage
+from tests.integration.console.conftest import OpenPage, Page
 from tests.unit.console.lines import encoded, fields
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -135,6 +137,67 @@ async def test_where_a_second_factor_is_required_a_password_opens_nothing(
     await session.aset(gate.PASSED, True)
     await session.asave()
     assert await page(name).open()
+
+
+MESSAGES = {"watch": "messages", "search": "", "session": ""}
+# By subject: what the page asks for, and which members of frames show it.
+SUBJECTS: dict[str, tuple[dict[str, str], set[str]]] = {
+    "messages": (MESSAGES, {"rows"}),
+    "one session": ({**MESSAGES, "session": "t"}, {"rows", "live", "ended"}),
+    "sessions": ({"watch": "sessions"}, {"seen", "opened", "live", "ended"}),
+    "needs": ({"watch": "needs"}, {"needs"}),
+}
+
+
+async def _watch(opened: Page, subject: str) -> list[dict[str, Any]]:
+    """Watch a subject; return all frames up to the one that says so."""
+    await opened.say(SUBJECTS[subject][0])
+    frames = [await opened.heard()]
+    while "watching" not in frames[-1] and "closed" not in frames[-1]:
+        frames.append(await opened.heard())
+    return frames
+
+
+def _shown(frames: list[dict[str, Any]]) -> set[str]:
+    return {name for frame in frames for name, value in frame.items() if value}
+
+
+@pytest.mark.parametrize(("before", "after"), list(permutations(SUBJECTS, 2)))
+async def test_page_that_moved_on_is_shown_nothing_more_of_the_last_subject(
+    before: str, after: str, page: OpenPage, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its permission is not checked any more: messages of others came on after it was taken away."""
+    monkeypatch.setattr(consumer, "NEEDS_SECONDS", 0.02)
+    moved, witness = page("root"), page("root")
+    assert await moved.open()
+    assert await witness.open()
+    await witness.watch()
+    await _watch(moved, before)
+    await _watch(moved, after)
+    await streams.messages.push(encoded(fields(request_id="1", session="t")))
+    assert (await witness.until(lambda frame: frame.get("rows")))["rows"]
+    shown = _shown(await _watch(moved, after))
+    assert not shown & (SUBJECTS[before][1] - SUBJECTS[after][1])
+
+
+async def test_withdrawn_permission_ends_messages_for_a_page_that_moved_on(
+    page: OpenPage, users: dict[str, Any], streams: Streams
+) -> None:
+    """A page that asks for less keeps its connection, and leaves what it had joined."""
+    viewer = users["viewer"]
+    decides = await Permission.objects.aget(codename="decide_call", content_type__app_label="mcp_app")
+    await viewer.user_permissions.aadd(decides)
+    moved, witness = page("viewer"), page("root")
+    assert await moved.open()
+    assert await witness.open()
+    await witness.watch()
+    await _watch(moved, "messages")
+    await _watch(moved, "needs")
+    await viewer.user_permissions.aset([decides])
+    await streams.messages.push(encoded(fields(request_id="1")))
+    await witness.until(lambda frame: frame.get("rows"))
+    assert _shown(await _watch(moved, "needs")) & {"rows", "closed"} == set()
+    assert (await _watch(moved, "messages"))[-1] == {"closed": 4403}
 
 
 def test_the_check_is_made_often_enough() -> None:
