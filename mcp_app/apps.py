@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.conf import settings
 from django.db.models.signals import post_delete, post_migrate, post_save
 
@@ -31,6 +31,10 @@ class McpAppConfig(AppConfig):
         projects_redis()
         autodiscover()
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
+        if apps.is_installed("mcp_app.oauth"):
+            post_migrate.connect(
+                _complete_roles, apps.get_app_config("mcp_oauth"), dispatch_uid="mcp_app.roles"
+            )
         post_save.connect(_rename, sender="auth.Group", dispatch_uid="mcp_app.rename")
         _listen_for_ends()
 
@@ -81,3 +85,9 @@ def _prepare(**facts: Any) -> None:
     from mcp_app.prepare import after_migrate
 
     after_migrate(**facts)
+
+
+def _complete_roles(**facts: Any) -> None:
+    from mcp_app.prepare import roles_after_migrate
+
+    roles_after_migrate(**facts)

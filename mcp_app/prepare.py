@@ -15,7 +15,7 @@ from mcp_app.catalogue.changing.code_mirror import Mirrored, mirror
 
 
 def prepare() -> tuple[Mirrored, list[str]]:
-    """Returns what changed in the catalogue and the groups that were made; raises django.db.Error."""
+    """Return what changed in the catalogue, and the roles made or completed. Raises django.db.Error."""
     return mirror(), make_roles()
 
 
@@ -27,17 +27,31 @@ def after_migrate(
     ``flush``, which ends each test that may use transactions, sends the signal without a plan and is left
     alone; so is a database that has not all of our tables.
     """
-    if plan is None or using != DEFAULT_DB_ALIAS or not router.allow_migrate(using, sender.label):
+    if not _is_ready(sender, using, plan):
         return
-    if not is_migrated(sender.label, using):
-        return
-    # A role holds permissions, which another receiver of the same signal makes: perhaps after us.
-    create_permissions(apps.get_app_config(sender.label), verbosity=0, using=using)
     mirrored, made = prepare()
     if verbosity >= 1 and (mirrored.changed or made):
-        print(f"  MCP catalogue: {mirrored.changed} entries brought up to date, {len(made)} roles made")  # noqa: T201 - as Django's own receivers do
+        brought = f"{mirrored.changed} entries brought up to date, {len(made)} roles made or completed"
+        print(f"  MCP catalogue: {brought}")  # noqa: T201 - as Django's own receivers do
     for problem in mirrored.unreadable:
         print(f"  MCP catalogue: not offered: {problem}", file=sys.stderr)  # noqa: T201 - nothing else would tell
+
+
+def roles_after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Any = None, **_: Any) -> None:
+    """Receive ``post_migrate`` of another app whose permissions the roles hold, before or after our own."""
+    if _is_ready(sender, using, plan):
+        make_roles()
+
+
+def _is_ready(sender: AppConfig, using: str, plan: Any) -> bool:
+    """Return True if roles can be made; then the permissions of ``sender`` exist."""
+    if plan is None or using != DEFAULT_DB_ALIAS or not router.allow_migrate(using, "mcp_app"):
+        return False
+    if not is_migrated("mcp_app", using):
+        return False
+    # A role holds permissions, which another receiver of the same signal makes: perhaps after us.
+    create_permissions(apps.get_app_config(sender.label), verbosity=0, using=using)
+    return True
 
 
 def is_migrated(label: str = "mcp_app", using: str = DEFAULT_DB_ALIAS) -> bool:

@@ -56,6 +56,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
     ``migrate`` brings one at its end; tests that want it bring it themselves. On SQLite it begins as a copy.
     """
     post_migrate.disconnect(sender=apps.get_app_config("mcp_app"), dispatch_uid="mcp_app.prepare")
+    post_migrate.disconnect(sender=apps.get_app_config("mcp_oauth"), dispatch_uid="mcp_app.roles")
     if connection.vendor == "sqlite":
         migrated_database = migrated(ROOT, os.environ["DJANGO_SETTINGS_MODULE"])
         Path(connection.settings_dict["TEST"]["NAME"]).write_bytes(migrated_database)

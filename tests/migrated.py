@@ -105,6 +105,7 @@ def migrate() -> None:
     from django.db.models.signals import post_migrate
 
     post_migrate.disconnect(sender=apps.get_app_config("mcp_app"), dispatch_uid="mcp_app.prepare")
+    post_migrate.disconnect(sender=apps.get_app_config("mcp_oauth"), dispatch_uid="mcp_app.roles")
     call_command("migrate", interactive=False, verbosity=0)
 
 

@@ -7,6 +7,10 @@ from typing import Final
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 
+from mcp_app.models import OfferedPermission
+
+# Whose permissions the roles hold.
+APPS: Final = ("mcp_app", "mcp_oauth")
 _CATALOGUE = ("tool", "prompt", "resource", "resourcetemplate")
 _LOOKED_AT = (
     *_CATALOGUE,
@@ -52,15 +56,33 @@ ROLES: Final = {
 
 
 def make_roles() -> list[str]:
-    """Make the groups that are missing; returns their names. A group that is there is never altered."""
-    made = []
+    """Make the groups that are missing, and give each the permissions that are new for it.
+
+    What a group was given once is recorded, so a permission that an administrator took away stays away.
+    Returns the names of the groups that were made or were given something.
+    """
+    changed = []
     with transaction.atomic():
         for name, codenames in ROLES.items():
             group, created = Group.objects.get_or_create(name=name)
             if created:
-                permissions = Permission.objects.filter(
-                    content_type__app_label__in=("mcp_app", "mcp_oauth"), codename__in=codenames
-                )
-                group.permissions.set(permissions)
-                made.append(name)
-    return made
+                # A deleted group that comes back has its first permissions again.
+                OfferedPermission.objects.filter(role=name).delete()
+            new = _new_for(name, codenames)
+            group.permissions.add(*new.values())
+            offered = [OfferedPermission(role=name, permission=each) for each in new]
+            OfferedPermission.objects.bulk_create(offered, ignore_conflicts=True)
+            if created or new:
+                changed.append(name)
+    return changed
+
+
+def _new_for(role: str, codenames: frozenset[str]) -> dict[str, Permission]:
+    """Return the permissions that exist and that the role was never given, by ``app.codename``."""
+    there = Permission.objects.filter(content_type__app_label__in=APPS, codename__in=codenames)
+    found = {
+        f"{each.content_type.app_label}.{each.codename}": each
+        for each in there.select_related("content_type")
+    }
+    given = OfferedPermission.objects.filter(role=role).values_list("permission", flat=True)
+    return {name: found[name] for name in found.keys() - set(given)}

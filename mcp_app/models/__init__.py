@@ -10,6 +10,7 @@ from mcp_app.models.errors import ErrorGroup, ErrorHour
 from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
+from mcp_app.models.role import OfferedPermission
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.session import LogCursor, Message, Session
 
@@ -30,6 +31,7 @@ __all__ = [
     "LogMinute",
     "Message",
     "NotificationChannel",
+    "OfferedPermission",
     "Prompt",
     "Resource",
     "ResourceTemplate",

@@ -21,7 +21,7 @@ class Command(BaseCommand):
             mirrored, made = prepare()
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {error}. Run `manage.py migrate`.") from None
-        self.stdout.write(f"{mirrored.changed} entries changed, {len(made)} roles made.")
+        self.stdout.write(f"{mirrored.changed} entries changed, {len(made)} roles made or completed.")
         for name in mirrored.refused:
             self.stderr.write(f"{name} is not brought in: an entry made in the admin has this name.")
         for problem in mirrored.unreadable:

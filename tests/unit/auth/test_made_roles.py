@@ -35,9 +35,26 @@ def test_no_role_can_alter_users_or_groups() -> None:
     assert set(given.values_list("content_type__app_label", flat=True)) == {"mcp_app", "mcp_oauth"}
 
 
-def test_a_group_that_an_installation_altered_stays_as_it_is() -> None:
+def test_what_an_installation_took_from_a_group_stays_away() -> None:
     assert make_roles() == list(ROLES)
     Group.objects.get(name="MCP operator").permissions.clear()
     Group.objects.get(name="MCP auditor").delete()
     assert make_roles() == ["MCP auditor"]
     assert codenames("MCP operator") == set()
+    assert codenames("MCP auditor") == ROLES["MCP auditor"]
+
+
+def test_group_that_exists_is_given_permissions_that_are_new() -> None:
+    """An upgrade brought permissions that no group had: one that exists was never altered."""
+    later = Permission.objects.filter(codename__in=["view_client", "run_doctor"])
+    kept = [(each.content_type, each.codename, each.name) for each in later]
+    later.delete()
+    make_roles()
+    operator = Group.objects.get(name="MCP operator")
+    operator.permissions.remove(Permission.objects.get(codename="decide_call"))
+    for content_type, codename, name in kept:
+        Permission.objects.create(content_type=content_type, codename=codename, name=name)
+    assert make_roles() == list(ROLES)
+    assert codenames("MCP operator") == ROLES["MCP operator"] - {"decide_call"}
+    assert codenames("MCP auditor") == ROLES["MCP auditor"]
+    assert make_roles() == []
