@@ -48,7 +48,7 @@ INSTALLED_APPS = [
     *(("allauth.mfa",) if _HAS_SECOND_FACTOR else ()),
     "mcp_app",
     "mcp_app.oauth",
-    "mcpsite",  # For its commands `up` and `prepare`.
+    "mcpsite.http.throttles.SiteConfig",  # Also for the commands `up` and `prepare`.
 ]
 if ENVIRONMENT.demo:
     INSTALLED_APPS += ["mcp_app.contrib.web_tools", "mcp_app.contrib.demo"]
@@ -102,6 +102,14 @@ DATABASES = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # So that a command typed beside a running `up` tells its processes what it changed.
 REDIS_URL = ENVIRONMENT.redis_url or _environment.running_redis_url(ENVIRONMENT.run_dir)
+# The usual cache stays in each process: Redis evicts nothing, and must not fill with what other apps cache.
+_ALONE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+_SHARED = {
+    "BACKEND": "mcpsite.http.throttles.ThrottleCache",
+    "LOCATION": REDIS_URL,
+    "KEY_PREFIX": "mcp:throttle",
+}
+CACHES = {"default": _ALONE, "throttles": _SHARED if REDIS_URL else _ALONE}
 
 # Language, time, files.
 LANGUAGE_CODE = "en-us"
