@@ -285,6 +285,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_keepalive": True,
 }
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULER = "mcpsite.processes.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {"purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0}}
 
 # S11, S14: what clients and tools said neither forges a line nor speaks to a terminal; none has a credential.

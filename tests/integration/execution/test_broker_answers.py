@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import pytest
 import redis
 from celery import Celery
+from celery.schedules import schedule
 from kombu import Connection, Consumer, Queue
 from kombu.message import Message
 
 from mcp_app.execution.background.broker import Channel
+from mcpsite.processes.beat import Scheduler
 from tests.integration.execution.broker import application_with
 from tests.redis_answers import ANSWERS, BREAKS, MISTAKEN, RedisAnswers
 
@@ -123,3 +126,21 @@ def test_job_that_cannot_be_read_is_a_lost_connection(connection: Connection, cl
         pytest.raises(connection.connection_errors),
     ):
         connection.drain_events(timeout=1)
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_beat_lives_whatever_redis_answers(
+    answer: str, answers: RedisAnswers, app: Celery, tmp_path: Path, clean_redis: str
+) -> None:
+    """A task that could not be sent is sent at the end of its next period."""
+    app.conf.beat_schedule = {"each": {"task": "task", "schedule": schedule(0.0, app=app)}}
+    app.conf.task_publish_retry_policy = {"max_retries": 0}
+    scheduler = Scheduler(app, schedule_filename=str(tmp_path / "schedule"))
+    answers.refuse(ANSWERS[answer], "LPUSH")
+    scheduler.tick()
+    assert answers.refused.total() > 0
+    answers.allow()
+    scheduler.tick()
+    scheduler.close()
+    with redis.Redis.from_url(clean_redis, protocol=2) as client:
+        assert client.llen("celery") >= 1
