@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings
-from django.db.models.signals import post_delete, post_migrate, post_save
+from django.db.models.signals import post_delete, post_migrate, post_save, pre_migrate
 
 if TYPE_CHECKING:
     from django.db.models import Q
@@ -26,10 +26,13 @@ class McpAppConfig(AppConfig):
         """Import ``mcp.py`` of every app; a wrong definition there is an error that names the function."""
         from mcp_app.catalogue.definitions.discovery import autodiscover
         from mcp_app.checks import configuration, rows, schemas  # noqa: F401 - importing registers
-        from mcp_app.conf import projects_redis
+        from mcp_app.conf import forget, projects_redis
 
         projects_redis()
         autodiscover()
+        # A test run begins after this and before it makes its database: what was read until then is stale.
+        forget()
+        pre_migrate.connect(forget, sender=self, dispatch_uid="mcp_app.forget")
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
         if apps.is_installed("mcp_app.oauth"):
             post_migrate.connect(

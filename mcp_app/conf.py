@@ -340,15 +340,16 @@ def _check_chosen(key: str, chosen: tuple[str, ...], choices: tuple[str, ...]) -
         raise ImproperlyConfigured(f"settings.MCP[{key!r}] {words}.")
 
 
+@lru_cache(maxsize=1)
 def get() -> Settings:
     """Return the settings in force; read once, and again after a test overrides ``MCP``.
 
     Under Django's test runner the project's Redis is left out, so that its tests reach neither its clients
     nor its workers. A test that overrides ``MCP`` may name another one.
     """
-    found = _read()
+    found = load(getattr(django_settings, "MCP", {}))
     if found.redis_url and found.redis_url == projects_redis() and _is_test_run():
-        return _without_redis()
+        return replace(found, redis_url="")
     return found
 
 
@@ -358,25 +359,14 @@ def projects_redis() -> str:
     return str(getattr(django_settings, "MCP", {}).get("REDIS_URL", ""))
 
 
-@lru_cache(maxsize=1)
-def _read() -> Settings:
-    return load(getattr(django_settings, "MCP", {}))
-
-
-@lru_cache(maxsize=1)
-def _without_redis() -> Settings:
-    return replace(_read(), redis_url="")
-
-
 def _is_test_run() -> bool:
     # Django's setup_test_environment() makes it, before any test database: documented for every test runner.
     return hasattr(sys.modules.get("django.core.mail"), "outbox")
 
 
-def forget() -> None:
+def forget(**_: Any) -> None:
     """Read the settings again at the next use."""
-    _read.cache_clear()
-    _without_redis.cache_clear()
+    get.cache_clear()
 
 
 def _on_change(*, setting: str, **_: Any) -> None:

@@ -84,32 +84,26 @@ class Background:
         position = await self._streams.log.open(
             new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
+        hand_on = partial(self._jobs.hand_on, asyncio.get_running_loop())
+        is_new, present = False, None
         try:
-            call, is_new = await self._stored_or_repeated(new)
+            while not is_new and present is None:
+                storing = aquery_soon(_accept, new, self._backlog, self._most_waiting, hand_on)
+                call, is_new = await _stored(storing)
+                if not is_new:
+                    present = await _stored(self._repeats.repeated(new))
         except Unavailable as error:
             log.warning("A call was not accepted: %s", error.__cause__)
             raise
         except (InvalidRequest, TooManyRequests):
             await self._streams.log.drop(new.session_id, new.stream)
             raise
-        if is_new:
-            if call.waits_for_approval:
-                await approval.tell(self._streams, call, pending_approvals.waiting_words(call))
-            return call, position
-        await self._streams.log.drop(new.session_id, new.stream)
-        return call, await self.restore(call)
-
-    async def _stored_or_repeated(self, new: NewCall) -> tuple[CallRecord, bool]:
-        """Return the stored call, or the one that it repeats, and whether it is new."""
-        hand_on = partial(self._jobs.hand_on, asyncio.get_running_loop())
-        while True:
-            call, is_new = await _stored(
-                aquery_soon(_accept, new, self._backlog, self._most_waiting, hand_on)
-            )
-            if is_new:
-                return call, True
-            if present := await _stored(self._repeats.repeated(new)):
-                return present, False
+        if present is not None:
+            await self._streams.log.drop(new.session_id, new.stream)
+            return present, await self.restore(present)
+        if call.waits_for_approval:
+            await approval.tell(self._streams, call, pending_approvals.waiting_words(call))
+        return call, position
 
     def delivered(self, stream: str) -> None:
         """Note that a client was sent a stream to its end: if it is a call's, its request id is free (R7)."""

@@ -74,7 +74,8 @@ def _canonical(name: str) -> str | None:
         return None
 
 
-def is_forwarded(names: Iterable[bytes]) -> bool:
+@lru_cache(maxsize=256)
+def is_forwarded(names: tuple[bytes, ...]) -> bool:
     """Return True if one of a request's header names (lower-case) shows that a proxy passed it on."""
     return any(name in _ADDED_BY_PROXIES or name.startswith(_PREFIXES_OF_PROXIES) for name in names)
 

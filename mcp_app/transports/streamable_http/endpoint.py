@@ -331,7 +331,7 @@ def is_local(fields: Fields, address: str) -> bool:
     A proxy on this machine also connects from a loopback address. Its requests are recognized by the public
     name that they carry, or by the headers that proxies add.
     """
-    if address not in LOOPBACK_ADDRESSES or is_forwarded(fields):
+    if address not in LOOPBACK_ADDRESSES or is_forwarded(tuple(fields)):
         return False
     return names_loopback(fields.get(b"host", b""))
 

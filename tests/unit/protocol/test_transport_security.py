@@ -275,7 +275,7 @@ def test_only_the_loopback_names_name_this_machine(host: bytes, expected: bool) 
 )
 def test_header_of_a_proxy_shows_that_a_request_was_passed_on(names: tuple[str, str]) -> None:
     """Each alone: a proxy on this machine that adds only one of them passed for the machine itself."""
-    usual = [b"host", b"accept", b"content-type", b"user-agent", b"x-request-id", b"origin", b"mcp-method"]
+    usual = (b"host", b"accept", b"content-type", b"user-agent", b"x-request-id", b"origin", b"mcp-method")
     assert not is_forwarded(usual)
-    missed = [name for name in names[1].split() if not is_forwarded([*usual, name.encode()])]
+    missed = [name for name in names[1].split() if not is_forwarded((*usual, name.encode()))]
     assert missed == []
