@@ -8,7 +8,7 @@ from typing import Any
 from celery.beat import PersistentScheduler
 
 
-class Scheduler(PersistentScheduler):
+class Scheduler(PersistentScheduler):  # type: ignore[misc]
     """A schedule in which no task is later than its period, however far the clock goes back.
 
     Celery waits until the clock has caught up with the last run: an hour longer at the end of one that was an

@@ -18,7 +18,8 @@ from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.base import ANSWER, MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
-FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+# An answer reaches its stream soon after Redis takes writes again: its client waits on that stream.
+FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, *[2.0] * 300)
 
 log = logging.getLogger("mcp.reply")
 

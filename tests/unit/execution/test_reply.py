@@ -263,6 +263,24 @@ async def test_what_was_shed_at_the_end_is_told_before_the_answer(
     assert final == ("final", b"1")
 
 
+async def test_answer_is_stored_soon_after_a_long_outage(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R14: its client waits on the stream, for ever if the answer is given up while a disk is full."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(module.asyncio, "sleep", pause)
+    moody(streams).faults = [None, *[StreamsUnavailable("away") for _ in range(200)]]
+    reply = reply_for(streams)
+    reply.send(b"begun")
+    reply.answer(b"1")
+    assert (await told_by_open(reply, streams))[-1] == ("final", b"1")
+    assert max(pauses) <= 2
+
+
 @pytest.mark.parametrize("why", ["only progress was shed", "the session wants no warnings"])
 async def test_nobody_is_told_of_shed_messages_that_he_does_not_miss(streams: Streams, why: str) -> None:
     moody(streams).faults = [None, StreamsUnavailable("away")]
