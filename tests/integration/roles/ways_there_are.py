@@ -26,7 +26,7 @@ NAMED: Final = re.compile(r"<(?:\w+:)?\w+>")
 def pages() -> Iterator[str]:
     """The addresses that Django serves, but for the API."""
     for found in _walked(get_resolver().url_patterns, ""):
-        if not found.startswith(("/api/", *OF_CLIENTS)):
+        if not found.startswith("/api/") and not _is_of_clients(found):
             yield found
 
 
@@ -69,8 +69,15 @@ def actions(request: HttpRequest) -> Iterator[str]:
 
 
 def served() -> set[str]:
-    """The addresses that are answered before Django is asked."""
-    return {route for route in application.routes if not route.startswith(OF_CLIENTS)}
+    """Return the addresses that are answered before Django is asked, in one spelling each."""
+    # With a slash at its end an address is the same one: tests/unit/test_asgi.py.
+    slashed = {"/mcp/", "/sse/"}
+    return {route for route in application.routes if route not in slashed and not _is_of_clients(route)}
+
+
+def _is_of_clients(address: str) -> bool:
+    # They look for metadata behind the path of the server, too.
+    return address.startswith(OF_CLIENTS) or "/.well-known/" in address
 
 
 def said_to_the_socket() -> set[str]:
