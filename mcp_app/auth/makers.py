@@ -6,12 +6,17 @@ A maker held the secret before its user did, so a call made with it may be the m
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
+from django.db.models import Q
+
 from mcp_app.models import ApiKey, AuditEvent
+from mcp_app.protocol.scopes import ADMIN
 
 ISSUED: Final = "api_key.issue"
+HELD: Final = "made a credential of a user who has a part in this call"
 # No role has this permission, and superusers have every one: they alone issue keys for others.
 ISSUE_FOR_OTHERS: Final = "mcp_app.issue_keys_for_others"
 
@@ -33,8 +38,8 @@ class Maker:
         return str(actor.pk) == self.user or (self.could != "" and actor.has_perm(self.could))
 
 
-# Asked for the makers of the clients that some connections belong to, by connection.
-Clients = Callable[[Collection[int]], Mapping[int, Maker]]
+# Asked for the makers of the clients that connections belong to, by connection; given a condition for these.
+Clients = Callable[[Q], Mapping[int, Maker]]
 _clients: list[Clients] = []
 
 
@@ -43,12 +48,23 @@ def register_clients(makers: Clients) -> None:
     _clients.append(makers)
 
 
-def makers_of_connections(connections: Collection[int]) -> dict[int, Maker]:
+def makers_of_connections(which: Q) -> dict[int, Maker]:
     """Return the makers of the clients that these connections belong to, by connection."""
     found: dict[int, Maker] = {}
-    for each in _clients if connections else ():
-        found.update(each(connections))
+    for each in _clients:
+        found.update(each(which))
     return found
+
+
+def makers_of_user(user_id: Any, before: datetime | None = None) -> list[Maker]:
+    """Return the makers of a user's credentials that can act over the API: issue a key, retry, change a tool.
+
+    Whoever made one may have acted as the user. With ``before``, only earlier credentials count.
+    """
+    which = Q(user_id=user_id) if before is None else Q(user_id=user_id, created_at__lt=before)
+    keys = ApiKey.objects.filter(which, scopes__contains=ADMIN).exclude(issued_by_id=user_id)
+    connections = makers_of_connections(which & Q(scope__contains=ADMIN))
+    return [replace(each, what=HELD) for each in (*map(maker_of_key, keys), *connections.values())]
 
 
 def maker_of_key(key: ApiKey) -> Maker:

@@ -244,13 +244,13 @@ def stopped(numbers: frozenset[int]) -> frozenset[int]:
     return numbers - {row.pk for row in rows if row.user.is_active}
 
 
-def makers(connections: Collection[int]) -> dict[int, Maker]:
+def makers(which: Q) -> dict[int, Maker]:
     """Return who entered the clients of these connections, by connection.
 
     A client that registered itself, or published a document, has no maker: the person who connected it is the
     one user known behind it.
     """
-    rows = Connection.objects.filter(pk__in=connections).select_related("client")
+    rows = Connection.objects.filter(which).select_related("client")
     entered = {row.pk: row.client for row in rows}
     by_hand = Client.RegistrationSource.MANUAL
     return {pk: _maker(client) for pk, client in entered.items() if client.registration_source == by_hand}

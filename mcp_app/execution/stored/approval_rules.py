@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import orjson
 from django.contrib.auth import get_user_model
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from mcp_app.auth import tokens
-from mcp_app.auth.makers import Maker, maker_of_key, makers_of_connections
+from mcp_app.auth.makers import Maker, maker_of_key, makers_of_connections, makers_of_user
 from mcp_app.catalogue.serving.identity import identity_of
 from mcp_app.execution.stored.approved_work import work_of
 from mcp_app.execution.stored.call_record import retriers_of
@@ -141,14 +141,23 @@ class ApprovalRules:
         return [row for row in (tool, tool and tool.preset_of) if row is not None]
 
     def _makers_of(self, call: Call) -> list[Maker]:
-        """Return the makers of a call's credential; read late, as few calls need four eyes."""
-        place = (call.api_key_id, call.connection_id)
+        """Return the makers of the credentials behind a call; read late, as few calls need four eyes."""
+        others = {*retriers_of(call), *(change.actor for change in self._changes_of(call) if change.actor)}
+        place = (call.api_key_id, call.connection_id, frozenset(others))
         if place not in self._makers:
-            key = None if call.api_key_id is None else self._keys.get(call.api_key_id)
-            numbers = [] if call.connection_id is None else [call.connection_id]
-            found = [] if key is None else [maker_of_key(key)]
-            self._makers[place] = [*found, *makers_of_connections(numbers).values()]
+            found = [] if call.api_key_id is None else self._makers_of_key(call.api_key_id)
+            if call.connection_id is not None:
+                found += makers_of_connections(Q(pk=call.connection_id)).values()
+            self._makers[place] = [*found, *(maker for user in others for maker in makers_of_user(user))]
         return self._makers[place]
+
+    def _makers_of_key(self, key_id: int) -> list[Maker]:
+        """Return who issued a key; of one that its user issued, also who made what it may be issued with."""
+        key = self._keys.get(key_id)
+        if key is None:
+            return []
+        made = maker_of_key(key)
+        return [made, *(makers_of_user(key.user_id, key.created_at) if made.user == str(key.user_id) else ())]
 
     def _read_tools(self) -> None:
         names = {call.tool for call in self._calls}

@@ -190,6 +190,18 @@ def _bench(actor: Any, user: Any) -> Principal:
     return replace(principal_of_user(user), key=bench_key(actor.pk, user.pk), bench=True)
 
 
+def _own_key_of(held: Principal) -> Principal:
+    """A key that a user issued for himself, with another credential of his."""
+    user = get_user_model().objects.get(pk=held.user_id)
+    return _key(user, user)
+
+
+def _before(people: People, user: Any) -> Principal:
+    own = _key(user, user)
+    _key(user, people.root)
+    return own
+
+
 @dataclass(frozen=True, slots=True)
 class Means:
     """A way to have a tool called, and whose hands it is in."""
@@ -217,6 +229,17 @@ MEANS = {
         lambda p: _entered_client(p.asker, p.boss, is_old=True), ("asker", "boss")
     ),
     "client that registered itself": Means(lambda p: _registered_client(p.asker), ("asker",)),
+    "key issued with a key that a superuser issued": Means(
+        lambda p: _own_key_of(_key(p.asker, p.root)), ("asker", "root")
+    ),
+    "key issued two steps from a superuser's": Means(
+        lambda p: _own_key_of(_own_key_of(_key(p.asker, p.root))), ("asker", "root")
+    ),
+    "key that a machine issued": Means(lambda p: _own_key_of(_machine(p.boss)), ("boss",)),
+    "key issued over a client entered by hand": Means(
+        lambda p: _own_key_of(_entered_client(p.asker, p.boss)), ("asker", "boss")
+    ),
+    "key issued before a superuser issued one": Means(lambda p: _before(p, p.asker), ("asker",)),
     "bench": Means(lambda p: _bench(p.boss, p.boss), ("boss",)),
     "bench as another user": Means(lambda p: _bench(p.boss, p.asker), ("boss", "asker")),
     "made again": Means(lambda p: _key(p.asker, p.root), ("asker", "root", "boss"), again=("boss",)),
@@ -240,6 +263,22 @@ def test_four_eyes_exclude_everybody_with_a_hand_in_the_call(means: Means, peopl
         assert decided(call, getattr(people, name)).endswith("another user has to approve it."), name
     free = next(user for name, user in vars(people).items() if name not in means.hands)
     assert decided(call, free) == "approved"
+
+
+@pytest.mark.parametrize("part", ["made again", "changed its tool"])
+def test_four_eyes_exclude_whoever_made_a_credential_of_another_part(part: str, people: People) -> None:
+    """A machine may retry calls and change tools over the API: whoever entered it may be behind that."""
+    machine = get_user_model().objects.get(pk=_machine(people.boss).user_id)
+    preset(base="danger")
+    call = asked("preset", _key(people.asker, people.asker))
+    if part == "made again":
+        cancel_call(call_id=call.id, actor=people.third)
+        call = record(Call.objects.get(pk=retry_call(call_id=call.id, actor=machine)))
+    else:
+        machine.user_permissions.add(Permission.objects.get(codename="publish_entries"))
+        _changed(get_user_model().objects.get(pk=machine.pk), title="Harmless")
+    assert "made a credential of a user" in decided(call, people.boss)
+    assert decided(call, people.editor) == "approved"
 
 
 # What may change while a call of ``preset`` waits; ``by`` is who changed it.
