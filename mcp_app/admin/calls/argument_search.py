@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import islice
 from operator import and_
 from typing import Any, Final
 from uuid import UUID
@@ -31,7 +32,9 @@ def telling(calls: QuerySet[Any], text: str) -> list[UUID]:
     """Those of these calls whose tool and arguments, as they are shown, have all words of a text."""
     said = Said(text)
     rows = calls.filter(said.stored).order_by(_ACCEPTED.desc()).values_list("pk", "tool", "arguments")
-    return [pk for pk, tool, arguments in rows[:MOST_FOUND] if said.is_shown(tool, arguments)]
+    # Only what is shown counts towards the limit: a call that a secret matched would push another out.
+    shown = (pk for pk, tool, arguments in rows.iterator(MOST_FOUND) if said.is_shown(tool, arguments))
+    return list(islice(shown, MOST_FOUND))
 
 
 class Said:

@@ -110,13 +110,14 @@ def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
 
 
 def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tuple[int, UUID, str, str]]:
-    """The rows whose person fits, or whose arguments say it; of each state so many are looked at."""
-    of_person, told, looked_at = _ranks(text, names), Said(text), Counter[str]()
+    """Yield the rows whose person fits, or whose arguments say it; so many of these of each state."""
+    of_person, told, said = _ranks(text, names), Said(text), Counter[str]()
     for pk, principal, tool, state, arguments in rows:
         rank = of_person[principal]
-        if rank is None and arguments is not None and looked_at[state] < MOST_FOUND:
-            looked_at[state] += 1
+        if rank is None and arguments is not None and said[state] < MOST_FOUND:
+            # Calls that only a secret matched do not count: their number would tell of it.
             rank = MENTIONS if told.is_shown(tool, arguments) else None
+            said[state] += rank is not None
         # The tool is found as itself: all its calls would hide the others.
         if rank is not None:
             yield rank, pk, principal, tool

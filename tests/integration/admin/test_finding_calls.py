@@ -68,6 +68,22 @@ def test_what_is_not_shown_of_arguments_is_not_found_by_them(root: Client, seede
         assert not listed(root, "approval", text)
 
 
+@pytest.mark.parametrize("guess", ["sesame-10413", "mallow-10413"])
+def test_number_of_calls_found_does_not_tell_a_right_guess_of_a_secret(
+    guess: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many calls that say both guesses as are listed, behind a newer one that holds one as a secret."""
+    for module in ("calls.argument_search", "finding.traffic"):
+        monkeypatch.setattr(f"mcp_app.admin.{module}.MOST_FOUND", 2)
+    undecided_call("s", 70, arguments=json.dumps({"password": "sesame-10413"}))
+    said = json.dumps({"text": "sesame-10413 mallow-10413"})
+    calls = {undecided_call("s", number, arguments=said).pk for number in (71, 72)}
+    assert listed(root, "call", guess) == calls
+    assert listed(root, "approval", guess) == calls
+    urls = {each["url"] for each in found(root, guess) if each["kind"] == "background call"}
+    assert urls == {page("call", "change", pk.hex) for pk in calls}
+
+
 def test_a_list_looks_through_the_newest_calls_and_says_so(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
