@@ -7,7 +7,7 @@ from typing import Any, Final, Unpack
 
 from mcp_app.catalogue.definitions.definition import Wire
 from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords
-from mcp_app.catalogue.exposing.stand_ins import SharedKeywords
+from mcp_app.catalogue.exposing.stand_ins import Prepare, SharedKeywords
 
 
 class Expose:
@@ -34,7 +34,7 @@ class Expose:
         prefix: str = "",
         url: Mapping[str, Any] | None = None,
         input_schemas: Mapping[str, Wire] | None = None,
-        prepare: Callable[[Any, Any], None] | None = None,
+        prepare: Prepare | None = None,
         permission: str = "",
         **options: Unpack[SharedKeywords],
     ) -> None:
@@ -45,8 +45,8 @@ class Expose:
         ``prefix`` is the class's name without "ViewSet" unless given. ``url`` has values for further
         variables of the route, such as a version. ``input_schemas`` has, by action, schemas that
         drf-spectacular cannot find out. ``prepare(request, context)`` may add to the request what middleware
-        adds elsewhere. ``permission`` is needed to see and call the tools, beside the view's own. Raises
-        DefinitionError, TypeError for an unknown option.
+        adds elsewhere, and return a context manager in which the view runs. ``permission`` is needed to see
+        and call the tools, beside the view's own. Raises DefinitionError, TypeError for an unknown option.
         """
         from mcp_app.catalogue.exposing.viewsets import offering
 

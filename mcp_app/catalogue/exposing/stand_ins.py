@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
@@ -16,6 +17,8 @@ from mcp_app.catalogue.definitions.wire_parts import Icon, check_options
 
 # The keyword under which a call's context reaches the stand-in; no argument can have this name.
 CONTEXT: Final = "mcp context"
+# Takes the request and the context of a call. Returns nothing, or a context manager in which the view runs.
+Prepare = Callable[[Any, Any], AbstractContextManager[Any] | None]
 
 
 class SharedKeywords(LimitKeywords, total=False):

@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -247,6 +249,34 @@ def test_prepare_adds_what_middleware_adds_elsewhere(shop: dict[str, Any]) -> No
     expose.viewset(OrderViewSet, actions=["list"], prefix="orders", prepare=prepare)
     call_tool("orders_list", {"page": 2}, user=shop["root"])
     assert seen == [("/v1/orders/", {"page": "2"}, "root")]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "ended"),
+    [("retrieve", {"pk": 0}, 404), ("list", {}, 200)],
+    ids=["refused", "answered"],
+)
+def test_view_runs_inside_the_context_manager_of_prepare(
+    shop: dict[str, Any], name: str, given: dict[str, Any], ended: int
+) -> None:
+    seen: list[str] = []
+
+    @contextmanager
+    def prepare(request: Any, context: Any) -> Iterator[None]:
+        seen.append("begin")
+        try:
+            yield
+        finally:
+            seen.append("end")
+
+    class Watched(OrderViewSet):
+        def initial(self, *arguments: Any, **keywords: Any) -> None:
+            seen.append("view")
+            super().initial(*arguments, **keywords)
+
+    expose.viewset(Watched, actions=[name], prefix="orders", prepare=prepare)
+    result = call_tool(f"orders_{name}", given, user=shop["root"])
+    assert (result["_meta"]["django-mcp/httpStatus"], seen) == (ended, ["begin", "view", "end"])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ for authentication: who calls is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, Final
@@ -24,6 +25,7 @@ from rest_framework.request import Request
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import Audio, File, Image, ToolError, ToolResult
+from mcp_app.catalogue.exposing.stand_ins import Prepare
 from mcp_app.catalogue.exposing.viewsets.actions import Action, untouched
 from mcp_app.catalogue.exposing.viewsets.arguments import FORM, WHOLE, Arguments
 from mcp_app.catalogue.exposing.viewsets.routes import Address, Route, address_of
@@ -56,7 +58,7 @@ class Exposed:
     prefix: str
     arguments: Arguments
     url: Mapping[str, Any]
-    prepare: Callable[[Any, Any], None] | None
+    prepare: Prepare | None
     _views: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, given: dict[str, Any], context: Any) -> ToolResult:
@@ -73,11 +75,15 @@ class Exposed:
         request.user = user
         setattr(request, PRINCIPAL, context.principal)
         try:
-            if self.prepare is not None:
-                self.prepare(request, context)
-            return _result(self._view(address.route)(request, **address.kwargs), request)
+            with self._prepared(request, context):
+                return _result(self._view(address.route)(request, **address.kwargs), request)
         except (BadRequest, SuspiciousOperation) as error:
             return _failure(400, "Bad Request", {"detail": str(error)} if settings.DEBUG else {})
+
+    def _prepared(self, request: WSGIRequest, context: Any) -> AbstractContextManager[Any]:
+        """Return the context manager of ``prepare``, in which the view runs."""
+        found = None if self.prepare is None else self.prepare(request, context)
+        return nullcontext() if found is None else found
 
     def _sent(self, given: Mapping[str, Any]) -> tuple[str, str, bytes]:
         """Query string, media type and body."""

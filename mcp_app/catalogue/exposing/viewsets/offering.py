@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import ToolOptions
 from mcp_app.catalogue.exposing.stand_ins import (
+    Prepare,
     chosen,
     deferred,
     definition_of,
@@ -47,7 +48,7 @@ class Extras:
 
     url: Mapping[str, Any] = field(default_factory=dict)
     input_schemas: Mapping[str, Wire] = field(default_factory=dict)
-    prepare: Callable[[Any, Any], None] | None = None
+    prepare: Prepare | None = None
 
 
 def offer(
