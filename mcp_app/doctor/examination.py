@@ -37,7 +37,8 @@ class Area:
 
 AREAS = (
     Area("settings", settings.CHECKS),
-    Area("code", code.CHECKS),
+    # The first to need them loads all URLs of the project, which is its own code and takes as long as it is.
+    Area("code", code.CHECKS, seconds=60.0),
     Area("database", database.CHECKS, database.reachable),
     Area("redis", redis.CHECKS, redis.reachable),
     Area("workers", workers.CHECKS, workers.visible),
