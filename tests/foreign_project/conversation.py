@@ -13,25 +13,36 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.raw_http import Mcp, RawClient
 
 WRITTEN = {"count_orders", "latest_products", "yearly_report"}
-EXPOSED = {"orders_list", "orders_retrieve", "sales_get", "sales_list"}
+EXPOSED = {"orders_create", "orders_list", "orders_retrieve", "sales_get", "sales_list"}
 STOP_SECONDS = 30.0
 # Those of the person whose key it is.
 ORDERS = [{"id": 1, "product": "Lamp", "year": 2025}]
+# In a year that nothing else counts.
+NEW_ORDER = {"product": "Lamp", "year": 2023}
 
 
 async def hold(port: int, key: str = "", *, is_exposed: bool = False) -> None:
     """List all tools and call each, on either side of 2026-07-28; the background one with progress."""
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     for mode in ("legacy", "auto"):
-        transport = streamable_http_client(
-            f"http://127.0.0.1:{port}/mcp", http_client=httpx2.AsyncClient(headers=headers)
-        )
-        async with Client(transport, mode=mode) as client:
+        async with Client(_transport(port, key), mode=mode) as client:
             listed = {tool.name for tool in (await client.list_tools()).tools}
             assert listed == (WRITTEN | EXPOSED if is_exposed else WRITTEN), listed
             await _call_written(client)
             if is_exposed:
                 await _call_exposed(client)
+
+
+async def order(port: int, key: str) -> None:
+    """Create one order as the user of the key."""
+    async with Client(_transport(port, key)) as client:
+        await _create_an_order(client)
+
+
+def _transport(port: int, key: str) -> Any:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return streamable_http_client(
+        f"http://127.0.0.1:{port}/mcp", http_client=httpx2.AsyncClient(headers=headers)
+    )
 
 
 async def _call_written(client: Client) -> None:
@@ -52,7 +63,8 @@ async def _call_written(client: Client) -> None:
 
 async def _call_exposed(client: Client) -> None:
     own = await client.call_tool("orders_list", {})
-    assert own.structured_content == {"result": ORDERS}, own
+    assert own.structured_content is not None
+    assert own.structured_content["result"][:1] == ORDERS, own
     one = await client.call_tool("orders_retrieve", {"pk": 1})
     assert one.structured_content == ORDERS[0], one
     of_another = await client.call_tool("orders_retrieve", {"pk": 2})
@@ -62,6 +74,19 @@ async def _call_exposed(client: Client) -> None:
     assert [row["id"] for row in sold.structured_content["rows"]] == [1, 2], sold
     row = await client.call_tool("sales_get", {"pk": 1})
     assert row.structured_content == ORDERS[0], row
+    await _create_an_order(client)
+
+
+async def _create_an_order(client: Client) -> None:
+    """Create an order through the project's own viewset, and read it again."""
+    made = await client.call_tool("orders_create", NEW_ORDER)
+    assert made.structured_content is not None, made
+    key = made.structured_content["id"]
+    assert made.structured_content == {"id": key, **NEW_ORDER}, made
+    again = await client.call_tool("orders_retrieve", {"pk": key})
+    assert again.structured_content == made.structured_content, again
+    refused = await client.call_tool("orders_create", {**NEW_ORDER, "product": "Nothing we ever sold"})
+    assert refused.is_error, refused
 
 
 def stops_with_an_open_stream(

@@ -41,12 +41,9 @@ SERVERS = {
 }
 # Servers whose applications do not hear of their end.
 TELL_NOTHING = ("daphne",)
-NEW_KEY = """
-from pathlib import Path
+NEW_USER = """
 from django.contrib.auth import get_user_model
-from mcp_app.auth.services import issue_api_key
-person = get_user_model().objects.create_user("grace@acme.example")
-Path("key").write_text(issue_api_key(user=person, name="desk")[1])
+get_user_model().objects.create_user("grace@acme.example")
 """
 NEW_ORDERS = """
 from django.contrib.auth import get_user_model
@@ -149,8 +146,8 @@ def ask_for_keys(project: Project) -> None:
     """As in public: nobody is let in without a key, and a background tool runs as its person."""
     settings = project.folder / "acme" / "settings.py"
     settings.write_text(f'{settings.read_text()}MCP["AUTH"] = "required"\n')
-    project.run(f"python manage.py shell -c '{NEW_KEY}'")
-    secret = (project.folder / "key").read_text()
+    secret = new_key(project)
+    (project.folder / "key").write_text(secret)
     with serving(project) as process:
         assert project.status("/mcp") == 401
         asyncio.run(conversation.hold(project.port, secret))
@@ -164,6 +161,27 @@ def expose_what_is_there(project: Project, page: list[Step]) -> None:
     secret = (project.folder / "key").read_text()
     with serving(project):
         asyncio.run(conversation.hold(project.port, secret, is_exposed=True))
+
+
+def new_key(project: Project) -> str:
+    """Return the key that the page's command issues to a new user."""
+    project.run(f"python manage.py shell -c '{NEW_USER}'")
+    said = project.run("python manage.py mcp_key add grace@acme.example --name desk")
+    return next(line for line in said.splitlines() if line.startswith("mcp_"))
+
+
+def on_an_empty_database(project: Project) -> None:
+    """Set the finished project up as a new colleague does, and without an admin."""
+    project.environment |= {"DATABASE": "empty.sqlite3", "WITHOUT_ADMIN": "1"}
+    said = project.run("python -W error::RuntimeWarning manage.py migrate")
+    assert "orders" not in said, said
+    for command in ("check", "check --database default"):
+        said = project.run(f"python manage.py {command}")
+        assert not {"WARNINGS:", "ERRORS:"} & set(said.split()), said
+    secret = new_key(project)
+    with serving(project):
+        assert project.status("/admin/login/") == 404
+        asyncio.run(conversation.order(project.port, secret))
 
 
 def with_extras(project: Project) -> None:
@@ -223,6 +241,7 @@ def main() -> None:
             expose_what_is_there(project, [step for step in page if step.section == EXPOSING])
             with_extras(project)
             project.stop()
+            on_an_empty_database(project)
         except BaseException:
             print(project.log(), file=sys.stderr)
             raise

@@ -11,7 +11,6 @@ ROOT_URLCONF = "acme.urls"
 WSGI_APPLICATION = "acme.wsgi.application"
 AUTH_USER_MODEL = "people.Person"
 INSTALLED_APPS = [
-    "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -21,6 +20,9 @@ INSTALLED_APPS = [
     "people",
     "shop",
 ]
+# Some installations of the project go without.
+if "WITHOUT_ADMIN" not in os.environ:
+    INSTALLED_APPS.insert(0, "django.contrib.admin")
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -46,7 +48,7 @@ TEMPLATES = [
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": BASE_DIR / "acme.sqlite3",
+        "NAME": BASE_DIR / os.environ.get("DATABASE", "acme.sqlite3"),
         "ATOMIC_REQUESTS": True,
         "CONN_MAX_AGE": 60,
         "OPTIONS": {
@@ -64,5 +66,4 @@ USE_TZ = True
 STATIC_URL = "/assets/"
 MEDIA_ROOT = BASE_DIR / "media"
 REDIS_URL = os.environ["REDIS_URL"]
-CELERY_BROKER_URL = REDIS_URL
 REST_FRAMEWORK = {"DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"]}

@@ -1,6 +1,6 @@
 """The project's own API."""
 
-from rest_framework import serializers, viewsets
+from rest_framework import mixins, serializers, viewsets
 
 from shop.models import Order
 
@@ -14,8 +14,13 @@ class OrderSerializer(serializers.ModelSerializer):
         model = Order
         fields = ["id", "product", "year"]
 
+    def get_fields(self):
+        """Offer the products that were ordered before, which takes a query."""
+        products = set(Order.objects.values_list("product", flat=True))
+        return {**super().get_fields(), "product": serializers.ChoiceField(sorted({"Lamp", *products}))}
 
-class OrderViewSet(viewsets.ReadOnlyModelViewSet):
+
+class OrderViewSet(mixins.CreateModelMixin, viewsets.ReadOnlyModelViewSet):
     """The orders of who asks."""
 
     queryset = Order.objects.all()
@@ -23,4 +28,8 @@ class OrderViewSet(viewsets.ReadOnlyModelViewSet):
 
     def get_queryset(self):
         """Not those of others."""
-        return super().get_queryset().filter(customer=self.request.user)
+        return super().get_queryset().filter(customer=self.request.user).order_by("pk")
+
+    def perform_create(self, serializer):
+        """Order for oneself only."""
+        serializer.save(customer=self.request.user)
