@@ -192,7 +192,7 @@ def _bench(actor: Any, user: Any) -> Principal:
 
 def _own_key_of(held: Principal) -> Principal:
     """A key that a user issued for himself, with another credential of his."""
-    user = get_user_model().objects.get(pk=held.user_id)
+    user = get_user_model().objects.get(pk=held.user_id or 0)
     return _key(user, user)
 
 
@@ -268,7 +268,7 @@ def test_four_eyes_exclude_everybody_with_a_hand_in_the_call(means: Means, peopl
 @pytest.mark.parametrize("part", ["made again", "changed its tool"])
 def test_four_eyes_exclude_whoever_made_a_credential_of_another_part(part: str, people: People) -> None:
     """A machine may retry calls and change tools over the API: whoever entered it may be behind that."""
-    machine = get_user_model().objects.get(pk=_machine(people.boss).user_id)
+    machine = get_user_model().objects.get(pk=_machine(people.boss).user_id or 0)
     preset(base="danger")
     call = asked("preset", _key(people.asker, people.asker))
     if part == "made again":
