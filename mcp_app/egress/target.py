@@ -124,10 +124,11 @@ def _known(answers: list[str]) -> Resolve:
 
 
 def _is_inside_name(host: str) -> bool:
-    name = host.rstrip(".")
-    if parse(name) is not None:
+    if parse(host) is not None:
         return False
-    # A last label of digits is an address in a spelling that some resolvers read: 127.1, 0x7f.1, 2130706433.
+    name = host.rstrip(".")
+    # A last label of digits is an address in a spelling that some resolvers read: 127.1, 0x7f.1, 2130706433,
+    # and 127.0.0.1 with a dot at its end.
     last = name.rpartition(".")[2]
     return (
         "." not in name

@@ -126,6 +126,8 @@ async def test_plain_http_is_asked_of_the_proxy_whole(settings) -> None:
         "http://router.home.arpa/",
         # These stand for inside addresses as far as this machine knows.
         "http://intranet.example/",
+        "http://127.0.0.1./",
+        "http://169.254.169.254./latest/meta-data/",
         "http://mixed.example/",
     ],
 )
