@@ -110,6 +110,8 @@ async def test_plain_http_is_asked_of_the_proxy_whole(settings) -> None:
         "http://169.254.169.254/latest/meta-data/",
         "http://[::1]/",
         "http://[::ffff:169.254.169.254]/",
+        "http://127.0.0.1./",
+        "http://169.254.169.254./latest/meta-data/",
         "http://127.1/",
         "http://2130706433/",
         "http://0x7f000001/",
@@ -126,8 +128,6 @@ async def test_plain_http_is_asked_of_the_proxy_whole(settings) -> None:
         "http://router.home.arpa/",
         # These stand for inside addresses as far as this machine knows.
         "http://intranet.example/",
-        "http://127.0.0.1./",
-        "http://169.254.169.254./latest/meta-data/",
         "http://mixed.example/",
     ],
 )
