@@ -88,7 +88,7 @@ def test_a_call_whose_answer_redis_forgot_is_answered_again(
             answer = stream.messages()[-1]
         assert answer["id"] == "r12"
         assert answer["result"]["content"][0]["text"].startswith("r12 ")
-    # Its answer was delivered, so the same request once more would be a new call (R7): only resuming is asked.
+    # Its answer was delivered, so the same request once more would be a new call (R7).
     assert len(cluster.lines("r12", "start")) == 1
 
 

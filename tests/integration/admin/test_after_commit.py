@@ -13,6 +13,7 @@ from mcp_app.execution.background.celery import waiting
 from mcp_app.models import Call
 from mcp_app.streams import Streams
 from tests.admin_seed import Seed
+from tests.approved_work import guarded_tool
 from tests.integration.admin.addresses import page
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +33,7 @@ def with_redis(clean_redis: str, settings: DjangoSettings) -> str:
 def test_the_job_of_an_approved_call_is_queued_after_the_commit(viewer: Client, seeded: Seed) -> None:
     may = Permission.objects.filter(codename__in=["view_call", "decide_call"])
     seeded.viewer.user_permissions.set(may)
+    guarded_tool("discard").save(force_insert=True)
     queued = waiting("celery")
     viewer.post(page("approval", "approve", seeded.undecided_call.pk), {"reason": ""}, follow=True)
     assert waiting("celery") == queued + 1

@@ -26,6 +26,7 @@ from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call, Draft, Prompt, Resource, Tool
 from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, call
+from tests.approved_work import guarded_tool
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
@@ -291,6 +292,7 @@ def test_rows_name_people_and_their_keys(root: Client, seeded: Seed) -> None:
 
 def test_a_call_is_approved_in_its_row(root: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
+    guarded_tool(call.tool).save(force_insert=True)
     queue = root.get(page("approval", "changelist")).content.decode()
     address = page("approval", "approve", call.pk)
     assert (f'formaction="{address}?' in queue) == (objection_to(call, seeded.root) == "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from celery import Celery
+from celery import Celery, _state
 from celery.schedules import schedule
 from kombu import Connection, Consumer, Queue
 from kombu.message import Message
@@ -31,7 +31,9 @@ def answers(clean_redis: str) -> Iterator[RedisAnswers]:
 
 
 @pytest.fixture
-def app(clean_redis: str, answers: RedisAnswers) -> Iterator[Celery]:
+def app(clean_redis: str, answers: RedisAnswers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
+    # The shared tasks of other tests are none of this application's: two of them may have one name.
+    monkeypatch.setattr(_state, "_on_app_finalizers", set())
     port = redis.Redis.from_url(clean_redis).get_connection_kwargs()["port"]
     with application_with(clean_redis.replace(f":{port}/", f":{answers.port}/")) as made:
         yield made

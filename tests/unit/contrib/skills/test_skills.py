@@ -16,11 +16,12 @@ from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.contrib.skills import conf, folders, serving
 from mcp_app.contrib.skills.serving import Skills
 from mcp_app.testing import Client, RequestError
+from tests.conformance.fixture.samples import red_pixel
 
 MODERN, OLD = "2026-07-28", "2025-11-25"
 TRAVEL, TRAINS = "skill://office/travel/SKILL.md", "skill://office/travel/trains/SKILL.md"
 FORMS, TABLE = "skill://forms/SKILL.md", "skill://forms/more/a%20table.csv"
-PICTURE = b"\x89PNG\0"
+PICTURE = red_pixel()
 
 
 def write(folder: Path, name: str, **files: str | bytes) -> Path:

@@ -131,7 +131,7 @@ async def test_discovery_needs_a_credential_as_everything_else(server: Server) -
     [
         ({}, -32602),
         ({"mcp-name": "at_once"}, -32020),
-        ({"mcp-param-user": "admin", "x-forwarded-user": "admin", "mcp-session-id": "s"}, -32602),
+        ({"mcp-param-user": "admin", "x-remote-user": "admin", "mcp-session-id": "s"}, -32602),
     ],
 )
 async def test_no_header_but_the_credential_authorizes(
