@@ -7,12 +7,14 @@ from typing import Any
 
 import orjson
 
-from mcp_app.protocol.errors import Unavailable
+from mcp_app.protocol.errors import NotAcceptable, Unavailable
 from mcp_app.protocol.http import sse
-from mcp_app.protocol.messages import jsonrpc
-from mcp_app.transports.streamable_http.answers import JSON, Send, send_body
+from mcp_app.transports.streamable_http.answers import JSON, Send, send_body, send_error
 
 EVENT_STREAM = (b"content-type", b"text/event-stream")
+# Of a batch in all; an event stream would hold none of it in memory.
+MOST_BYTES = 16 * 1024 * 1024
+TOO_LARGE = "The answers are too large for one JSON body: accept 'text/event-stream', too."
 LOST = "The server closed this answer before it was complete. Send the request again."
 
 
@@ -27,6 +29,7 @@ class AsJson:
         self._batch = batch
         self._headers: tuple[tuple[bytes, bytes], ...] | None = None
         self._responses: list[bytes] = []
+        self._bytes = 0
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         """Take one message of the application."""
@@ -36,16 +39,23 @@ class AsJson:
         elif self._headers is None:
             await self._send(message)
         else:
-            self._responses += _responses(message.get("body", b""))
+            self._keep(_responses(message.get("body", b"")))
             if not message.get("more_body"):
                 await self._finish(self._headers)
 
+    def _keep(self, responses: list[bytes]) -> None:
+        self._bytes += sum(map(len, responses))
+        # A batch has many answers, each as large as allowed; a single one is bounded by itself.
+        self._responses = [] if self._is_too_large() else [*self._responses, *responses]
+
+    def _is_too_large(self) -> bool:
+        return self._batch and self._bytes > MOST_BYTES
+
     async def _finish(self, headers: tuple[tuple[bytes, bytes], ...]) -> None:
-        if not self._responses:
-            error = Unavailable(LOST)
-            await send_body(
-                self._send, error.http_status, jsonrpc.encode_error(error), (*error.headers, *headers)
-            )
+        if self._is_too_large():
+            await send_error(self._send, NotAcceptable(TOO_LARGE), headers)
+        elif not self._responses:
+            await send_error(self._send, Unavailable(LOST), headers)
         elif self._batch:
             await send_body(self._send, 200, b"[%b]" % b",".join(self._responses), headers)
         else:
