@@ -21,7 +21,7 @@ from tests.conformance.outcome import Outcome, Run, details, without_colour
 from tests.integration.oauth.person import NAME, PASSWORD, Person
 from tests.live import LiveServer
 
-GUARDED = {"MCP_AUTH": "required"}
+GUARDED = {"MCP_AUTH": "required", "OAUTH_DOCUMENTS": "on"}
 PORT = 33_919
 CALLBACK = f"http://127.0.0.1:{PORT}/callback"
 RUN_SECONDS = 150

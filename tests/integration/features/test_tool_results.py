@@ -35,8 +35,8 @@ def test_every_kind_of_block_arrives_in_the_form_its_revision_knows(client: Clie
 
 
 @pytest.mark.requirement("TOOL-13")
-def test_content_may_be_empty(client: Client) -> None:
-    assert client.use("no_content").result == {"content": []}
+def test_result_of_a_tool_that_returns_nothing_is_never_empty(client: Client) -> None:
+    assert client.use("no_content").result == {"content": [{"type": "text", "text": "null"}]}
 
 
 WEATHER = {"city": "Bern", "degrees": 21.5}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -191,7 +192,8 @@ def test_a_revoked_key_ends_open_streams_and_opens_nothing_afterwards(
     version: str,
     call: dict[str, Any] | None,
 ) -> None:
-    key = keys.issue_key("revoked")
+    # Of a user of its own: keys of one person share the limit of sessions.
+    key = keys.issue_key(f"revoked-{uuid4()}")
     client = open_strict(version, token=key)
     stream = client.open_call("tools/call", call) if call else client.get_stream()
     with stream:

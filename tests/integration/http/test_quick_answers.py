@@ -70,7 +70,7 @@ def test_both_ways_answer_alike(live: LiveServer, open_session: OpenSession, nam
 @pytest.mark.parametrize(
     "changed",
     [
-        {"Accept": "application/json"},
+        {"Accept": "text/html"},
         {"Content_Type": "text/plain"},
         {"Content_Encoding": "gzip"},
         {"Mcp_Session_Id": "unknown-session-unknown-session"},

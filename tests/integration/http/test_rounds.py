@@ -139,7 +139,7 @@ def test_a_prompt_asks_and_lists_never_do(live: LiveServer) -> None:
 
 @pytest.mark.requirement("STATE-01", "MRTR-08")
 @pytest.mark.parametrize(
-    "sent", [{"requestState": "TAMPERED"}, {"inputResponses": None}, {"inputResponses": {"confirm": 12345}}]
+    "sent", [{"requestState": "TAMPERED"}, {"inputResponses": 5}, {"inputResponses": {"confirm": 12345}}]
 )
 def test_what_was_tampered_with_is_answered_400(live: LiveServer, sent: Wire) -> None:
     rounds = tool(live, "tampered_state")
