@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
+from django.db import transaction
 from django.utils import timezone
 from rest_framework.exceptions import Throttled
 
@@ -206,6 +207,7 @@ def api_requests(_: Streams, settings: Any) -> Attempt:
 def oauth_connections(_: Streams, __: Any) -> Attempt:
     """Programs on people's machines; above the limit the oldest one ends."""
 
+    @transaction.atomic
     def attempt(key: str) -> bool:
         person, _, way = key.partition("/")
         user = get_user_model().objects.get_or_create(username=person)[0]
