@@ -19,6 +19,7 @@ from django.db import models
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.models import ApiKey, Call, Tool
 from tests.admin_seed import Seed, background_call, undecided_call
 from tests.integration.admin.conftest import ClientOf
@@ -80,6 +81,8 @@ def test_every_registered_list_is_known() -> None:
 def test_list_answers_only_lookups_that_it_offers(label: str, seeded: Seed) -> None:
     """All fields with all lookups: whatever the list does not offer is refused before a query."""
     model_admin = admins()[label]
+    if not isinstance(model_admin, ListedLookups):
+        pytest.skip("without the skin, Django's own lists of users and groups keep Django's rule")
     answered = set()
     for name in {*lookups(model_admin.model), *OFFERED[label]}:
         request = RequestFactory().get("/", {name: "1"})
