@@ -1,4 +1,4 @@
-"""What each role was given is recorded, so that later versions give it only what is new."""
+"""Record the permissions given to each role, so that later versions give it only new ones."""
 
 from django.db import migrations, models
 

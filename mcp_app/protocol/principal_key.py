@@ -1,4 +1,4 @@
-"""How the key of a principal is read: ``user:<id>``, ``user:<id>/<way>`` or ``user:<id>/bench/by:<id>``.
+"""Reads the key of a principal: ``user:<id>``, ``user:<id>/<way>`` or ``user:<id>/bench/by:<id>``.
 
 Every bound counts people, never credentials: a person makes further API keys and OAuth clients at will, and
 each would be a further share. ``share_of`` names the share of a person in one bound.

@@ -30,7 +30,7 @@ class Json:
 
 
 class ThrottleCache(RedisCache):
-    """What the REST framework's throttles read and write: ``get`` and ``set``."""
+    """A cache for the throttles of the REST framework: ``get`` and ``set``."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         options = {"serializer": Json, "socket_timeout": 2.0, "socket_connect_timeout": 1.0}

@@ -1,4 +1,4 @@
-"""How many background calls each person may still open; knows what only one process has seen."""
+"""The background calls that each person may still open, as far as this process has seen."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class TooManyRunning(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many calls may run at once over all workers: by tool, and of each person (0: any number).
+    """The most calls that may run at once over all workers: by tool, and of each person (0: any number).
 
     ``unanswered``: with so many that wait for clients, no other call of a person begins.
     """
@@ -96,7 +96,7 @@ def _waiting(queue: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How many calls run now, of each tool and of each person."""
+    """The calls that run now, counted by tool and by person."""
 
     by_tool: Counter[str]
     by_person: Counter[str]

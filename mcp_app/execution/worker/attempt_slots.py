@@ -24,7 +24,7 @@ VISIBLE_SECONDS = 0.05
 
 
 class _Slot(ctypes.Structure):
-    """One child's slot. The main process writes only ``condemned``, the child everything else.
+    """The slot of a child. The main process writes only ``condemned``, the child everything else.
 
     ``generation`` identifies the attempt among all attempts of the worker; 0 while none runs. Each member is
     written in one piece, so that nothing is locked, and nothing stays locked when a child is killed.
@@ -103,7 +103,7 @@ class AttemptSlots:
 
 
 class AttemptSlot:
-    """One child's own slot, which a thread of the child keeps up to date."""
+    """The slot of this child, which a thread of the child keeps up to date."""
 
     def __init__(self, slot: _Slot) -> None:
         self._slot = slot

@@ -99,7 +99,7 @@ class Place:
 
     @property
     def must_leave(self) -> bool:
-        """Whether the place was given to another person's call."""
+        """Return True if the place was given to another person's call."""
         return self._open > 0 and self._children.leaving[self._slot] > 0
 
     def serve(self, person: Person) -> None:
@@ -107,7 +107,7 @@ class Place:
         self._person = _number(person)
 
     def __enter__(self) -> None:
-        """One more question is open. Raises NoAnswer when no place is left to the person."""
+        """Take a place for a question. Raises NoAnswer when no place is left to the person."""
         children, slot = self._children, self._slot
         if not self._open:
             children.make_room(slot, self._person, self._most)
