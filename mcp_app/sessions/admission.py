@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
 from mcp_app.conf import Settings
 from mcp_app.protocol.errors import McpError, TooManyRequests, Unavailable
-from mcp_app.streams.base import KeptFull, StreamsFull
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.streams.base import ANSWER, KeptFull, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
 from mcp_app.streams.stores import storage_quota
 
@@ -15,6 +18,12 @@ TOO_MUCH = (
     "ended sessions are forgotten. Calls that are answered at once go on."
 )
 NEARLY_FULL = "The server's Redis is nearly full. Calls that are answered at once go on; try others later."
+ANSWER_TOO_LARGE = (
+    "The call has ended, but its answer is too large for the room that is left for you: end sessions you no "
+    "longer use with DELETE, or wait until older answers are forgotten, and ask for less at once."
+)
+
+log = logging.getLogger("mcp.streams")
 
 
 async def admit(streams: Streams, principal: str) -> None:
@@ -31,6 +40,39 @@ def admit_now(settings: Settings, principal: str) -> None:
         storage_quota.admit_now(settings.redis_url, limits_of(settings), principal)
     except (KeptFull, StreamsFull) as error:
         raise _refusal(error) from None
+
+
+async def keep_answer(
+    streams: Streams, session: str, stream: str, encoded: bytes, owner: str, *, final: bool = True
+) -> None:
+    """Append the answer to a request, or a short error with its id where a large answer has no room (R31).
+
+    ``final``: it is the last one of its stream. Raises what ``EventLog`` raises but KeptFull.
+    """
+    try:
+        await _append(streams, session, stream, encoded, owner, final)
+    except KeptFull as error:
+        log.warning("An answer of %s bytes was replaced by an error: %s", len(encoded), error)
+        await _append(streams, session, stream, without_room(encoded), owner, final)
+
+
+async def _append(
+    streams: Streams, session: str, stream: str, encoded: bytes, owner: str, final: bool
+) -> None:
+    if final:
+        await streams.log.finish(session, stream, encoded, owner=owner)
+    else:
+        await streams.log.append(session, stream, encoded, kind=ANSWER, owner=owner)
+
+
+def without_room(encoded: bytes) -> bytes:
+    """Return the error that stands for an answer there is no room for."""
+    return jsonrpc.encode_error(answer_too_large(), jsonrpc.answered_id(encoded))
+
+
+def answer_too_large() -> McpError:
+    """Return the error that a client gets in place of a large answer."""
+    return TooManyRequests(ANSWER_TOO_LARGE, retry_after=RETRY_SECONDS)
 
 
 def _refusal(error: KeptFull | StreamsFull) -> McpError:

@@ -19,6 +19,10 @@ MESSAGE, CLOSE, FOLLOW, FINAL = "message", "close", "follow", "final"
 ANSWER: Final = "answer"
 
 
+# Events of more bytes than this need room when they are written, not only when their call was accepted.
+LARGE_BYTES = 65_536
+
+
 class StreamsError(Exception):
     """The event streams could not do what was asked."""
 
@@ -32,7 +36,7 @@ class StreamsFull(StreamsUnavailable):
 
 
 class KeptFull(StreamsError):
-    """As much is kept for this owner as may be."""
+    """As much is kept for this owner as may be, or Redis has no room for something large of accepted work."""
 
 
 class StreamUnknown(StreamsError):
@@ -117,7 +121,8 @@ class EventLog(Protocol):
 
         An ANSWER is never trimmed. ``owner``: on whose account the stream is kept if it is created; if empty,
         on that of its session's principal. ``fence`` is the attempt number of the writer: once a higher one
-        has written, a lower one is refused. Raises StreamFinished (if the session ended, too), StreamsFull.
+        has written, a lower one is refused. Raises StreamFinished (if the session ended, too), StreamsFull,
+        and KeptFull for more than LARGE_BYTES on the account of a named ``owner`` who has no room for it.
         """
         ...
 
@@ -125,6 +130,8 @@ class EventLog(Protocol):
         self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
         """Add the one final event (creating the stream); works also when the store is full.
+
+        Raises KeptFull as ``append`` does.
 
         None when the stream was final already, the session ended, or ``fence`` is older than the stored one.
         """

@@ -311,6 +311,14 @@ async def fill(size: int) -> str:
     return "x" * size
 
 
+@tool
+async def fill_late(ctx: Context, size: int, says: bool = True) -> str:
+    """A long answer; on a stream if it says something first."""
+    if says:
+        ctx.info("begins")
+    return "x" * size
+
+
 @tool(needs_approval=True, idempotent=True, retries=2, timeout=60)
 async def approved_work(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
     """Takes steps, once somebody has allowed it; may be started again when its process is lost."""

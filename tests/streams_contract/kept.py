@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mcp_app.streams import Streams
-from mcp_app.streams.base import ANSWER, KeptFull
+from mcp_app.streams.base import ANSWER, MESSAGE, KeptFull
 from tests.streams_contract.waiting import Connect, limits, until
 
 LARGE = b"x" * 100_000
@@ -193,3 +195,27 @@ async def test_an_answer_is_never_trimmed_whatever_follows_it(connect: Connect) 
     assert {event.kind for event in page.events} == {"message", "final"}
     assert (page.finished, page.gap) == (True, True)
     assert not (await streams.log.read("s", "a", epoch, 10, 100)).gap
+
+
+@pytest.mark.parametrize("kind", ["answers", "final answers", "messages"])
+async def test_large_events_of_accepted_work_stop_at_twice_the_share(connect: Connect, kind: str) -> None:
+    streams = await connect(limits(kept_bytes=3 * len(LARGE)))
+    await session_of(streams, "one", OWNER)
+
+    async def write(number: int, data: bytes, owner: str = OWNER) -> bool:
+        try:
+            if kind == "final answers":
+                await streams.log.finish("one", f"f-{number}", data, owner=owner)
+            else:
+                written = ANSWER if kind == "answers" else MESSAGE
+                await streams.log.append("one", f"a-{number}", data, kind=written, owner=owner)
+        except KeptFull:
+            return False
+        return True
+
+    written = await asyncio.gather(*(write(number, LARGE) for number in range(20)))
+    assert sum(written) == 5
+    assert await streams.kept.held(OWNER) < 6 * len(LARGE)
+    # What is small goes on, and so does everything of others.
+    assert await write(20, b"x" * 1_000)
+    assert await write(21, LARGE, OTHER)

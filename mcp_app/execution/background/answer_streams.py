@@ -17,6 +17,7 @@ from mcp_app.execution.background import core_tasks
 from mcp_app.execution.background.ended_notes import hand_on_ended
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.sessions.admission import keep_answer
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -76,7 +77,7 @@ def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
 async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     """Append a stored answer; False: try again later. Nothing is noted in the row."""
     try:
-        await streams.log.finish(call.session_id, call.stream, encoded, owner=call.principal)
+        await keep_answer(streams, call.session_id, call.stream, encoded, call.principal)
     except StreamFinished:
         pass  # The session is over: its stream may not be read any more.
     except StreamsError:

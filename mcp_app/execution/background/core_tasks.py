@@ -26,6 +26,7 @@ from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.protocol.features import sampling
 from mcp_app.protocol.features.tasks import STATUS_NOTIFICATION, related
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.sessions.admission import keep_answer
 from mcp_app.sessions.client_requests import withdrawal
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import MADE_IN, STANDALONE
@@ -67,17 +68,17 @@ async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = N
         return
     for wait in await aquery(task_waits.of, call.id):
         if call.is_over:
-            await end(streams, wait, answer(call, wait.request_id))
+            await end(streams, wait, call.principal, answer(call, wait.request_id))
         elif call.is_suspended:
             await _ask(streams, call, wait, questions, log)
 
 
-async def end(streams: Streams, wait: Wait, encoded: bytes | None = None) -> None:
+async def end(streams: Streams, wait: Wait, principal: str = "", encoded: bytes | None = None) -> None:
     """Give a wait its answer; without one, that it is waited for no longer."""
     if encoded is None:
         encoded = jsonrpc.encode_error(RequestCancelled(), wait.request_id)
     with suppress(StreamFinished):  # Its session is over.
-        await streams.log.finish(wait.session_id, wait.stream, encoded)
+        await keep_answer(streams, wait.session_id, wait.stream, encoded, principal)
 
 
 def answer(call: CallRecord, request_id: str | int) -> bytes:

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from mcp_app.execution.running.load_shedding import Shed
 from mcp_app.protocol.errors import McpError, Unavailable
-from mcp_app.sessions.admission import admit
+from mcp_app.sessions.admission import admit, keep_answer
 from mcp_app.sessions.client_requests import CANNOT_ASK
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.streams.base import ANSWER, MESSAGE, StreamFinished, StreamsError
+from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 # An answer reaches its stream soon after Redis takes writes again: its client waits on that stream.
@@ -316,10 +316,8 @@ class Reply:
         for pause in (*FINISH_RETRY_SECONDS, None):
             try:
                 await self._shed.tell(self._session, self._store)
-                if kind == "final":
-                    await self._streams.log.finish(self.session_id, self.stream, encoded, owner=owner)
-                else:
-                    await self._store(encoded, ANSWER)
+                final = kind == "final"
+                await keep_answer(self._streams, self.session_id, self.stream, encoded, owner, final=final)
             except StreamFinished:
                 return  # The session has ended, so this stream may not be read any more.
             except StreamsError:

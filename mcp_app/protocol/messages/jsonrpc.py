@@ -28,6 +28,7 @@ from mcp_app.protocol.errors import (
 Id = str | int
 NO_ID: Final = None
 
+_OPENING = re.compile(rb'\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?[0-9]+),')
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 
 
@@ -342,6 +343,12 @@ def _encode_slowly(value: Any) -> bytes:
 def encode_id(request_id: Id) -> bytes:
     """A request's id as it stands in messages."""
     return b"%d" % request_id if type(request_id) is int else orjson.dumps(request_id)
+
+
+def answered_id(encoded: bytes) -> Id | None:
+    """Return the id of a response that this module encoded, without parsing the rest; None without one."""
+    found = _OPENING.match(encoded)
+    return None if found is None else json.loads(found[1])
 
 
 def encode_result(

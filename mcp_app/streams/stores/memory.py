@@ -18,6 +18,7 @@ from mcp_app.streams.base import (
     CLOSE,
     FINAL,
     FOLLOW,
+    LARGE_BYTES,
     MESSAGE,
     PAGE_EVENTS,
     Callback,
@@ -29,7 +30,7 @@ from mcp_app.streams.base import (
     StreamUnknown,
 )
 from mcp_app.streams.connections.keys import stream_keys
-from mcp_app.streams.stores.storage_quota import TOMBSTONE, bound_of, check
+from mcp_app.streams.stores.storage_quota import TOMBSTONE, bound_of, check, check_accepted
 from mcp_app.streams.wakers import Waker, Watchers
 
 Clock = Callable[[], float]
@@ -141,6 +142,7 @@ class MemoryLog:
         """See ``EventLog.append``."""
         if kind not in (MESSAGE, CLOSE, FOLLOW, ANSWER):
             raise ValueError("Only finish() may add the final event.")
+        await self._check_room(owner, data)
         found = self._writable(session, stream, owner)
         if found.final:
             raise StreamFinished("The stream is final.")
@@ -155,6 +157,7 @@ class MemoryLog:
         """See ``EventLog.finish``."""
         if self._is_ended(session):
             return None
+        await self._check_room(owner, data)
         found = self._writable(session, stream, owner)
         if found.final or (fence is not None and fence < found.fence):
             return None
@@ -259,6 +262,10 @@ class MemoryLog:
         self._refused.add(person)
         check(await self.held(person), bound_of(0, self.limits))
         self._refused.discard(person)
+
+    async def _check_room(self, owner: str, data: bytes) -> None:
+        if owner and len(data) > LARGE_BYTES:
+            check_accepted(await self.held(owner) + len(data), bound_of(0, self.limits))
 
     def refused(self, owner: str) -> bool:
         """See ``Kept.refused``."""

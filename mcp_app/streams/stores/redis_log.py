@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any
 
 from mcp_app.streams.base import (
     ANSWER,
+    LARGE_BYTES,
     MESSAGE,
     PAGE_EVENTS,
     Event,
@@ -23,6 +24,7 @@ from mcp_app.streams.connections.keys import Channels, field_arguments, stream_k
 from mcp_app.streams.connections.scripts import Script
 from mcp_app.streams.stores.storage_quota import RedisKept
 
+_NO_NEED = nullcontext()
 _SHORT = {MESSAGE: "m", "close": "c", "follow": "w", ANSWER: "a"}
 _LONG = {b"m": "message", b"a": "message", b"c": "close", b"w": "follow", b"f": "final"}
 _REASONS = {
@@ -47,27 +49,19 @@ class RedisLog:
         """See ``EventLog.append``."""
         if kind not in _SHORT:
             raise ValueError("Only finish() may add the final event.")
-        limits = self.limits
-        return await self._run(
-            scripts.APPEND,
-            session,
-            stream,
-            owner,
-            _SHORT[kind],
-            data,
-            fence,
-            limits.events,
-            limits.event_bytes,
-        )
+        bounds = self.limits.events, self.limits.event_bytes
+        async with self._room(owner, data):
+            return await self._run(scripts.APPEND, session, stream, owner, _SHORT[kind], data, fence, *bounds)
 
     async def finish(
         self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
         """See ``EventLog.finish``."""
-        limits, fenced = self.limits, "" if fence is None else fence
-        bounds = limits.events, limits.event_bytes
+        fenced = "" if fence is None else fence
+        bounds = self.limits.events, self.limits.event_bytes
         try:
-            return await self._run(scripts.FINISH, session, stream, owner, data, fenced, *bounds)
+            async with self._room(owner, data):
+                return await self._run(scripts.FINISH, session, stream, owner, data, fenced, *bounds)
         except StreamFinished:
             return None
 
@@ -122,6 +116,9 @@ class RedisLog:
             ]
         )
         self._kept.forget(session, [stream])
+
+    def _room(self, owner: str, data: bytes) -> AbstractAsyncContextManager[None]:
+        return self._kept.room(owner, len(data)) if owner and len(data) > LARGE_BYTES else _NO_NEED
 
     async def _run(
         self, script: Script, session: str, stream: str, owner: str, *arguments: Argument

@@ -6,7 +6,8 @@ An owner is named by the key of a principal; all principals of a person are on o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +15,14 @@ from typing import Any
 import redis
 
 from mcp_app.protocol.principal_key import person_of
-from mcp_app.streams.base import KeptFull, StreamLimits, StreamsError, StreamsFull, StreamsUnavailable
+from mcp_app.streams.base import (
+    LARGE_BYTES,
+    KeptFull,
+    StreamLimits,
+    StreamsError,
+    StreamsFull,
+    StreamsUnavailable,
+)
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Argument, Batch
 from mcp_app.streams.connections.client import sync_client
@@ -27,7 +35,9 @@ MEMORY_SECONDS = 0.1
 # How long the notes of a process wait for each other, as good as that: one script costs as much as ten notes.
 NOTE_SECONDS = MEMORY_SECONDS
 # No more than this is noted and not yet told: what is large counts at once.
-NOTE_BYTES = 65_536
+NOTE_BYTES = LARGE_BYTES
+# Accepted work may take as much again as a person's share before its large answers are refused.
+OVERDRAFT = 2
 # What Redis needs for an ended session, measured: a key of about 50 characters, a small hash, its expiry.
 TOMBSTONE = 200
 # Refused people that one process knows of.
@@ -56,6 +66,7 @@ class RedisKept:
         self._bound = bound_of(0, limits)
         self._refused: set[str] = set()
         self._looked_at = float("-inf")
+        self._large = asyncio.Lock()
 
     async def held(self, owner: str) -> int:
         """See ``Kept.held``."""
@@ -74,7 +85,7 @@ class RedisKept:
             self._looked_at = now
             self._memory = await memory_if_told(self._batch)
             self._bound = bound_of(self._memory[1], self._limits)
-        check_room(*self._memory, self._limits)
+        check_room(*self._memory, self._limits.full_percent)
         person = person_of(owner)
         self._refused.discard(person)
         if not self._bound or self._has_room(person, now):
@@ -94,6 +105,21 @@ class RedisKept:
     def refused(self, owner: str) -> bool:
         """See ``Kept.refused``."""
         return person_of(owner) in self._refused
+
+    @asynccontextmanager
+    async def room(self, owner: str, size: int) -> AsyncIterator[None]:
+        """Hold the room for one large write (in bytes) of accepted work; raises KeptFull when there is none.
+
+        One at a time in each process: many that look at once would all see the same room.
+        """
+        async with self._large:
+            used, memory = await memory_if_told(self._batch)
+            check_accepted(await self.held(owner) + size, bound_of(memory, self._limits))
+            try:
+                check_room(used + size, memory, accepted_percent(self._limits))
+            except StreamsFull as error:
+                raise KeptFull(str(error)) from None
+            yield
 
     def _has_room(self, person: str, now: float) -> bool:
         """Whether somebody held less than half of a share a moment ago, and this process has kept no more."""
@@ -183,7 +209,7 @@ def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
     try:
         facts = _facts(client)
         most = int(facts.get("maxmemory", 0))
-        check_room(int(facts.get("used_memory", 0)), most, limits)
+        check_room(int(facts.get("used_memory", 0)), most, limits.full_percent)
         while more:
             held, more = client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *account(person_of(owner)))
     except redis.RedisError as error:
@@ -227,10 +253,9 @@ def tombstones(ended: Mapping[str, int], ttl: int) -> list[Argument]:
     return account("", notes, ttl)
 
 
-def check_room(used: int, memory: int, limits: StreamLimits) -> None:
-    """Raise StreamsFull when what is ``used`` of ``memory`` (0: no limit) leaves no room for more to keep."""
-    full = limits.full_percent
-    if memory and full and used * 100 > memory * full:
+def check_room(used: int, memory: int, percent: int) -> None:
+    """Raise StreamsFull when more than ``percent`` of ``memory`` is ``used``; 0 of either is no limit."""
+    if memory and percent and used * 100 > memory * percent:
         raise StreamsFull(f"Redis uses {used} of its {memory} bytes.")
 
 
@@ -238,6 +263,16 @@ def check(held: int, bound: int) -> None:
     """Raise KeptFull when the bytes ``held`` for an owner are as many as may be (0: any number) or more."""
     if bound and held >= bound:
         raise KeptFull(f"{held} bytes are kept, and {bound} may be.")
+
+
+def check_accepted(held: int, bound: int) -> None:
+    """Raise KeptFull when accepted work may not keep ``held`` bytes for an owner."""
+    check(held, bound * OVERDRAFT)
+
+
+def accepted_percent(limits: StreamLimits) -> int:
+    """Return the percentage of Redis' memory above which no large answer is written; 0: no limit."""
+    return limits.full_percent and (limits.full_percent + 100) // 2
 
 
 def bound_of(memory: int, limits: StreamLimits) -> int:

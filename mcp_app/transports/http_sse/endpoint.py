@@ -28,9 +28,9 @@ from mcp_app.protocol.http.headers import accepts_sse
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
-from mcp_app.sessions.admission import admit
+from mcp_app.sessions.admission import admit, answer_too_large
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session, stored_fields
-from mcp_app.streams.base import FOLLOW
+from mcp_app.streams.base import FOLLOW, KeptFull
 from mcp_app.transports import unanswered_requests
 from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
@@ -50,6 +50,9 @@ INITIALIZED = "This connection is initialized already: open a new one with GET /
 NO_BATCH = "Batches belong to the revisions up to 2025-03-26: send one message per POST."
 ACCEPTED_HEADERS = [(b"content-type", b"text/plain; charset=utf-8"), NO_CACHE, (b"content-length", b"8")]
 ENDED = "the HTTP+SSE connection ended"
+
+# What a POST asks: one request, or a batch.
+Posted = jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid]
 
 
 class HttpSse:
@@ -143,7 +146,7 @@ class HttpSse:
         self,
         session: Session,
         principal: Principal,
-        message: jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid],
+        message: Posted,
         body: bytes,
         address: str,
         trace_fields: dict[str, str] | None,
@@ -158,7 +161,7 @@ class HttpSse:
         if isinstance(outcome, Answered):
             if not outcome.body:
                 return
-            outcome = await self._stored(session, outcome.body)
+            outcome = await self._stored(session, message, outcome.body)
         await self._process.streams.log.append(session.id, STANDALONE, encode_reference(outcome), kind=FOLLOW)
 
     async def _outcome(
@@ -187,11 +190,22 @@ class HttpSse:
             raise InvalidRequest(NOT_INITIALIZED)
         return await process.dispatcher.request(session, principal, message, body, trace_fields)
 
-    async def _stored(self, session: Session, body: bytes) -> StreamReference:
+    async def _stored(self, session: Session, message: Posted, body: bytes) -> StreamReference:
         """Keep an answer as a stream that is over already: on the shared one it could be trimmed unread."""
         name = "post-" + secrets.token_hex(9)
         log = self._process.streams.log
-        position = await log.finish(session.id, name, body)
+        try:
+            position = await log.finish(session.id, name, body, owner=session.principal_key)
+        except KeptFull:
+            position = await log.finish(session.id, name, _without_room(message), owner=session.principal_key)
         if position is None:
             raise SessionNotFound
         return StreamReference(name, position.epoch, 0)
+
+
+def _without_room(message: Posted) -> bytes:
+    """Return the errors in place of an answer that is too large to keep."""
+    if isinstance(message, jsonrpc.Request):
+        return jsonrpc.encode_error(answer_too_large(), message.id)
+    requests = (member for member in message if isinstance(member, jsonrpc.Request))
+    return b"[" + b",".join(jsonrpc.encode_error(answer_too_large(), each.id) for each in requests) + b"]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.integration.calls.conftest import CAPABILITIES, Installation, start_c
 from tests.integration.http.other_process import OtherProcess
 from tests.live import eventually
 from tests.raw_http import Answer, Mcp
+from tests.raw_sse import HttpSseClient
 
 SHARE = 2_000_000
 LARGE = 300_000
@@ -187,3 +189,53 @@ def test_who_fills_his_share_is_refused_alone_and_works_again_when_his_sessions_
     assert text_of(second.tool("fill", size=10)) == "x" * 10
     assert third.delete().status == 200
     third.close()
+
+
+@pytest.mark.parametrize("how", ["a batch", "slow calls", "background calls"])
+def test_large_answers_of_calls_that_began_together_stop_at_twice_the_share(
+    server: Installation, open_as: OpenAs, how: str
+) -> None:
+    """Each call was accepted while there was room; every request gets an answer all the same (R31)."""
+    user, many = how.replace(" ", "-") + "-together", 30
+    client, other = open_as(user, "2025-03-26" if how == "a batch" else "2025-11-25"), open_as("witness")
+    before = kept(server)
+    tool = "fill" if how == "background calls" else "fill_late"
+    calls = [calling(f"{user}-{number}", tool, size=LARGE) for number in range(many)]
+
+    def post(call: dict[str, Any]) -> Answer:
+        with closing(client.via(server.ports[0])) as connection:
+            return connection.post(call)
+
+    if how == "a batch":
+        bodies = [client.post(calls).body]
+    else:
+        with ThreadPoolExecutor(many) as pool:
+            bodies = [answer.body for answer in pool.map(post, calls)]
+    full = sum(body.count(b"x" * LARGE) for body in bodies)
+    short = sum(body.count(b"too large for the room") + body.count(b"Too much is kept") for body in bodies)
+    assert full + short == many
+    assert full + 1 >= 2 * SHARE // LARGE
+    # A large answer of each process may have been under way when the room ended.
+    assert kept(server) - before < 2 * SHARE + 4 * LARGE
+    assert all(f'"id":"{call["id"]}"'.encode() in b"".join(bodies) for call in calls)
+    assert text_of(other.tool("fill", size=LARGE)) == "x" * LARGE
+    assert client.delete().status == 200
+
+
+def test_an_answer_on_http_sse_without_room_is_an_error_with_its_id(
+    server: Installation, new_key: NewKey
+) -> None:
+    """The two forms: a single request, and a batch whose answers are one event."""
+    with HttpSseClient(server.ports, new_key("sse")) as client:
+        client.open()
+        client.initialize("2025-03-26")
+        too_many = [calling(f"b-{number}", "fill_late", size=LARGE, says=False) for number in range(20)]
+        client.post(too_many)
+        answers: Any = client.message()
+        assert [answer["id"] for answer in answers] == [call["id"] for call in too_many]
+        assert all("too large for the room" in answer["error"]["message"] for answer in answers)
+        client.post(calling("one", "fill_late", size=2 * SHARE, says=False))
+        answer = client.message()
+        assert answer["id"] == "one"
+        assert "too large for the room" in answer["error"]["message"]
+        assert client.call("tools/call", {"name": "fill_late", "arguments": {"size": 10, "says": False}})

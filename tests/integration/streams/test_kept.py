@@ -62,6 +62,31 @@ async def test_many_principals_together_are_refused_before_redis_is_full(small_r
         await streams.close()
 
 
+async def test_large_answers_of_accepted_work_leave_redis_room(small_redis: RedisServer) -> None:
+    streams = Streams.connect(small_redis.url, limits(kept_percent=0))
+    await streams.start()
+
+    async def finish(number: int) -> bool:
+        owner = f"user:{number}"
+        try:
+            await streams.log.finish(f"session-{number}", "answer", b"x" * 7 * 1024 * 1024, owner=owner)
+        except KeptFull:
+            return False
+        return True
+
+    try:
+        written = await asyncio.gather(*(finish(number) for number in range(40)))
+        assert 1 < sum(written) < 10
+        memory = await streams.metrics.memory()
+        assert memory is not None
+        assert memory[0] < memory[1]
+        assert not await streams.full()
+        await streams.messages.push(b"x" * 100_000)
+        await streams.log.finish("session-100", "answer", b"x" * 10_000, owner="user:100")
+    finally:
+        await streams.close()
+
+
 async def test_long_messages_that_wait_for_the_log_take_a_fifth_of_redis_at_most(
     small_redis: RedisServer,
 ) -> None:

@@ -21,6 +21,7 @@ from mcp_app.protocol.messages.jsonrpc import (
     Notification,
     Request,
     Response,
+    answered_id,
     encode,
     encode_error,
     encode_notification,
@@ -422,3 +423,13 @@ SAFE_JSON = st.recursive(
 def test_good_params_arrive_unchanged_however_they_are_spaced(params: dict[str, Any], indent: Any) -> None:
     body = json.dumps(request(params=params), indent=indent, ensure_ascii=False).encode()
     assert parse(body) == Request(1, "ping", params)
+
+
+@pytest.mark.parametrize("request_id", [1, -7, 2**70, "a", 'a"b\\c', "ü\n", ""])
+def test_the_id_of_an_encoded_response_is_found_without_parsing_it(request_id: str | int) -> None:
+    for encoded in (
+        encode_result(request_id, {"id": "other"}),
+        encode_error(InvalidParams("x"), request_id),
+    ):
+        assert answered_id(encoded) == request_id
+    assert answered_id(encode_error(InvalidParams("x"))) is None
