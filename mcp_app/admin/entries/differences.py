@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.markup import DiffLine, diff_lines
+from mcp_app.catalogue.sources.precedence import words_of
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.text import json_text, marked, visible
 
@@ -58,11 +59,10 @@ def field_differences(
 
 
 def _as_served(state: Mapping[str, Any] | None, in_code: Any) -> Mapping[str, Any] | None:
-    definition = (state or {}).get("definition") or in_code
-    if state is None or not isinstance(definition, dict):
-        return state
-    texts = {name: text for name in IN_CODE if isinstance(text := definition.get(name), str)}
-    return {**state, **{name: text for name, text in texts.items() if state.get(name) == ""}}
+    if state is None:
+        return None
+    words = words_of(state.get("definition") or in_code)
+    return {**state, **{name: words[name] for name in IN_CODE if name in words and state.get(name) == ""}}
 
 
 def faults(error: ValidationError) -> list[str]:

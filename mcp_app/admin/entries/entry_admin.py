@@ -41,6 +41,7 @@ from mcp_app.catalogue.changing.services import (
     may_publish,
     set_enabled,
 )
+from mcp_app.catalogue.sources import precedence
 from mcp_app.models import Draft, Source
 from mcp_app.text import has_hidden, marked, visible, visible_block
 
@@ -229,7 +230,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.display(description="title", ordering="title")
     def shown_title(self, entry: Entry) -> SafeString:
         """The administrator's title, else the code's."""
-        return visible(entry.title or _member(entry.definition, "title") or "-")
+        return visible(precedence.overlaid(precedence.in_force(entry), entry).get("title") or "-")
 
     @admin.display(description="source", ordering="source")
     def shown_source(self, entry: Entry) -> SafeString:
@@ -266,7 +267,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.display(description="description in code")
     def code_description(self, entry: Entry) -> SafeString:
         """What clients read while the field above is empty."""
-        return block(_member(entry.definition, "description") or "-")
+        return block(precedence.in_force(entry).get("description") or "-")
 
     # Bulk actions.
 

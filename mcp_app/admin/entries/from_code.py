@@ -11,19 +11,17 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.entries.differences import IN_CODE
 from mcp_app.admin.markup import badge
-from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.definitions.tool_limits import COLUMNS
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.catalogue.sources.precedence import UNSAID, in_force
+from mcp_app.models import Source
 from mcp_app.text import marked, marked_block
 
 Entry = Any
-SAYS_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 ORIGINS: Final = {Source.CODE: "code", Source.UPSTREAM: "its server"}
 
 
 def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:
     """Say it beside each field of a form that shows these values; a text in force stands in its place."""
-    for name, stated in stated_of(entry).items():
+    for name, stated in in_force(entry).items():
         field = fields.get(name)
         if field is None or not stated:
             continue
@@ -37,7 +35,7 @@ def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, An
 def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     if stated is True:
         return _marked("from code", "Switched on in code, and cannot be switched off here.")
-    overrides = value not in SAYS_NOTHING
+    overrides = value not in UNSAID
     if name in IN_CODE:
         if overrides:
             return _marked(
@@ -52,29 +50,3 @@ def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
 
 def _marked(word: str, sentence: str) -> SafeString:
     return format_html("{} {}", badge(word, "warn" if word == "override" else "plain"), sentence)
-
-
-def stated_of(entry: Entry) -> dict[str, Any]:
-    """What the definition says of fields that an administrator may say otherwise; none of one made here."""
-    definition = entry.definition
-    if entry.pk is None or entry.source not in ORIGINS or not isinstance(definition, dict):
-        return {}
-    said: dict[str, Any] = {name: text for name in IN_CODE if isinstance(text := definition.get(name), str)}
-    said["icons"] = definition.get("icons")
-    registered = _registered(entry) if entry.source == Source.CODE else None
-    if registered is not None:
-        said["permission"] = registered.permission
-    if registered is not None and isinstance(entry, Tool):
-        said |= {COLUMNS[name]: limit for name, limit in registered.limits().items()}
-    return said
-
-
-def _registered(entry: Entry) -> Any:
-    """The definition that code registered in this process; None of an entry whose code is gone."""
-    if isinstance(entry, Tool):
-        return registry.tools.get(entry.name)
-    if isinstance(entry, Prompt):
-        return registry.prompts.get(entry.name)
-    if isinstance(entry, Resource):
-        return registry.resources.get(entry.uri)
-    return registry.templates.get(entry.uri_template) if isinstance(entry, ResourceTemplate) else None

@@ -12,8 +12,10 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.differences import label
-from mcp_app.admin.entries.from_code import ORIGINS, SAYS_NOTHING, stated_of
+from mcp_app.admin.entries.from_code import ORIGINS
 from mcp_app.admin.markup import badge, block, json_block
+from mcp_app.catalogue.sources import precedence
+from mcp_app.catalogue.sources.precedence import UNSAID
 from mcp_app.text import visible
 
 Entry = Any
@@ -21,8 +23,8 @@ Entry = Any
 
 def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
     """The fields by name, and what shows those of which code says something while nobody says otherwise."""
-    stated = stated_of(entry)
-    silent = {name for name in names if stated.get(name) and getattr(entry, name) in SAYS_NOTHING}
+    stated = precedence.in_force(entry)
+    silent = {name for name in names if stated.get(name) and getattr(entry, name) in UNSAID}
     return tuple(_shown(name) if name in silent or name == "permission" else name for name in names)
 
 
@@ -31,7 +33,7 @@ def _shown(name: str) -> Callable[[Entry], SafeString]:
     def show(entry: Entry) -> SafeString:
         if name == "permission":
             return visible(rule_of(entry))
-        stated = stated_of(entry).get(name)
+        stated = precedence.in_force(entry).get(name)
         if name == "description":
             value = block(str(stated))
         else:

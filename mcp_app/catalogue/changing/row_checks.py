@@ -12,7 +12,6 @@ from django.core.exceptions import ValidationError
 
 from mcp_app import conf
 from mcp_app.auth.membership import group_of
-from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.tool_limits import (
     COLUMNS,
     MAX_APPROVAL_MINUTES,
@@ -25,6 +24,7 @@ from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.catalogue.serving import files
 from mcp_app.catalogue.serving.entry_builder import arguments_of
 from mcp_app.catalogue.serving.rendering import placeholders
+from mcp_app.catalogue.sources.precedence import in_force
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.protocol.messages import uri_template
 from mcp_app.protocol.messages.icons import check_icons
@@ -130,8 +130,7 @@ def _is_as_in_code(switch: str, what: str) -> Callable[[Tool], None]:
     """What code switched on stays on."""
 
     def check(row: Tool) -> None:
-        definition = None if row.preset_of else registry.tools.get(row.name)
-        if definition is not None and getattr(definition, switch) and not getattr(row, switch):
+        if in_force(row).get(switch) and not getattr(row, switch):
             raise UnfitError(f"The code {what}; that cannot be switched off here.")
 
     return check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,11 +17,12 @@ from mcp_app.catalogue.definitions.definition import (
     ToolFunction,
     Wire,
 )
-from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, COLUMNS, SWITCHES
+from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, COLUMNS
 from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.serving import static_content
 from mcp_app.catalogue.serving.entries import Order, PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.serving.identity import identity_of
+from mcp_app.catalogue.sources.precedence import described, overlaid, stated
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.protocol.http import param_headers
 from mcp_app.protocol.messages import uri_template
@@ -34,10 +35,12 @@ Row = Tool | Prompt | Resource | ResourceTemplate
 
 def code_tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
     """A code-defined tool under the administrator's title, description, permission and limits."""
+    values = overlaid(stated(definition, definition.wire), row)
     return _tool(
         row,
         name=definition.name,
-        wire=overridden(definition.wire, row),
+        wire=described(definition.wire, values),
+        values=values,
         definition=definition,
         function=definition.function,
     )
@@ -46,13 +49,14 @@ def code_tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
 def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
     """An existing tool under another name with some arguments fixed, which cannot be sent any more."""
     fixed = dict(row.fixed_arguments)
-    wire = {**overridden(definition.wire, base), "name": row.name, "title": row.name}
-    wire = overridden(wire, row)
+    beneath = overlaid(stated(definition, definition.wire), base)
+    values = overlaid({**beneath, "title": row.name}, row)
+    wire = described({**described(definition.wire, beneath), "name": row.name}, values)
     wire["inputSchema"] = without_arguments(definition.wire["inputSchema"], fixed)
     inner = definition.function
     function = replace(inner, bind=lambda given: inner.bind({**given, **fixed}))
     return _tool(
-        row, name=row.name, wire=wire, definition=definition, function=function, fixed=fixed, base=base
+        row, name=row.name, wire=wire, values=values, definition=definition, function=function, fixed=fixed
     )
 
 
@@ -81,13 +85,13 @@ def _tool(
     *,
     name: str,
     wire: Wire,
+    values: Mapping[str, Any],
     definition: ToolDefinition,
     function: ToolFunction,
     fixed: Mapping[str, Any] | None = None,
-    base: Tool | None = None,
 ) -> ToolEntry:
     settings = conf.get()
-    limits = _limits([row] if base is None else [row, base], definition)
+    limits = _limits(values, definition)
     # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
     usual = settings.tool_timeout_max_seconds if limits["background"] else settings.tool_timeout_seconds
     limits["timeout"] = min(limits["timeout"] or usual, settings.tool_timeout_max_seconds)
@@ -103,7 +107,7 @@ def _tool(
         asks_first=definition.asks_first,
         wraps_result=definition.wraps_result,
         param_headers=param_headers.read(wire["inputSchema"]),
-        permission=row.permission or (base.permission if base else "") or definition.permission,
+        permission=values["permission"],
         fixed_arguments=fixed or {},
         whole_input=validation.compile_schema(definition.wire["inputSchema"]) if fixed else None,
         order=order_of(row),
@@ -111,18 +115,9 @@ def _tool(
     )
 
 
-def _limits(rows: Sequence[Tool], definition: ToolDefinition) -> dict[str, Any]:
-    """The administrator's, of the preset before its tool, else the code's.
-
-    What one of them switched on stays on: a preset needs approval if its tool does.
-    """
-    limits = definition.limits()
-    for name, column in COLUMNS.items():
-        chosen = [value for row in rows if (value := getattr(row, column)) not in (None, "")]
-        if name in SWITCHES:
-            limits[name] = limits[name] or any(chosen)
-        elif chosen:
-            limits[name] = chosen[0]
+def _limits(values: Mapping[str, Any], definition: ToolDefinition) -> dict[str, Any]:
+    """Return the limits as they hold for calls: completed, and without retries that are not safe."""
+    limits = {name: values[column] for name, column in COLUMNS.items()}
     limits["background"] = limits["background"] or limits["needs_approval"]
     limits["approval_minutes"] = limits["approval_minutes"] or APPROVAL_MINUTES
     if definition.wire.get("annotations", {}).get("idempotentHint") is not True:
@@ -148,11 +143,12 @@ def _announced(wire: Wire, definition: ToolDefinition, limits: Mapping[str, Any]
 def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
     """A code-defined prompt with the administrator's overrides."""
     arguments = definition.wire.get("arguments", [])
+    values = overlaid(stated(definition, definition.wire), row)
     return PromptEntry(
         name=definition.name,
-        wire=overridden(definition.wire, row),
+        wire=described(definition.wire, values),
         function=definition.function,
-        permission=row.permission or definition.permission,
+        permission=values["permission"],
         required=tuple(item["name"] for item in arguments if item.get("required")),
         declared=frozenset(item["name"] for item in arguments),
         choices=definition.choices,
@@ -163,7 +159,7 @@ def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
 
 def admin_prompt(row: Prompt) -> PromptEntry:
     """An admin-made prompt: text with placeholders."""
-    wire = overridden({"name": row.name, "title": row.name}, row)
+    wire = described({"name": row.name, "title": row.name}, overlaid({}, row))
     if row.arguments:
         wire["arguments"] = row.arguments
     return PromptEntry(
@@ -181,11 +177,12 @@ def admin_prompt(row: Prompt) -> PromptEntry:
 def code_resource(row: Resource | ResourceTemplate, definition: ResourceDefinition) -> ResourceEntry:
     """A code-defined resource or template with the administrator's overrides."""
     template = uri_template.compile(definition.uri)
+    values = overlaid(stated(definition, definition.wire), row)
     return ResourceEntry(
         uri=definition.uri,
-        wire=overridden(definition.wire, row),
+        wire=described(definition.wire, values),
         function=definition.function,
-        permission=row.permission or definition.permission,
+        permission=values["permission"],
         mime_type=definition.wire.get("mimeType", ""),
         match=partial(_match, template, definition.function) if definition.is_template else None,
         variables=template.names,
@@ -215,7 +212,7 @@ def admin_resource(row: Resource) -> ResourceEntry:
         static = static_content.directory_reader(mime_type)
     else:
         static = static_content.text_reader(row.text, mime_type)
-    wire = overridden({"uri": row.uri, "name": row.name, "mimeType": mime_type}, row)
+    wire = described({"uri": row.uri, "name": row.name, "mimeType": mime_type}, overlaid({}, row))
     if row.annotations:
         wire["annotations"] = row.annotations
     return ResourceEntry(
@@ -241,20 +238,6 @@ def admin_mime_type(mime_type: str, file: str, uri: str, text: str) -> str:
 
 def _names_file(uri: str, text: str) -> bool:
     return uri.lower().startswith("file:") and not text
-
-
-def overridden(wire: Wire, row: Row) -> Wire:
-    """The definition with the administrator's words where there are any."""
-    changed = dict(wire)
-    if row.title:
-        changed["title"] = row.title
-    if row.description:
-        changed["description"] = row.description
-    if row.icons:
-        changed["icons"] = row.icons
-    if row.meta:
-        changed["_meta"] = {**wire.get("_meta", {}), **row.meta}
-    return changed
 
 
 def order_of(row: Row) -> Order:

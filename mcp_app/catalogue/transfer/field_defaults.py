@@ -1,13 +1,14 @@
-"""What the fields of a code entry hold as long as no administrator has said anything of it."""
+"""The fields of a code entry as long as no administrator has changed them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.tool_limits import SWITCHES
+from mcp_app.catalogue.sources.precedence import in_force
 from mcp_app.catalogue.transfer.fields import empty_values
-from mcp_app.models import CatalogueChange, Tool
+from mcp_app.models import CatalogueChange
 
 
 class Untouched:
@@ -24,24 +25,10 @@ class Untouched:
         }
 
     def values_of(self, row: Any) -> dict[str, Any]:
-        """All fields of one code entry that an administrator may change, as code has them."""
+        """Return all fields of a code entry that an administrator may change, as the code has them."""
+        beneath = in_force(row)
         values = empty_values(type(row), row.source)
-        definition = definition_of(type(row), revisions.key_of(row))
-        values["permission"] = definition.permission if definition is not None else ""
-        values["position"] = row.position
+        values |= {name: beneath[name] for name in SWITCHES if name in beneath}
+        values |= {"permission": beneath.get("permission", ""), "position": row.position}
         first = self._first.get((revisions.kind_of(row), revisions.key_of(row)), {})
-        values |= {name: first[name] for name in ("permission", "position") if name in first}
-        if isinstance(row, Tool) and definition is not None:
-            values["background"] = definition.background
-        return values
-
-
-def definition_of(kind: type[Any], key: str) -> Any:
-    """The code that defines an entry, None when this installation has none."""
-    homes: dict[str, dict[str, Any]] = {
-        "tool": dict(registry.tools),
-        "prompt": dict(registry.prompts),
-        "resource": dict(registry.resources),
-        "template": dict(registry.templates),
-    }
-    return homes[revisions.KIND_OF[kind]].get(key)
+        return values | {name: first[name] for name in ("permission", "position") if name in first}

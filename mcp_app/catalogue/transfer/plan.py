@@ -13,9 +13,10 @@ from mcp_app.catalogue.changing.revisions import Row
 from mcp_app.catalogue.changing.row_checks import permission_exists
 from mcp_app.catalogue.changing.services import EntryChange, check_change
 from mcp_app.catalogue.schemas.strict_json import check_storable
+from mcp_app.catalogue.sources.precedence import registered
 from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
-from mcp_app.catalogue.transfer.field_defaults import Untouched, definition_of
+from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
 from mcp_app.models import Source, Tool
 
@@ -220,7 +221,7 @@ def _source_fault(kind: type[Any], key: str, source: Any, row: Any) -> str:
     if row is not None and row.source != source:
         return f"Here its source is {row.source!r}: rename it in the file, or take it out."
     if source == Source.CODE and (row is None or row.missing):
-        if definition_of(kind, key) is not None:
+        if registered(kind(**{revisions.KEY_OF[kind]: key})) is not None:
             return "Its code is installed but not in the catalogue yet: run `manage.py prepare` first."
         return "Unknown to this installation: install the app that defines it, or take it out of the file."
     if source == Source.ADMIN and not fields.names_of(kind, source):

@@ -1,0 +1,81 @@
+"""The one precedence: an administrator's value wins over the source's, and a switch stays on once it is on.
+
+Entries, forms, history, export and import take the values in force from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition, Wire
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+
+Row = Tool | Prompt | Resource | ResourceTemplate
+# Values of columns that leave a field to the source.
+UNSAID: Final[tuple[Any, ...]] = (None, "", [], {})
+# By column the member of the wire form, and its type.
+_WORDS: Final[dict[str, tuple[str, type]]] = {
+    "title": ("title", str),
+    "description": ("description", str),
+    "icons": ("icons", list),
+    "meta": ("_meta", dict),
+}
+
+
+def words_of(wire: Any) -> dict[str, Any]:
+    """Return the words of a wire form by column."""
+    members = wire if isinstance(wire, dict) else {}
+    found = {column: (members.get(member), kind) for column, (member, kind) in _WORDS.items()}
+    return {column: value for column, (value, kind) in found.items() if isinstance(value, kind)}
+
+
+def stated(definition: Definition, wire: Any) -> dict[str, Any]:
+    """Return the values that a definition states, by column; ``wire`` has its words."""
+    values = {**words_of(wire), "permission": definition.permission}
+    if isinstance(definition, ToolDefinition):
+        values |= {COLUMNS[name]: value for name, value in definition.limits().items()}
+    return values
+
+
+def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
+    """Return the values in force: those of the row where it has any, else those beneath.
+
+    A switch that is on beneath stays on; members of ``meta`` are added to those beneath.
+    """
+    columns = (*_WORDS, "permission", *(COLUMNS.values() if isinstance(row, Tool) else ()))
+    own = {name: getattr(row, name) for name in columns}
+    values = {**beneath, **{name: value for name, value in own.items() if value not in UNSAID}}
+    values["meta"] = {**beneath.get("meta", {}), **(own["meta"] or {})}
+    if isinstance(row, Tool):
+        values |= {name: bool(beneath.get(name)) or own[name] for name in SWITCHES}
+    return values
+
+
+def described(wire: Wire, values: Mapping[str, Any]) -> Wire:
+    """Return a wire form with the words in force."""
+    return {**wire, **{member: values[name] for name, (member, _) in _WORDS.items() if values.get(name)}}
+
+
+def in_force(row: Row) -> dict[str, Any]:
+    """Return the values in force where an administrator has set none, by column; none for entries made here.
+
+    The words are those of the stored definition, so that an entry whose code is gone still has them.
+    """
+    if row.source == Source.ADMIN:
+        return {}
+    definition = registered(row) if row.source == Source.CODE else None
+    return words_of(row.definition) if definition is None else stated(definition, row.definition)
+
+
+def registered(row: Row) -> Definition | None:
+    """Return the definition that code registered in this process, None if there is none."""
+    if isinstance(row, Tool):
+        return registry.tools.get(row.name)
+    if isinstance(row, Prompt):
+        return registry.prompts.get(row.name)
+    if isinstance(row, Resource):
+        return registry.resources.get(row.uri)
+    return registry.templates.get(row.uri_template)

@@ -1,0 +1,70 @@
+"""Values that code states are in force, and are not taken for a person's choice by export and import."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_app import tool
+from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
+from mcp_app.catalogue.serving import snapshot_loader
+from mcp_app.catalogue.sources.precedence import in_force
+from mcp_app.catalogue.transfer import export_catalogue
+from mcp_app.catalogue.transfer.plan import plan
+from mcp_app.models import Tool
+from tests.integration.catalogue.transfers import HEAD
+
+pytestmark = pytest.mark.django_db(transaction=True)
+IN_CODE: dict[str, Any] = {
+    "timeout": 7.5,
+    "calls_per_minute": 3,
+    "background": True,
+    "retries": 2,
+    "queue": "slow",
+    "priority": 4,
+    "max_running": 5,
+    "needs_approval": True,
+    "approval_minutes": 6,
+    "four_eyes": True,
+}
+# What code must state beside some limits.
+BESIDE = {
+    **{name: {"background": True} for name in ("retries", "queue", "priority", "max_running")},
+    **{name: {"needs_approval": True} for name in ("approval_minutes", "four_eyes")},
+}
+STATED = [{**BESIDE.get(name, {}), name: value} for name, value in IN_CODE.items()]
+
+
+def test_every_limit_is_in_the_table() -> None:
+    assert IN_CODE.keys() == COLUMNS.keys()
+    assert set(SWITCHES) < IN_CODE.keys()
+
+
+@pytest.mark.parametrize("options", [*STATED, IN_CODE], ids=lambda options: "-".join(options))
+def test_limit_stated_in_code_is_neither_exported_nor_pruned(options: dict[str, Any]) -> None:
+    def limited() -> str:
+        return ""
+
+    tool(idempotent=True, **options)(limited)
+    mirror()
+    row = Tool.objects.get(name="limited")
+    stated = in_force(row)
+    assert {name: stated[COLUMNS[name]] for name in options} == options
+    served = snapshot_loader.load().tool("limited", {})
+    assert {name: getattr(served, name) for name in options} == options
+    assert json.loads(export_catalogue())["tools"] == []
+    planned = plan(HEAD, prune=True)
+    assert (planned.differences, planned.changes, planned.removed) == ([], [], [])
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_switch_that_a_person_has_set_is_exported_and_pruned(switch: str) -> None:
+    mirror()
+    Tool.objects.filter(name="add").update(**{switch: True})
+    (found,) = json.loads(export_catalogue())["tools"]
+    assert found == {"name": "add", "source": "code", switch: True}
+    (difference,) = plan(HEAD, prune=True).differences
+    assert [(field.name, field.old, field.new) for field in difference.fields] == [(switch, True, False)]
