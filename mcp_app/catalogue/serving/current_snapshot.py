@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from mcp_app.catalogue.serving import snapshot_loader
+from mcp_app.catalogue.serving.entries import NOTHING_BUILT
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.database import thread_connection
 
@@ -35,11 +36,14 @@ def loaded() -> Catalogue:
 
 
 def refresh_now(*, force: bool = False) -> Catalogue:
-    """Load the stored catalogue if its revision moved (or ``force``), put it in use and return it; blocks."""
+    """Load the stored catalogue if its revision moved, put it in use and return it; blocks.
+
+    ``force``: load it in any case, and build every entry anew.
+    """
     with _loading:
         present = _holder.catalogue
         if force or snapshot_loader.revision_number() != present.revision:
-            _holder.catalogue = snapshot_loader.load()
+            _holder.catalogue = snapshot_loader.load(NOTHING_BUILT if force else present.built)
         return _holder.catalogue
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from mcp_app.catalogue.definitions.definition import CompletionSource, ToolFunction, Wire
 from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, ToolLimits
@@ -30,7 +30,8 @@ class ToolEntry(Entry, ToolLimits):
     """A tool, with the limits that hold for it.
 
     One whose calls have to be tasks (``task_required``) is a background one; ``asks_first`` is run before a
-    task is made. ``identity`` is that of code and fixed arguments, ``revision`` that of the catalogue.
+    task is made. ``identity`` is that of code and fixed arguments, ``revision`` that of the catalogue; only a
+    tool that needs approval has one. ``secret_names`` are arguments that logs must not show.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ToolEntry(Entry, ToolLimits):
     param_headers: tuple[ParamHeader, ...] = ()
     fixed_arguments: Mapping[str, Any] = field(default_factory=dict)
     whole_input: Validator | None = None
+    secret_names: frozenset[str] = frozenset()
 
     def check(self, arguments: dict[str, Any]) -> str | None:
         """None when the arguments are valid, else path, expected and got in one line (TOOL-10)."""
@@ -115,3 +117,20 @@ class ResourceEntry(Entry):
     variables: tuple[str, ...] = ()
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)
     content_revision: int = 0
+
+
+class Built(NamedTuple):
+    """An entry and the digest of the row that it was built from."""
+
+    digest: bytes
+    entry: Any
+
+
+class BuiltEntries(NamedTuple):
+    """The built entries of a snapshot by kind and row id, and what they depend on beside the rows."""
+
+    made_from: Any = None
+    by_kind: Mapping[type[Any], Mapping[int, Built]] = {}
+
+
+NOTHING_BUILT: Final = BuiltEntries()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -110,9 +110,26 @@ def _tool(
         permission=values["permission"],
         fixed_arguments=fixed or {},
         whole_input=validation.compile_schema(definition.wire["inputSchema"]) if fixed else None,
+        secret_names=frozenset(_secret_names(wire["inputSchema"])),
         order=order_of(row),
         **limits,
     )
+
+
+def _secret_names(schema: Any) -> Iterator[str]:
+    """The properties an input schema marks as secret, at any depth (S14)."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _secret_names(item)
+    elif isinstance(schema, dict):
+        properties = schema.get("properties")
+        for name, member in properties.items() if isinstance(properties, dict) else ():
+            if isinstance(member, dict) and (
+                member.get("writeOnly") is True or member.get("format") == "password"
+            ):
+                yield name
+        for item in schema.values():
+            yield from _secret_names(item)
 
 
 def _limits(values: Mapping[str, Any], definition: ToolDefinition) -> dict[str, Any]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from itertools import takewhile
 from typing import Any
 
 from mcp_app.catalogue.definitions.definition import CompletionSource
 from mcp_app.catalogue.serving import completion
-from mcp_app.catalogue.serving.entries import Entry, PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.catalogue.serving.entries import (
+    NOTHING_BUILT,
+    BuiltEntries,
+    Entry,
+    PromptEntry,
+    ResourceEntry,
+    ToolEntry,
+)
 from mcp_app.catalogue.serving.pages import Pages
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages.pagination import CursorCodec
@@ -21,7 +28,7 @@ class Catalogue:
 
     ``revision`` is the newest change it holds, ``revisions`` the revision at which each list last changed.
     ``max_running`` has the tools of which only so many calls may run at once over all workers, ``queues`` the
-    queues of background tools ("" for the default one).
+    queues of background tools ("" for the default one). ``built`` is what the next snapshot can reuse.
     ``permissions`` is anything with ``in``; what the caller may not use does not exist for them (TOOL-08).
     """
 
@@ -32,6 +39,7 @@ class Catalogue:
         "_prompts",
         "_templates",
         "_tools",
+        "built",
         "max_running",
         "queues",
         "revision",
@@ -50,16 +58,18 @@ class Catalogue:
         templates: Iterable[ResourceEntry] = (),
         page_size: int = 100,
         secret: bytes = b"no cursor was ever sent",
+        built: BuiltEntries = NOTHING_BUILT,
     ) -> None:
         self.revision = revision
+        self.built = built
         self.revisions = dict(revisions)
         self._tools = {entry.name: entry for entry in tools}
         self.max_running = {
             entry.name: entry.max_running for entry in self._tools.values() if entry.max_running
         }
         self.queues = frozenset(entry.queue for entry in self._tools.values() if entry.background)
-        self.secret_names = frozenset(
-            name for entry in self._tools.values() for name in _secret_names(entry.wire["inputSchema"])
+        self.secret_names: frozenset[str] = frozenset().union(
+            *(entry.secret_names for entry in self._tools.values())
         )
         self._prompts = {entry.name: entry for entry in prompts}
         self._exact = {entry.uri: entry for entry in resources}
@@ -159,22 +169,6 @@ class Catalogue:
                 return entry if not entry.permission or entry.permission in permissions else None
         found = self.resource(uri, permissions)
         return found[0] if found else None
-
-
-def _secret_names(schema: Any) -> Iterator[str]:
-    """The properties an input schema marks as secret, at any depth (S14)."""
-    if isinstance(schema, list):
-        for item in schema:
-            yield from _secret_names(item)
-    elif isinstance(schema, dict):
-        properties = schema.get("properties")
-        for name, member in properties.items() if isinstance(properties, dict) else ():
-            if isinstance(member, dict) and (
-                member.get("writeOnly") is True or member.get("format") == "password"
-            ):
-                yield name
-        for item in schema.values():
-            yield from _secret_names(item)
 
 
 EMPTY = Catalogue(revision=-1, revisions=dict.fromkeys(KINDS, -1))

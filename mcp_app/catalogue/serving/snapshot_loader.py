@@ -16,7 +16,14 @@ from mcp_app.catalogue.definitions.definition import Definition, DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.serving import entry_builder
-from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.catalogue.serving.entries import (
+    NOTHING_BUILT,
+    BuiltEntries,
+    PromptEntry,
+    ResourceEntry,
+    ToolEntry,
+)
+from mcp_app.catalogue.serving.incremental import Builder
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Source, Tool
 
@@ -41,20 +48,22 @@ def revision_number() -> int:
     return row[0] if row else 0
 
 
-def load() -> Catalogue:
-    """The catalogue as stored now.
+def load(before: BuiltEntries = NOTHING_BUILT) -> Catalogue:
+    """Return the catalogue as stored now; entries whose rows are unchanged are taken from ``before``.
 
     Rows change in the same transaction as the revision, so rows read between two equal revisions belong
     together. If writers never pause, the older revision is kept: the next look will find the newer one.
     """
-    before = revision()
-    catalogue = _read(before)
+    at = revision()
+    catalogue = _read(at, before)
     for _ in range(_ATTEMPTS):
         after = revision()
-        if after.number == before.number:
-            break
-        before = after
-        catalogue = _read(before)
+        if after.number == at.number:
+            return catalogue
+        at = after
+        catalogue = _read(at, before)
+    # A digest and its entry may be of two states of a row.
+    catalogue.built = NOTHING_BUILT
     return catalogue
 
 
@@ -66,7 +75,7 @@ def from_code() -> Catalogue:
         tools=[
             entry
             for row, item in _unsaved(Tool, registry.tools)
-            for entry in _usable(item.name, partial(_tool, row, None, item))
+            if (entry := _tool(row, None, item)) is not None
         ],
         prompts=[entry_builder.code_prompt(row, item) for row, item in _unsaved(Prompt, registry.prompts)],
         resources=[
@@ -86,63 +95,63 @@ def _unsaved(kind: type[Any], definitions: Mapping[str, D]) -> Iterator[tuple[An
         yield kind(pk=number, position=number, source=Source.CODE), definition
 
 
-def _read(at: CatalogueRevision) -> Catalogue:
+def _read(at: CatalogueRevision, before: BuiltEntries) -> Catalogue:
+    builder = Builder(before, (conf.get(), *_code()))
+    tools = builder.entries(Tool.objects.filter(enabled=True).select_related("preset_of"), _stored_tool)
+    prompt = partial(_stored, "name", registry.prompts, entry_builder.code_prompt, entry_builder.admin_prompt)
+    resource = partial(
+        _stored, "uri", registry.resources, entry_builder.code_resource, entry_builder.admin_resource
+    )
+    template = partial(_stored, "uri_template", registry.templates, entry_builder.code_resource, None)
     return Catalogue(
         revision=at.number,
         revisions={"tools": at.tools, "prompts": at.prompts, "resources": at.resources},
-        tools=_tools(at.number),
-        prompts=_entries(
-            Prompt.objects, "name", registry.prompts, entry_builder.code_prompt, entry_builder.admin_prompt
-        ),
-        resources=_entries(
-            Resource.objects,
-            "uri",
-            registry.resources,
-            entry_builder.code_resource,
-            entry_builder.admin_resource,
-        ),
-        templates=_entries(
-            ResourceTemplate.objects, "uri_template", registry.templates, entry_builder.code_resource
-        ),
+        tools=[replace(each, revision=at.number) if each.needs_approval else each for each in tools],
+        prompts=builder.entries(Prompt.objects.filter(enabled=True), prompt),
+        resources=builder.entries(Resource.objects.filter(enabled=True), resource),
+        templates=builder.entries(ResourceTemplate.objects.filter(enabled=True), template),
         page_size=conf.get().page_size,
         secret=django_settings.SECRET_KEY.encode(),
+        built=builder.built,
     )
 
 
-def _tools(revision: int) -> Iterator[ToolEntry]:
-    for row in Tool.objects.filter(enabled=True).select_related("preset_of"):
-        base = row.preset_of
-        definition = registry.tools.get(base.name if base else row.name)
-        if definition is None or (base is not None and not base.enabled):
-            continue
-        yield from _usable(row.name, partial(_tool, row, base, definition, revision))
+def _code() -> Iterator[list[Definition]]:
+    homes: tuple[Mapping[str, Definition], ...] = (
+        registry.tools, registry.prompts, registry.resources, registry.templates
+    )  # fmt: skip
+    return (list(home.values()) for home in homes)
 
 
-def _tool(row: Tool, base: Tool | None, definition: ToolDefinition, revision: int = 0) -> ToolEntry:
-    final = definition.read()
-    entry = entry_builder.preset_tool(row, base, final) if base else entry_builder.code_tool(row, final)
-    return replace(entry, revision=revision)
+def _stored_tool(row: Tool) -> ToolEntry | None:
+    base = row.preset_of
+    definition = registry.tools.get(base.name if base else row.name)
+    if definition is None or (base is not None and not base.enabled):
+        return None
+    return _tool(row, base, definition)
 
 
-def _entries(
-    rows: Any,
+def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry | None:
+    """Return the entry, or None if its schema cannot be used: one bad tool must not empty the catalogue."""
+    try:
+        final = definition.read()
+        return entry_builder.preset_tool(row, base, final) if base else entry_builder.code_tool(row, final)
+    except (SchemaError, DefinitionError) as error:
+        log.warning("Tool %r is not offered: %s", row.name or definition.name, error)
+        return None
+
+
+def _stored(
     key: str,
     definitions: Mapping[str, D],
     of_code: Callable[[Any, D], E],
-    of_admin: Callable[[Any], E] | None = None,
-) -> Iterator[E]:
-    """Those that administrators made, and those whose code is still there."""
-    for row in rows.filter(enabled=True):
-        definition = definitions.get(getattr(row, key))
-        if row.source == Source.ADMIN and of_admin is not None:
-            yield of_admin(row)
-        elif row.source == Source.CODE and definition is not None:
-            yield of_code(row, definition)
-
-
-def _usable(name: str, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:
-    """Yield the entry, or nothing if its schema cannot be used: one bad tool must not empty the catalogue."""
-    try:
-        yield build()
-    except (SchemaError, DefinitionError) as error:
-        log.warning("Tool %r is not offered: %s", name, error)
+    of_admin: Callable[[Any], E] | None,
+    row: Any,
+) -> E | None:
+    """Return the entry of a row that an administrator made, or whose code is still there."""
+    definition = definitions.get(getattr(row, key))
+    if row.source == Source.ADMIN and of_admin is not None:
+        return of_admin(row)
+    if row.source == Source.CODE and definition is not None:
+        return of_code(row, definition)
+    return None
