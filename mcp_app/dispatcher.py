@@ -16,7 +16,7 @@ from typing import Any
 from django.db import Error as DatabaseFault
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving import current_snapshot as catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.execution.running.results import unexpected
@@ -64,6 +64,7 @@ class Dispatcher:
     async def initialize(
         self,
         principal: Principal,
+        catalogue: CatalogueView,
         request: jsonrpc.Request,
         payload: bytes,
         address: str,
@@ -74,7 +75,7 @@ class Dispatcher:
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(
-                self._services, principal, request.params, address, session, assumed
+                self._services, principal, catalogue, request.params, address, session, assumed
             )
             encoded, error = jsonrpc.encode_result(request.id, result), None
         except McpError as refused:
@@ -91,24 +92,23 @@ class Dispatcher:
 
     async def request(
         self,
-        session: Session,
-        principal: Principal,
+        asked: Asked,
         request: jsonrpc.Request,
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve one request: a quick one at once, others as a stream."""
-        answer = self.quick(session, principal, request, payload)
+        answer = self.quick(asked, request, payload)
         if answer is not None:
             return Answered(answer)
-        reply = Reply(self._streams, session, 1, self.writing)
-        error = await self._serve(session, principal, request, payload, reply, trace_fields)
+        reply = Reply(self._streams, asked.session, 1, self.writing)
+        error = await self._serve(asked, request, payload, reply, trace_fields)
         if error is not None:
             return Answered(reply.answers[0], error.http_status, error.headers)
-        return await self.outcome(session, request, reply, self._settings.grace_seconds)
+        return await self.outcome(asked.session, request, reply, self._settings.grace_seconds)
 
     async def outcome(
-        self, session: Session, request: jsonrpc.Request, reply: Reply, grace: float
+        self, session: Negotiated, request: jsonrpc.Request, reply: Reply, grace: float
     ) -> Answered | StreamReference:
         """What a request that has begun is answered with, known after ``grace`` seconds at most."""
         if reply.answers or await reply.settled(grace):
@@ -120,50 +120,55 @@ class Dispatcher:
 
     async def exchange(
         self,
-        exchange: Exchange,
-        principal: Principal,
+        asked: Asked,
         request: jsonrpc.Request,
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
     ) -> ExchangeReply:
         """Begin to serve one modern request; what goes back comes on the reply."""
         payload = without_contents(request, payload)
-        reply = self._exchange_reply(exchange, request)
-        reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields)
+        reply = self._exchange_reply(asked.session, request)
+        reply.error = await self._serve(asked, request, payload, reply, trace_fields)
         await reply.settled(self._settings.grace_seconds)
         return reply
 
-    def _exchange_reply(self, exchange: Exchange, request: jsonrpc.Request) -> ExchangeReply:
+    def _exchange_reply(self, exchange: Negotiated, request: jsonrpc.Request) -> ExchangeReply:
         return ExchangeReply(
             self._streams, self._services.background, self._settings, exchange.id, request.id
         )
 
-    async def abandon(self, exchange: Exchange, request_id: jsonrpc.Id) -> None:
+    async def abandon(self, exchange: Negotiated, request_id: jsonrpc.Id) -> None:
         """The client of a modern request went away: that cancels it, wherever it runs (CAN-05, R8)."""
         reason = "the client disconnected"
         if not self._services.calls.cancel(exchange.id, request_id, reason):
             await self._services.background.cancel(exchange.id, request_id, reason)
 
-    def refused(self, principal: Principal, request: jsonrpc.Request, payload: bytes, encoded: bytes) -> None:
+    def refused(
+        self,
+        principal: Principal,
+        catalogue: CatalogueView,
+        request: jsonrpc.Request,
+        payload: bytes,
+        encoded: bytes,
+    ) -> None:
         """Note a request that its transport has answered with an error."""
         facts = (request.method, request.id, "")
         self._note(
-            None, principal, payload, encoded, perf_counter(), "error", facts, _tool(request, principal)
+            None, principal, payload, encoded, perf_counter(), "error", facts, _tool(request, catalogue)
         )
 
-    def quick(
-        self, session: Negotiated, principal: Principal, request: jsonrpc.Request, payload: bytes
-    ) -> bytes | None:
+    def quick(self, asked: Asked, request: jsonrpc.Request, payload: bytes) -> bytes | None:
         """The answer to a request that needs no waiting; None, and nothing done, for every other.
 
         Every transport asks here first, so a request is answered alike however it came.
         """
+        session = asked.session
         handler = self._quick[session.version].get(request.method)
         if handler is None or request.id in session.in_flight:
             return None
         started = perf_counter()
         try:
-            result = handler(Asked(self._services, session, principal), request.params)
+            result = handler(asked, request.params)
         except McpError:
             return None  # The ordinary way refuses it again, and logs that.
         if result is None:
@@ -180,13 +185,13 @@ class Dispatcher:
         self._counts.done(request.method, outcome, target, seconds)
         if self._log.enabled:
             facts = (request.method, request.id, target)
-            self._log.exchange(session.record_id, principal.key, payload, encoded, seconds, outcome, facts)
+            key = asked.principal.key
+            self._log.exchange(session.record_id, key, payload, encoded, seconds, outcome, facts)
         return encoded
 
     def begin(
         self,
-        session: Session | Exchange,
-        principal: Principal,
+        asked: Asked,
         request: jsonrpc.Request,
         payload: bytes,
         trace_fields: Mapping[str, str] | None,
@@ -195,7 +200,7 @@ class Dispatcher:
 
         If the tool waits, the reply that will have the answer. None, and nothing done, for other requests.
         """
-        method = request.method
+        method, session = request.method, asked.session
         if method != "tools/call" or method not in self._quick[session.version]:
             return None
         reply: Reply | ExchangeReply
@@ -204,7 +209,15 @@ class Dispatcher:
         else:
             reply = Reply(self._streams, session, 1, self.writing)
         context = RequestContext(
-            self._services, session, principal, reply, request.id, method, payload, trace_fields
+            self._services,
+            session,
+            asked.principal,
+            asked.catalogue,
+            reply,
+            request.id,
+            method,
+            payload,
+            trace_fields,
         )
         try:
             if not tools.begin(context, request.params):
@@ -215,12 +228,13 @@ class Dispatcher:
 
     async def batch(
         self,
-        session: Session,
-        principal: Principal,
+        asked: Asked,
         members: list[jsonrpc.Message | jsonrpc.Invalid],
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
+        session = asked.session
+        assert isinstance(session, Session)  # no other revision has batches
         if self._streams.kept.refused(session.principal_key):
             await admit(self._streams, session.principal_key)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
@@ -228,7 +242,7 @@ class Dispatcher:
         for member in members:
             payload = jsonrpc.encode_member(member)
             if isinstance(member, jsonrpc.Request):
-                await self._serve(session, principal, member, payload, reply, trace_fields)
+                await self._serve(asked, member, payload, reply, trace_fields)
             elif isinstance(member, jsonrpc.Invalid):
                 reply.answer(payload)
             else:
@@ -296,17 +310,24 @@ class Dispatcher:
 
     async def _serve(
         self,
-        session: Negotiated,
-        principal: Principal,
+        asked: Asked,
         request: jsonrpc.Request,
         payload: bytes,
         reply: Reply | ExchangeReply,
         trace_fields: Mapping[str, str] | None,
     ) -> McpError | None:
         """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
-        started = perf_counter()
+        started, session, principal = perf_counter(), asked.session, asked.principal
         context = RequestContext(
-            self._services, session, principal, reply, request.id, request.method, payload, trace_fields
+            self._services,
+            session,
+            principal,
+            asked.catalogue,
+            reply,
+            request.id,
+            request.method,
+            payload,
+            trace_fields,
         )
         error: McpError | None = None
         try:
@@ -332,7 +353,7 @@ class Dispatcher:
         if error is not None:
             encoded, outcome = jsonrpc.encode_error(fitted(error, session.version), request.id), "error"
         reply.answer(encoded)
-        tool = _tool(request, principal)
+        tool = _tool(request, asked.catalogue)
         facts = (request.method, request.id, "" if tool == OTHER else tool)
         self._note(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
         return error
@@ -357,10 +378,10 @@ class Dispatcher:
 NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
 
 
-def _tool(request: jsonrpc.Request, principal: Principal) -> str:
+def _tool(request: jsonrpc.Request, catalogue: CatalogueView) -> str:
     """The tool a request calls; OTHER when the caller is offered none of that name, "" when it calls none."""
     if request.method != "tools/call":
         return ""
     name = request.params.get("name")
-    offered = type(name) is str and catalogue.current().tool(name, principal.permissions)
+    offered = type(name) is str and catalogue.tool(name)
     return offered.name if offered else OTHER

@@ -14,8 +14,9 @@ from django.db import DatabaseError
 from mcp_app import database, database_clock
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.external import principals
-from mcp_app.catalogue.serving import current_snapshot as catalogue
+from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
+from mcp_app.catalogue.serving.current_snapshot import Views
 from mcp_app.conf import Settings
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.background import answer_streams, reaper
@@ -77,6 +78,7 @@ class Process(Services):
             background=Background(streams, settings, log),
             log=log,
             counts=counts,
+            views=Views(),
         )
         self._ended_connections = EndedConnections(self.calls)
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
@@ -91,7 +93,7 @@ class Process(Services):
         self._connect_parts()
 
     def _connect_parts(self) -> None:
-        self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
+        self.upkeep.on_change.append(self._keep_secrets)
         self.log.before_flush.append(self._note_used_keys)
         self.metrics.gauges["running_calls"] = lambda: self.calls.running
         self.metrics.gauges["sessions"] = lambda: self.sessions.held
@@ -172,6 +174,9 @@ class Process(Services):
         self.authenticator.forget(what)
         for callback in self.on_credentials:
             callback(what)
+
+    def _keep_secrets(self) -> None:
+        self.log.keep_secret(self.views.of(EVERYTHING).snapshot.secret_names)
 
     def _note_used_keys(self) -> None:
         used = self.authenticator.used

@@ -18,7 +18,7 @@ from django.db.models import Q
 from mcp_app import conf
 from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue.serving.current_snapshot import refresh_now
+from mcp_app.catalogue.serving.current_snapshot import refreshed_view
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import publish_now
@@ -180,7 +180,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     old = records.find(call_id)
     if old is None or not old.is_over:
         raise RetryRefused("Only a call that is over can be made again.")
-    entry = refresh_now().tool(old.tool, EVERYTHING)
+    entry = refreshed_view(EVERYTHING).tool(old.tool)
     if entry is None:
         raise RetryRefused(f"The tool {old.tool} is no longer offered.")
     new = _again(old, entry, actor)
@@ -276,7 +276,7 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
     settings = conf.get()
     if not settings.redis_url:
         raise StartRefused(Refusal.UNAVAILABLE, "Without Redis no worker runs background calls.")
-    entry = refresh_now().tool(tool, principal.permissions)
+    entry = refreshed_view(principal.permissions).tool(tool)
     if entry is None:
         raise StartRefused(Refusal.UNKNOWN_TOOL, f"There is no tool {tool[:128]!r} for you.")
     if problem := entry.check(arguments):

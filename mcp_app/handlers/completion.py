@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequests
 from mcp_app.protocol.principal_key import Bound, share_of
@@ -27,9 +26,7 @@ async def complete(context: RequestContext, params: Params) -> Result:
     known = _known_arguments(context.version, params)
     try:
         async with asyncio.timeout(SECONDS):
-            values, total, has_more = await current().complete(
-                ref, name, value, known, context.principal.permissions
-            )
+            values, total, has_more = await context.catalogue.complete(ref, name, value, known)
     except TimeoutError:
         raise InternalError("The completion took too long and was stopped.") from None
     return {"completion": {"values": values, "total": total, "hasMore": has_more}}

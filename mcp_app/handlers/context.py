@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.serving.current_snapshot import Views
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.request_state import inputs_of, spend
@@ -50,6 +52,7 @@ class Services:
     background: Background
     log: MessageLog
     counts: Counts
+    views: Views
     completions: RateWindow = field(default_factory=RateWindow)
     # Of ``initialize``: what some kinds of clients propose with what becomes of it, and the encoded results.
     agreed: dict[bytes, Agreed] = field(default_factory=dict)
@@ -63,11 +66,15 @@ class Services:
 
 @dataclass(slots=True)
 class Asked:
-    """Principal and session: all that a request needs that is answered at once."""
+    """Principal, session and catalogue: all that a request needs that is answered at once.
+
+    Its transport makes it when the request begins. Every step of the request uses this view of the catalogue.
+    """
 
     services: Services
     session: Negotiated
     principal: Principal
+    catalogue: CatalogueView
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current_snapshot import current
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.handlers import core_tasks, extensions
 from mcp_app.handlers.context import Asked, Params, Result, Services
@@ -27,6 +27,7 @@ KINDS = 256
 async def initialize(
     services: Services,
     principal: Principal,
+    catalogue: CatalogueView,
     params: Params,
     address: str,
     session: Session | None,
@@ -53,7 +54,7 @@ async def initialize(
         if len(key) <= MEMO_BYTES:
             services.agreed[key] = agreed
     if session is None:
-        fields = opening_fields(agreed.fields, principal.key, announced=current().revision)
+        fields = opening_fields(agreed.fields, principal.key, announced=catalogue.revision)
         session = await services.sessions.create(fields)
     else:
         await services.sessions.change(session, **agreed.fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.handlers.context import Asked, Params
 from mcp_app.protocol.errors import InvalidParams
 
@@ -12,4 +11,4 @@ def page(kind: str, context: Asked, params: Params) -> bytes:
     cursor = params.get("cursor")
     if cursor is not None and type(cursor) is not str:
         raise InvalidParams("The member 'cursor' must be a string.")
-    return current().page(kind, context.session.version, context.principal.permissions, cursor)
+    return context.catalogue.page(kind, context.session.version, cursor)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.entries import PromptEntry
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.contents import to_messages
@@ -23,7 +22,7 @@ def list_prompts(context: Asked, params: Params) -> Result:
 def get_prompt(context: RequestContext, params: Params) -> Result:
     """PROMPT-02 to PROMPT-04."""
     name, arguments = name_and_arguments("prompts/get", params)
-    entry = current().prompt(name, context.principal.permissions)
+    entry = context.catalogue.prompt(name)
     if entry is None:
         raise InvalidParams(
             f"Unknown prompt: {name[:128]}", data={"kind": "prompt_not_found", "name": name[:128]}

@@ -25,7 +25,7 @@ def list_templates(context: Asked, params: Params) -> Result:
 def read(context: RequestContext, params: Params) -> Result:
     """RES-02, RES-03: permissions are checked before anything is read (RES-06)."""
     uri = _uri(params)
-    entry, variables = find(uri, context.principal.permissions)
+    entry, variables = find(context.catalogue, uri)
     work = partial(contents, context.services.calls.runner, entry, uri, variables)
     context.run(params, target=uri, work=work)
     return None
@@ -34,7 +34,7 @@ def read(context: RequestContext, params: Params) -> Result:
 async def subscribe(context: RequestContext, params: Params) -> Result:
     """RES-08, RES-09: stored with the session, so any process may announce an update (RES-11)."""
     uri = _uri(params)
-    find(uri, context.principal.permissions)
+    find(context.catalogue, uri)
     limit = context.services.settings.max_subscriptions
     if not await context.services.streams.sessions.add_subscription(context.session.id, uri, limit):
         raise InvalidParams(

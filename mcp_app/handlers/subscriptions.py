@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current_snapshot import current
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.handlers.context import Asked, Params
 from mcp_app.handlers.resources import MAX_URI
 from mcp_app.handlers.tasks import require
@@ -24,8 +23,11 @@ class Kind(Protocol):
         """Those of the names asked for that are served; raises InvalidParams for what is no list of names."""
         ...
 
-    def may_hear(self, name: str, principal: Principal) -> bool:
-        """Asked again before each notification: permissions and the catalogue change meanwhile."""
+    def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
+        """Return True if a subscriber with this view, the newest, may be notified of the thing.
+
+        Called before each notification: permissions and the catalogue change meanwhile.
+        """
         ...
 
 
@@ -35,11 +37,11 @@ class ResourceUpdates:
     async def granted(self, asked: object, asker: Asked) -> list[str]:
         """See ``Kind.granted``."""
         uris = read_names(asked, RESOURCES, asker.services.settings.max_subscriptions)
-        return [uri for uri in uris if self.may_hear(uri, asker.principal)]
+        return [uri for uri in uris if self.may_hear(uri, asker.catalogue)]
 
-    def may_hear(self, name: str, principal: Principal) -> bool:
+    def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
         """See ``Kind.may_hear``."""
-        return len(name) <= MAX_URI and current().resource(name, principal.permissions) is not None
+        return len(name) <= MAX_URI and catalogue.resource(name) is not None
 
 
 class TaskChanges:
@@ -52,7 +54,7 @@ class TaskChanges:
         find, principal = asker.services.background.task, asker.principal.key
         return [task_id for task_id in task_ids if await find(task_id, principal) is not None]
 
-    def may_hear(self, name: str, principal: Principal) -> bool:
+    def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
         """See ``Kind.may_hear``: a task never changes hands."""
         return True
 

@@ -7,7 +7,6 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.running.results import error_result
@@ -46,7 +45,7 @@ def list_tools(context: Asked, params: Params) -> Result:
 def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Result]:
     """TOOL-07 to TOOL-12."""
     name, arguments = name_and_arguments("tools/call", params)
-    entry = current().tool(name, context.principal.permissions)
+    entry = context.catalogue.tool(name)
     if entry is None:
         raise InvalidParams(
             f"Unknown tool: {name[:128]}", data={"kind": "tool_not_found", "name": name[:128]}
@@ -98,7 +97,7 @@ def _inline(context: Asked, params: Params, *, may_wait: bool) -> ToolEntry | No
     name, arguments = params.get("name"), params.get("arguments", {})
     if type(name) is not str or type(arguments) is not dict:
         return None
-    entry = current().tool(name, context.principal.permissions)
+    entry = context.catalogue.tool(name)
     if entry is None or "task" in params or entry.background or entry.calls_per_minute is not None:
         return None
     if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):

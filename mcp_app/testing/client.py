@@ -6,7 +6,7 @@ Messages take the way of real ones from the parser to the answer; only HTTP is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -16,16 +16,17 @@ import orjson
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
-from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.database import aquery
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.capabilities import extension_members
 from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.sessions import resource_updates
 from mcp_app.sessions.exchange import Exchange
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing.answers import Answers, Handler, Params, unwrap
@@ -133,9 +134,7 @@ class Client:
         payload = jsonrpc.encode_request(number, method, sent)
         request = jsonrpc.Request(number, method, orjson.loads(payload).get("params", {}))
         try:
-            answered = await self._process.dispatcher.request(
-                self._session, self._principal, request, payload
-            )
+            answered = await self._process.dispatcher.request(self._asked(self._session), request, payload)
             return await self._result(answered, self._session.id, number, on_progress)
         except asyncio.CancelledError:
             await self.notify("notifications/cancelled", {"requestId": number})
@@ -173,7 +172,7 @@ class Client:
             await self.request("resources/subscribe", {"uri": uri})
         else:
             exchange = self._exchange_of(self._envelope())
-            await self._news.subscribe(exchange, self._principal, uri)
+            await self._news.subscribe(self._asked(exchange), uri)
 
     async def notification(self, method: str) -> Params:
         """The params of the next such notification, the first time of the first; waits for it.
@@ -226,7 +225,8 @@ class Client:
         }
         payload = jsonrpc.encode_request(0, "initialize", params)
         request = jsonrpc.Request(0, "initialize", params)
-        answered = await self._process.dispatcher.initialize(self._principal, request, payload, "")
+        catalogue = self._process.views.of(self._principal.permissions)
+        answered = await self._process.dispatcher.initialize(self._principal, catalogue, request, payload, "")
         self.server = unwrap(orjson.loads(answered.body))
         self._session = await self._process.sessions.load(answered.session_id or "", self._principal.key)
         await self.notify("notifications/initialized")
@@ -253,7 +253,7 @@ class Client:
         payload = jsonrpc.encode_request(number, method, {**params, "_meta": meta})
         request = jsonrpc.Request(number, method, orjson.loads(payload)["params"])
         exchange = self._exchange_of(meta)
-        reply = await self._process.dispatcher.exchange(exchange, self._principal, request, payload)
+        reply = await self._process.dispatcher.exchange(self._asked(exchange), request, payload)
         try:
             while not reply.is_plain:
                 await reply.changed(WAIT_SECONDS)
@@ -264,6 +264,11 @@ class Client:
             if not reply.answered:
                 await self._process.dispatcher.abandon(exchange, number)
         return unwrap(orjson.loads(reply.answered))
+
+    def _asked(self, session: Negotiated) -> Asked:
+        """Return the beginning of a request, with the catalogue as it is now."""
+        catalogue = self._process.views.of(self._principal.permissions)
+        return Asked(self._process, session, self._principal, catalogue)
 
     def _exchange_of(self, meta: Params) -> Exchange:
         return Exchange(envelope.read({"_meta": meta}), self._principal.key)
@@ -349,14 +354,10 @@ class _AllApproved:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
+        self.tools = {name: replace(entry, needs_approval=False) for name, entry in catalogue.tools.items()}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalogue, name)
-
-    def tool(self, name: str, permissions: Container[str]) -> ToolEntry | None:
-        """The tool as it runs after approval."""
-        entry = self._catalogue.tool(name, permissions)
-        return None if entry is None else replace(entry, needs_approval=False)
 
 
 def call_tool(name: str, arguments: Params | None = None, **options: Any) -> Params:

@@ -8,13 +8,12 @@ from contextlib import suppress
 
 import orjson
 
-from mcp_app.auth.principal import Principal
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.errors import ResourceNotFound
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
 from mcp_app.protocol.features.subscriptions import RESOURCES
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import CLOSE, StreamsError
 from mcp_app.streams.reader import Reader
@@ -58,13 +57,13 @@ class News:
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
         self._following = asyncio.create_task(self._read(reader))
 
-    async def subscribe(self, exchange: Exchange, principal: Principal, uri: str) -> None:
+    async def subscribe(self, asked: Asked, uri: str) -> None:
         """Listen for changes of a resource, as 2026-07-28 has it; raises RequestError if it is unknown."""
         params = {"notifications": {RESOURCES: [uri]}}
         request = jsonrpc.Request(f"listen {uri}", LISTEN, params)
         subscriptions = self._subscriptions = self._subscriptions or Subscriptions(self._process)
         subscription, _ = await subscriptions.open(
-            exchange, principal, request, b"", "", lambda: self._take(subscriptions, subscription)
+            asked, request, b"", "", lambda: self._take(subscriptions, subscription)
         )
         self._open.append(subscription)
         if not subscription.keys:

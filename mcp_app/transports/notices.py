@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.snapshot import Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.features.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
@@ -34,9 +34,9 @@ class Announcement(NamedTuple):
 NOTHING: Final = Announcement(0, [], b"", asks=False)
 
 
-def announcement(session: Session) -> Announcement:
-    """What is due to this client, as far as this process knows by itself; as events of a stream."""
-    catalogue, announced = current(), session.announced
+def announcement(session: Session, view: CatalogueView) -> Announcement:
+    """Return what is due to the client that has this view, as far as this process knows without Redis."""
+    catalogue, announced = view.snapshot, session.announced
     if announced >= catalogue.revision or not session.initialized:
         return NOTHING
     prepared = _prepared(catalogue)
@@ -55,14 +55,14 @@ def _prepared(_: Catalogue) -> dict[int, Announcement]:
     return {}
 
 
-async def due(streams: Streams, session: Session) -> tuple[list[Notice], int]:
-    """Notifications of what changed since the revision last announced to this client, and the new revision.
+async def due(streams: Streams, session: Session, view: CatalogueView) -> tuple[list[Notice], int]:
+    """Return notifications of what changed in a view since the revision last announced, and its revision.
 
     Of each list one notice covers many changes, and so it is with the content of each resource that the
     session is subscribed to (RES-08). Nothing is due before the client has confirmed that it is ready
     (LIFE-03). Raises StreamsUnavailable if its subscriptions cannot be read.
     """
-    catalogue = current()
+    catalogue = view.snapshot
     if session.announced >= catalogue.revision or not session.initialized:
         return [], session.announced
     notices = _changed_lists(catalogue, session.announced)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, Final
 
-from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current_snapshot import current
+from mcp_app.auth.principal import EVERYTHING, Principal
+from mcp_app.catalogue.serving.current_snapshot import Views
 from mcp_app.handlers.context import Asked
 from mcp_app.handlers.subscriptions import KINDS, grant
 from mcp_app.process import Process
@@ -28,7 +28,8 @@ from mcp_app.protocol.features.subscriptions import (
 )
 from mcp_app.protocol.features.tasks import TASK_IDS
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.exchange import Exchange, server_meta
+from mcp_app.sessions.exchange import server_meta
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.transports.task_news import TaskNews
 from mcp_app.transports.turns import take_turns
 
@@ -40,12 +41,24 @@ Key = tuple[str, str]
 class Subscription:
     """One listen request: its granted filter, and its pending notifications."""
 
-    __slots__ = ("_heard", "_lists", "_news", "_wake", "id", "keys", "principal", "request_id", "tag")
+    __slots__ = (
+        "_heard",
+        "_lists",
+        "_news",
+        "_views",
+        "_wake",
+        "id",
+        "keys",
+        "principal",
+        "request_id",
+        "tag",
+    )
 
     def __init__(
         self,
         exchange_id: str,
         principal: Principal,
+        views: Views,
         request_id: jsonrpc.Id,
         granted: dict[str, Any],
         wake: Callable[[], None],
@@ -58,8 +71,9 @@ class Subscription:
             (member, name) for member in KINDS for name in granted.get(member, ())
         )
         self._lists = tuple([kind for member, kind in LISTS.items() if granted.get(member)])
+        self._views = views
         # Those of the catalogue that was last announced to its client: one object for all that heard of it.
-        self._heard = current().revisions
+        self._heard = views.of(principal.permissions).snapshot.revisions
         self._news: dict[Key, Notice] = {}
         self._wake = wake
 
@@ -79,14 +93,15 @@ class Subscription:
     def due(self) -> list[Notice]:
         """Take the pending notifications."""
         found = []
-        revisions = current().revisions
+        catalogue = self._views.of(self.principal.permissions)
+        revisions = catalogue.snapshot.revisions
         if revisions is not self._heard:
             heard, self._heard = self._heard, revisions
             found += [CHANGED[kind] for kind in self._lists if revisions[kind] != heard[kind]]
         if self._news:
             news, self._news = self._news, {}
             for (member, name), notice in news.items():
-                if KINDS[member].may_hear(name, self.principal):
+                if KINDS[member].may_hear(name, catalogue):
                     found.append(notice)
         return found
 
@@ -99,7 +114,7 @@ class Subscriptions:
         self._listening: dict[Subscription, None] = {}
         self._by_key: dict[Key, dict[Subscription, None]] = {}
         # The revision up to which changed contents were announced.
-        self._revision = current().revision
+        self._revision = process.views.of(EVERYTHING).revision
         self._tasks = TaskNews(
             process.background,
             lambda task_id: self.wanted(TASK_IDS, task_id),
@@ -110,8 +125,7 @@ class Subscriptions:
 
     async def open(
         self,
-        exchange: Exchange,
-        principal: Principal,
+        asked: Asked,
         request: jsonrpc.Request,
         payload: bytes,
         address: str,
@@ -123,9 +137,9 @@ class Subscriptions:
         InvalidParams.
         """
         started = perf_counter()
-        asker = Asked(self._process, exchange, principal)
-        granted = await grant(asker, request.params)
-        subscription = Subscription(exchange.id, principal, request.id, granted, wake)
+        exchange, principal = asked.session, asked.principal
+        granted = await grant(asked, request.params)
+        subscription = Subscription(exchange.id, principal, self._process.views, request.id, granted, wake)
         self._listening[subscription] = None
         for key in subscription.keys:
             self._by_key.setdefault(key, {})[subscription] = None
@@ -192,8 +206,9 @@ class Subscriptions:
         return [name for present, name in self._by_key if present == member]
 
     def _catalogue_changed(self) -> None:
-        told, self._revision = self._revision, current().revision
-        for uri in current().updated_since(told):
+        catalogue = self._process.views.of(EVERYTHING)
+        told, self._revision = self._revision, catalogue.revision
+        for uri in catalogue.snapshot.updated_since(told):
             self._resource_updated({"uri": uri})
         take_turns(Subscription.wake_for_lists, list(self._listening))
 
@@ -205,7 +220,7 @@ class Subscriptions:
         for uri in uris:
             self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
 
-    def _note_opened(self, exchange: Exchange, principal: Principal, address: str) -> None:
+    def _note_opened(self, exchange: Negotiated, principal: Principal, address: str) -> None:
         """Operators see it among the sessions, and can end it; nothing is stored that could be resumed."""
         self._process.log.fact(
             "session.opened",

@@ -20,7 +20,7 @@ SHOW = """
 from mcp_app.models import Tool
 from mcp_app.catalogue.serving.current_snapshot import loaded
 names = sorted(Tool.objects.values_list("name", flat=True))
-kinds = loaded().tool("notes_create", ()).wire["inputSchema"]["properties"]["kind"]["enum"]
+kinds = loaded().tools["notes_create"].wire["inputSchema"]["properties"]["kind"]["enum"]
 print(names, "contenttype" in kinds)
 """
 

@@ -84,7 +84,7 @@ def ids(messages: list[Any]) -> list[Any]:
 
 
 async def test_a_tool_that_needs_no_waiting_is_answered_in_one_step_on_every_transport(desk: Desk) -> None:
-    serving = desk.process.dispatcher.request(desk.session, desk.principal, call("plain"), b"{}")
+    serving = desk.process.dispatcher.request(desk.asked(), call("plain"), b"{}")
     with pytest.raises(StopIteration) as step:
         serving.send(None)
     assert orjson.loads(step.value.value.body)["result"]["content"] == [{"type": "text", "text": "done"}]
@@ -134,7 +134,7 @@ async def test_what_is_no_message_is_answered_where_its_id_could_be_read(desk: D
 
 async def test_a_batch_without_requests_is_accepted_and_not_answered(desk: Desk) -> None:
     members: list[Any] = [Notification("notifications/initialized", {}), Response("unknown", {}, None)]
-    outcome = await desk.process.dispatcher.batch(desk.session, desk.principal, members)
+    outcome = await desk.process.dispatcher.batch(desk.asked(), members)
     assert outcome is module.ACCEPTED
     assert desk.session.initialized
 
@@ -306,7 +306,7 @@ async def fill(desk: Desk) -> None:
 async def test_a_call_that_could_do_without_its_stream_is_answered_to_who_has_his_share(desk: Desk) -> None:
     await fill(desk)
     asked = Request(1, "tools/call", {"name": "chatty", "arguments": {}})
-    found = await desk.process.dispatcher.request(desk.session, desk.principal, asked, b"{}")
+    found = await desk.process.dispatcher.request(desk.asked(), asked, b"{}")
     assert isinstance(found, Answered)
     assert found.status == 200
     assert orjson.loads(found.body)["result"]["content"][0]["text"] == "done"
@@ -320,7 +320,7 @@ async def test_what_keeps_more_is_refused_to_who_has_his_share(desk: Desk, what:
     if what == "a call that asks":
         desk.session.capabilities = ClientCapabilities.parse({"roots": {}}, desk.session.version)
         await serve.notification(desk.session, Notification("notifications/initialized", {}), b"{}")
-        found: Any = await serve.request(desk.session, principal, asked, b"{}")
+        found: Any = await serve.request(desk.asked(), asked, b"{}")
         assert found.status == 429
     elif what == "a session":
         params = {
@@ -328,14 +328,15 @@ async def test_what_keeps_more_is_refused_to_who_has_his_share(desk: Desk, what:
             "capabilities": {},
             "clientInfo": {"name": "x", "version": "1"},
         }
-        found = await serve.initialize(principal, Request(1, "initialize", params), b"{}", "")
+        catalogue = desk.asked().catalogue
+        found = await serve.initialize(principal, catalogue, Request(1, "initialize", params), b"{}", "")
         assert found.status == 429
     else:
         batch: list[Any] = [call("chatty")]
         # The first is answered, for nobody has looked yet; what is known then refuses the next.
-        assert isinstance(await serve.batch(desk.session, principal, batch), Answered)
+        assert isinstance(await serve.batch(desk.asked(), batch), Answered)
         with pytest.raises(TooManyRequests):
-            await serve.batch(desk.session, principal, batch)
+            await serve.batch(desk.asked(), batch)
         return
     assert dict(found.headers)[b"retry-after"] == b"60"
     assert "Too much is kept for you" in orjson.loads(found.body)["error"]["message"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Container
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from mcp_app.catalogue.serving import snapshot_loader
 from mcp_app.catalogue.serving.entries import NOTHING_BUILT
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.database import thread_connection
 
 
@@ -30,6 +32,14 @@ def current() -> Catalogue:
     return _holder.catalogue
 
 
+class Views:
+    """Gives each request of one process its view, always of the snapshot in use at that moment."""
+
+    def of(self, permissions: Container[str]) -> CatalogueView:
+        """Return the view of a caller with these permissions; no I/O. Call it once for each request."""
+        return CatalogueView(_holder.catalogue, permissions)
+
+
 def loaded() -> Catalogue:
     """As ``current``, in a process that may not have read the catalogue yet; blocks if it has not."""
     return refresh_now() if _holder.catalogue is EMPTY else _holder.catalogue
@@ -45,6 +55,11 @@ def refresh_now(*, force: bool = False) -> Catalogue:
         if force or snapshot_loader.revision_number() != present.revision:
             _holder.catalogue = snapshot_loader.load(NOTHING_BUILT if force else present.built)
         return _holder.catalogue
+
+
+def refreshed_view(permissions: Container[str]) -> CatalogueView:
+    """Return a caller's view of the stored catalogue, for what belongs to no request; blocks."""
+    return CatalogueView(refresh_now(), permissions)
 
 
 async def refresh(force: bool = False) -> Catalogue:

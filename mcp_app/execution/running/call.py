@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.asking import request_state
 from mcp_app.execution.asking.inputs import Inputs
@@ -57,6 +58,7 @@ class Call:
         "_questions",
         "_requests",
         "_thread",
+        "catalogue",
         "finished",
         "inputs",
         "last_progress",
@@ -91,6 +93,7 @@ class Call:
         target: str,
         session: Negotiated,
         principal: Principal,
+        catalogue: CatalogueView,
         reply: Outlet,
         requests: ClientRequests,
         settings: Settings,
@@ -105,7 +108,7 @@ class Call:
     ) -> None:
         self.request_id = request_id
         self.method, self.target = method, target
-        self.session, self.principal = session, principal
+        self.session, self.principal, self.catalogue = session, principal, catalogue
         self.reply, self.settings = reply, settings
         self.progress_token = progress_token
         self.timeout = timeout

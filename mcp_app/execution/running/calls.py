@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Protocol
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call, attempt
@@ -32,6 +33,7 @@ class Request(Protocol):
 
     session: Negotiated
     principal: Principal
+    catalogue: CatalogueView
     request_id: str | int
     method: str
     payload: bytes
@@ -106,6 +108,7 @@ class Calls:
             target=target,
             session=session,
             principal=principal,
+            catalogue=request.catalogue,
             reply=request.reply,
             requests=self._requests,
             settings=self._settings,

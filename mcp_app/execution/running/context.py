@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.database import aquery
 from mcp_app.execution.asking import questions
 from mcp_app.execution.asking.inputs import Inputs
@@ -297,7 +296,7 @@ class Context:
 
     def may_read(self, uri: str) -> bool:
         """Whether ``uri`` is a resource of this server that the caller may read."""
-        return current().resource(uri, self._call.principal.permissions) is not None
+        return self._call.catalogue.resource(uri) is not None
 
     def read_resource(self, uri: str) -> dict[str, Any]:
         """As ``aread_resource``, for synchronous code."""

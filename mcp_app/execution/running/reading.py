@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from functools import cache
 from typing import Any
 
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.entries import ResourceEntry
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.database import aquery
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.contents import to_contents
@@ -21,15 +20,15 @@ def read_for(runner: Runner) -> ReadResource:
     """How ``Context.read_resource`` reads for the caller of a call."""
 
     async def read_as_caller(call: Call, uri: str) -> dict[str, Any]:
-        entry, variables = find(uri, call.principal.permissions)
+        entry, variables = find(call.catalogue, uri)
         return await contents(runner, entry, uri, variables, call, Context(call, read_as_caller))
 
     return read_as_caller
 
 
-def find(uri: str, permissions: Container[str]) -> tuple[ResourceEntry, dict[str, str]]:
-    """The resource and its template's variables; raises ResourceNotFound, also for a hidden one (RES-06)."""
-    found = current().resource(uri, permissions)
+def find(catalogue: CatalogueView, uri: str) -> tuple[ResourceEntry, dict[str, str]]:
+    """Return a resource and its template's variables; raises ResourceNotFound, also for a hidden one."""
+    found = catalogue.resource(uri)
     if found is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})
     return found

@@ -22,8 +22,9 @@ from django.db import DatabaseError
 from mcp_app import database, database_clock
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
-from mcp_app.catalogue.serving import current_snapshot as catalogue
+from mcp_app.catalogue.serving.current_snapshot import refresh_now
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.database import query
 from mcp_app.execution.asking.inputs import Inputs
@@ -181,7 +182,7 @@ class Worker:
     ) -> Attempt | None:
         """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
         if not claimed:
-            offered = catalogue.refresh_now()
+            offered = refresh_now()
             if offered is not self._offered:
                 self._serve(offered)
             record = take(call_id, self.name, self._limits, further=further)
@@ -271,6 +272,7 @@ class Worker:
             # As it was when the call was accepted.
             session=session_of(record),
             principal=principal,
+            catalogue=CatalogueView(self._offered, principal.permissions),
             reply=reply,
             requests=self._requests,
             settings=self._settings,
@@ -318,7 +320,7 @@ class Worker:
             self._running.pop(key, None)
 
     async def _work(self, record: CallRecord, call: Call, context: Context) -> dict[str, Any]:
-        entry = self._offered.tool(record.tool, call.principal.permissions)
+        entry = call.catalogue.tool(record.tool)
         if entry is None:
             return error_result(f"{record.tool} is no longer offered.")
         if record.approved and not covers(approval_of(record), entry, record.arguments):

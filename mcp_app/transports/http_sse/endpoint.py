@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
@@ -76,9 +76,8 @@ class HttpSse:
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
         self._endpoint.connections.admit(principal.key)
         process = self._process
-        made = stored_fields(
-            principal.key, V2024_11_05, {}, {}, announced=current().revision, transport=HTTP_SSE
-        )
+        announced = process.views.of(principal.permissions).revision
+        made = stored_fields(principal.key, V2024_11_05, {}, {}, announced=announced, transport=HTTP_SSE)
         session = await process.sessions.create(made)
         token = secrets.token_hex(8)
         try:
@@ -110,7 +109,8 @@ class HttpSse:
             await self._process.dispatcher.response(session, message, body)
         else:
             await admit(self._process.streams, principal.key)  # Every answer is kept until it is read.
-            await self._answer(session, principal, message, body, address_of(scope), from_headers(fields))
+            asked = Asked(self._process, session, principal, self._process.views.of(principal.permissions))
+            await self._answer(asked, session, message, body, address_of(scope), from_headers(fields))
         headers = [*ACCEPTED_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 202, "headers": headers})
         await send({"type": "http.response.body", "body": b"Accepted"})
@@ -144,8 +144,8 @@ class HttpSse:
 
     async def _answer(
         self,
+        asked: Asked,
         session: Session,
-        principal: Principal,
         message: Posted,
         body: bytes,
         address: str,
@@ -154,7 +154,7 @@ class HttpSse:
         """Have what a request or a batch is answered with passed on (SSE1-03)."""
         request_id = message.id if isinstance(message, jsonrpc.Request) else None
         try:
-            outcome = await self._outcome(session, principal, message, body, address, trace_fields)
+            outcome = await self._outcome(asked, session, message, body, address, trace_fields)
         except McpError as error:
             # Clients of this transport wait for the event; few look at what the POST was answered.
             outcome = Answered(jsonrpc.encode_error(error, request_id))
@@ -166,8 +166,8 @@ class HttpSse:
 
     async def _outcome(
         self,
+        asked: Asked,
         session: Session,
-        principal: Principal,
         message: Any,
         body: bytes,
         address: str,
@@ -179,16 +179,16 @@ class HttpSse:
                 raise InvalidRequest(NOT_INITIALIZED)
             if session.version > V2025_03_26:
                 raise InvalidRequest(NO_BATCH)
-            return await process.dispatcher.batch(session, principal, message, trace_fields)
+            return await process.dispatcher.batch(asked, message, trace_fields)
         if message.method == "initialize":
             if session.client_info:
                 raise InvalidRequest(INITIALIZED)
             return await process.dispatcher.initialize(
-                principal, message, body, address, session, V2024_11_05
+                asked.principal, asked.catalogue, message, body, address, session, V2024_11_05
             )
         if not session.client_info and message.method != "ping":
             raise InvalidRequest(NOT_INITIALIZED)
-        return await process.dispatcher.request(session, principal, message, body, trace_fields)
+        return await process.dispatcher.request(asked, message, body, trace_fields)
 
     async def _stored(self, session: Session, message: Posted, body: bytes) -> StreamReference:
         """Keep an answer as a stream that is over already: on the shared one it could be trimmed unread."""

@@ -12,7 +12,9 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.refusals import check_scopes
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
@@ -54,16 +56,18 @@ class Exchanges:
 
     async def begin(self, request: jsonrpc.Request, frame: bytes) -> None:
         """Begin to serve a request; one whose id still waits for its answer is refused (RPC-04)."""
+        catalogue = self._process.views.of(self._principal.permissions)
         try:
             if request.id in self._open:
                 raise InvalidRequest("A request with this id is still being served.")
             exchange = self._admit(request)
         except McpError as error:
-            await self._refuse(error, request, frame)
+            await self._refuse(error, catalogue, request, frame)
             return
+        asked = Asked(self._process, exchange, self._principal, catalogue)
         self._process.clients.seen(exchange, self._principal.user_id, "stdio")
         serve = self._listen if request.method == LISTEN else self._serve
-        task = asyncio.ensure_future(serve(exchange, request, frame))
+        task = asyncio.ensure_future(serve(asked, request, frame))
         self._open[request.id] = task
         if serve == self._listen:
             self._listening.add(task)
@@ -106,15 +110,17 @@ class Exchanges:
         check_scopes(self._principal, request)
         return Exchange(said, self._principal.key)
 
-    async def _refuse(self, error: McpError, request: jsonrpc.Request, frame: bytes) -> None:
+    async def _refuse(
+        self, error: McpError, catalogue: CatalogueView, request: jsonrpc.Request, frame: bytes
+    ) -> None:
         encoded = jsonrpc.encode_error(fitted(error, V2026_07_28), request.id)
-        self._process.dispatcher.refused(self._principal, request, frame, encoded)
+        self._process.dispatcher.refused(self._principal, catalogue, request, frame, encoded)
         await self._write(encoded)
 
-    async def _serve(self, exchange: Exchange, request: jsonrpc.Request, frame: bytes) -> None:
+    async def _serve(self, asked: Asked, request: jsonrpc.Request, frame: bytes) -> None:
         reply: ExchangeReply | None = None
         try:
-            reply = await self._process.dispatcher.exchange(exchange, self._principal, request, frame)
+            reply = await self._process.dispatcher.exchange(asked, request, frame)
             # While one message is written others may come, and the answer behind them.
             while not reply.is_plain:
                 await reply.changed(LOOK_SECONDS)
@@ -125,20 +131,20 @@ class Exchanges:
             if reply is not None:
                 reply.close()
             if reply is None or not reply.answered:
-                await self._process.dispatcher.abandon(exchange, request.id)
+                await self._process.dispatcher.abandon(asked.session, request.id)
 
-    async def _listen(self, exchange: Exchange, request: jsonrpc.Request, frame: bytes) -> None:
+    async def _listen(self, asked: Asked, request: jsonrpc.Request, frame: bytes) -> None:
         news = asyncio.Event()
         connection = Connection(
-            exchange.id, self._principal.key, standalone=False, wake=news.set, listening=True
+            asked.session.id, self._principal.key, standalone=False, wake=news.set, listening=True
         )
         try:
             self._connections.admit(self._principal.key)
             subscription, acknowledgement = await self._subscriptions.open(
-                exchange, self._principal, request, frame, "stdio", news.set
+                asked, request, frame, "stdio", news.set
             )
         except McpError as error:
-            await self._refuse(error, request, frame)
+            await self._refuse(error, asked.catalogue, request, frame)
             return
         self._connections.add(connection)
         reason = "the client cancelled it"

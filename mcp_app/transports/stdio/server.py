@@ -11,7 +11,9 @@ from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.refusals import check_scopes
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
@@ -133,7 +135,7 @@ class StdioServer:
             raise InvalidRequest(INITIALIZED, request_id=request.id)
         check_scopes(self._principal, request)
         answered = await self._process.dispatcher.initialize(
-            self._principal, request, frame, "stdio", assumed=V2024_11_05
+            self._principal, self._catalogue(), request, frame, "stdio", assumed=V2024_11_05
         )
         if answered.session_id is not None:
             self._session = await self._process.sessions.load(answered.session_id, self._principal.key)
@@ -167,6 +169,10 @@ class StdioServer:
         key = self._principal.key
         return sessions.cached(self._session.id, key) or await sessions.load(self._session.id, key)
 
+    def _catalogue(self) -> CatalogueView:
+        """Return the client's view for a request, or a look, that begins now."""
+        return self._process.views.of(self._principal.permissions)
+
     async def _serve(
         self, message: jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid], frame: bytes
     ) -> None:
@@ -192,13 +198,14 @@ class StdioServer:
             if isinstance(message, jsonrpc.Request) and message.method == "ping":
                 return Answered(jsonrpc.encode_result(message.id, {}))
             raise InvalidRequest(NOT_INITIALIZED)
-        session = await self._current()
+        catalogue, session = self._catalogue(), await self._current()
         check_scopes(self._principal, message)
+        asked = Asked(self._process, session, self._principal, catalogue)
         if isinstance(message, jsonrpc.Request):
-            return await self._process.dispatcher.request(session, self._principal, message, frame)
+            return await self._process.dispatcher.request(asked, message, frame)
         if session.version > V2025_03_26:
             raise InvalidRequest(NO_BATCH)
-        return await self._process.dispatcher.batch(session, self._principal, message)
+        return await self._process.dispatcher.batch(asked, message)
 
     async def _pass_on(self, reference: StreamReference, request_id: str | int | None) -> None:
         """Write a stream until it is complete; it is not kept, because it cannot be resumed."""
@@ -224,7 +231,7 @@ class StdioServer:
         self._process.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:
-                found, revision = await notices.due(streams, session)
+                found, revision = await notices.due(streams, session, self._catalogue())
                 for message, _ in found:
                     await self._write(message)
                 notices.note(self._process.log, session, found)

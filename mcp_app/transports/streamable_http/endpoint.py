@@ -136,18 +136,19 @@ class Endpoint:
             if principal is None or not _is_plain_post(fields):
                 return None
             message = jsonrpc.parse(body, self._limits)
+            catalogue = self._process.views.of(principal.permissions)
             if type(message) is jsonrpc.Notification and not self._modern.takes(fields, message):
-                return self._legacy.confirm(fields, message, body, principal)
+                return self._legacy.confirm(fields, message, body, principal, catalogue)
             if type(message) is not jsonrpc.Request:
                 return None
             held = principal.scopes
             if held is not None and needed(message.method, message.params) not in held:
                 return None
             if self._modern.takes(fields, message):
-                return self._modern.quick(fields, message, body, principal, address)
+                return self._modern.quick(fields, message, body, principal, catalogue, address)
             if message.method == "initialize":
-                return self._legacy.open(fields, message, body, principal, address)
-            return self._legacy.quick(fields, message, body, principal)
+                return self._legacy.open(fields, message, body, principal, catalogue, address)
+            return self._legacy.quick(fields, message, body, principal, catalogue)
         except McpError:
             return None
 
@@ -193,9 +194,8 @@ class Endpoint:
         fields: Fields,
         scope: Scope,
     ) -> None:
-        """Raises Forbidden for what the scopes of a credential do not cover."""
-        if principal.scopes is not None:
-            check_scopes(principal, message, _metadata(fields, scope))
+        """Raise Forbidden for a message that the scopes of a credential do not cover."""
+        check_scopes(principal, message, _metadata(fields, scope))
 
     async def message(
         self, fields: Fields, receive: Receive, *, answers: bool
@@ -223,19 +223,23 @@ class Endpoint:
             return
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
-        self.check_scopes(principal, message, fields, scope)
+        if principal.scopes is not None:
+            self.check_scopes(principal, message, fields, scope)
+        catalogue = self._process.views.of(principal.permissions)
         accept = fields.get(b"accept")
         if self._modern.takes(fields, message):
             if not accepts_both(accept):
                 raise NotAcceptable
             opener = opener_of(principal, fields, scope)
-            await self._modern.post(scope, fields, receive, send, message, body, opener, extra)
+            await self._modern.post(scope, fields, receive, send, message, body, opener, catalogue, extra)
             return
         if not accepts_sse(accept):
             send = AsJson(send, batch=isinstance(message, list))
         elif not accepts_json(accept):
             send = AsStream(send)
-        outcome, session = await self._legacy.post(fields, message, body, principal, address_of(scope))
+        outcome, session = await self._legacy.post(
+            fields, message, body, principal, catalogue, address_of(scope)
+        )
         await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
 
     async def _go_on(

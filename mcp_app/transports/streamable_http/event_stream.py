@@ -10,6 +10,7 @@ from collections.abc import Awaitable, MutableMapping
 from functools import partial
 from typing import Any
 
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.execution.running.reply import StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
@@ -210,7 +211,7 @@ class EventStream(SseResponse):
     async def _announce_catalogue(self) -> None:
         """Send what changed since the last announcement to this client; while Redis is away, later."""
         try:
-            found, revision = await notices.due(self._process.streams, self._session)
+            found, revision = await notices.due(self._process.streams, self._session, self._catalogue())
         except StreamsError:
             return
         if revision == self._session.announced:
@@ -221,7 +222,7 @@ class EventStream(SseResponse):
 
     def _announce(self, connection: Connection) -> None:
         """The same at once, if nothing hinders; else by the stream's task."""
-        due = notices.announcement(self._session)
+        due = notices.announcement(self._session, self._catalogue())
         if due is notices.NOTHING:
             return
         clear = self._is_waiting and self._unfinished is None and not connection.stopping
@@ -243,6 +244,10 @@ class EventStream(SseResponse):
     def _note_announced(self, found: list[notices.Notice], revision: int) -> None:
         notices.note(self._process.log, self._session, found)
         self._session.announced = revision
+
+    def _catalogue(self) -> CatalogueView:
+        """Return the newest view of the client: the stream outlives snapshots."""
+        return self._process.views.of(self._principal.permissions)
 
     async def _store_announced(self) -> None:
         """For the client's next connection, which cannot begin before this one has left its lease.

@@ -10,8 +10,9 @@ from dataclasses import replace
 from time import monotonic
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current_snapshot import current
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
@@ -59,21 +60,23 @@ class Legacy:
         message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
         body: bytes,
         principal: Principal,
+        catalogue: CatalogueView,
         address: str,
     ) -> tuple[Answered | StreamReference, Session | None]:
         """Serve one POST body (specification: basic/transports, sending messages to the server)."""
-        self._check(fields, message, principal)
+        self._check(fields, message, catalogue)
         dispatcher = self._dispatcher
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
             # SES-12: a session id beside it means nothing; initialize always opens a new session.
-            return await dispatcher.initialize(principal, message, body, address), None
+            return await dispatcher.initialize(principal, catalogue, message, body, address), None
         session = await self.session(fields, principal)
+        asked = Asked(self._process, session, principal, catalogue)
         if isinstance(message, jsonrpc.Request):
-            return await dispatcher.request(session, principal, message, body, from_headers(fields)), session
+            return await dispatcher.request(asked, message, body, from_headers(fields)), session
         if isinstance(message, list):
             if session.version != V2025_03_26:
                 raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
-            return await dispatcher.batch(session, principal, message, from_headers(fields)), session
+            return await dispatcher.batch(asked, message, from_headers(fields)), session
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED and not self._process.settings.answer_cancelled:
                 await unanswered_requests.note(
@@ -85,35 +88,53 @@ class Legacy:
         return ACCEPTED, session
 
     def quick(
-        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal
+        self,
+        fields: Fields,
+        message: jsonrpc.Request,
+        body: bytes,
+        principal: Principal,
+        catalogue: CatalogueView,
     ) -> bytes | Begun | None:
         """The answer to a request of a session this process knows, or the call that has begun for it."""
-        self._check(fields, message, principal)
+        self._check(fields, message, catalogue)
         session = self._known(fields, principal)
         if session is None:
             return None
-        answer = self._dispatcher.quick(session, principal, message, body)
+        asked = Asked(self._process, session, principal, catalogue)
+        answer = self._dispatcher.quick(asked, message, body)
         if answer is not None:
             return answer
-        begun = self._dispatcher.begin(session, principal, message, body, from_headers(fields))
+        begun = self._dispatcher.begin(asked, message, body, from_headers(fields))
         if begun is None or isinstance(begun, bytes):
             return begun
         return Begun(principal, session, message, begun, monotonic() + self._grace)
 
     def open(
-        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
+        self,
+        fields: Fields,
+        message: jsonrpc.Request,
+        body: bytes,
+        principal: Principal,
+        catalogue: CatalogueView,
+        address: str,
     ) -> BegunSession:
         """A session that is being opened."""
-        self._check(fields, message, principal)
-        return BegunSession(principal, self._dispatcher.initialize(principal, message, body, address))
+        self._check(fields, message, catalogue)
+        opening = self._dispatcher.initialize(principal, catalogue, message, body, address)
+        return BegunSession(principal, opening)
 
     def confirm(
-        self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
+        self,
+        fields: Fields,
+        message: jsonrpc.Notification,
+        body: bytes,
+        principal: Principal,
+        catalogue: CatalogueView,
     ) -> BegunSession | None:
         """A session that this process knows, and that its client confirms; None for other notifications."""
         if message.method != INITIALIZED:
             return None
-        self._check(fields, message, principal)
+        self._check(fields, message, catalogue)
         session = self._known(fields, principal)
         return None if session is None else BegunSession(principal, self._notified(session, message, body))
 
@@ -154,7 +175,7 @@ class Legacy:
         self,
         fields: Fields,
         message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
-        principal: Principal,
+        catalogue: CatalogueView,
     ) -> None:
         """Raises what a message is refused with whatever its session is (ERA-08, DLG-002-01)."""
         if self._alone:
@@ -163,15 +184,15 @@ class Legacy:
             self._compares and (interim_headers.METHOD in fields or interim_headers.NAME in fields)
         )
         if routed and isinstance(message, jsonrpc.Request | jsonrpc.Notification):
-            self._check_routing(fields, message, principal)
+            self._check_routing(fields, message, catalogue)
 
     def _check_routing(
-        self, fields: Fields, message: jsonrpc.Request | jsonrpc.Notification, principal: Principal
+        self, fields: Fields, message: jsonrpc.Request | jsonrpc.Notification, catalogue: CatalogueView
     ) -> None:
         interim_headers.check(fields, message, strict=self._strict)
         if isinstance(message, jsonrpc.Request) and message.method == "tools/call":
             name = message.params.get("name")
-            tool = current().tool(name, principal.permissions) if type(name) is str else None
+            tool = catalogue.tool(name) if type(name) is str else None
             if tool is not None:
                 schema = tool.wire["inputSchema"]
                 interim_headers.check_params(fields, message, schema, strict=self._strict)

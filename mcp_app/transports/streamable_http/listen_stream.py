@@ -11,11 +11,11 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -52,7 +52,7 @@ class ListenStream(SseResponse):
 
     async def open(
         self,
-        exchange: Exchange,
+        asked: Asked,
         request: jsonrpc.Request,
         payload: bytes,
         address: str,
@@ -61,10 +61,10 @@ class ListenStream(SseResponse):
         principal = self._principal
         self._connections.admit(principal.key)
         self._subscription, self._acknowledgement = await self._subscriptions.open(
-            exchange, principal, request, payload, address, self.tell
+            asked, request, payload, address, self.tell
         )
         self._connection = Connection(
-            exchange.id, principal.key, standalone=False, wake=self.wake, listening=True
+            asked.session.id, principal.key, standalone=False, wake=self.wake, listening=True
         )
         self._connections.add(self._connection)
 

@@ -7,9 +7,10 @@ from time import monotonic
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current_snapshot import current
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.running.reply import Reply
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.errors import (
     HeaderMismatch,
@@ -70,14 +71,21 @@ class Modern:
             raise MethodNotAllowed(allow="POST")
 
     def quick(
-        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
+        self,
+        fields: Fields,
+        message: jsonrpc.Request,
+        body: bytes,
+        principal: Principal,
+        catalogue: CatalogueView,
+        address: str,
     ) -> bytes | Begun | None:
         """The answer to a request, or the call that has begun for it; raises what ``post`` would answer."""
-        exchange = self._admit(fields, message, principal)
+        exchange = self._admit(fields, message, principal, catalogue)
+        asked = Asked(self._process, exchange, principal, catalogue)
         begun: bytes | Reply | ExchangeReply | None
-        begun = self._dispatcher.quick(exchange, principal, message, body)
+        begun = self._dispatcher.quick(asked, message, body)
         if begun is None:
-            begun = self._dispatcher.begin(exchange, principal, message, body, from_headers(fields))
+            begun = self._dispatcher.begin(asked, message, body, from_headers(fields))
             if begun is None:
                 return None
         self._process.clients.seen(exchange, principal.user_id, address)
@@ -94,6 +102,7 @@ class Modern:
         message: Body,
         body: bytes,
         opener: Authenticated,
+        catalogue: CatalogueView,
         extra: Headers,
     ) -> None:
         """Serve one POST body (specification: basic/transports, 2026-07-28)."""
@@ -105,23 +114,24 @@ class Modern:
                 return
             if not isinstance(message, jsonrpc.Request):
                 raise InvalidRequest("The body must be one request or one notification.")
-            exchange = self._admit(fields, message, principal)
-            answer = self._dispatcher.quick(exchange, principal, message, body)
+            exchange = self._admit(fields, message, principal, catalogue)
+            asked = Asked(self._process, exchange, principal, catalogue)
+            answer = self._dispatcher.quick(asked, message, body)
             if answer is not None:
                 self._process.clients.seen(exchange, principal.user_id, address_of(scope))
                 await send_body(send, 200, answer, extra)
                 return
             if message.method == LISTEN:
                 listener = ListenStream(self._process, self._connections, opener, self._subscriptions)
-                await listener.open(exchange, message, body, address_of(scope))
+                await listener.open(asked, message, body, address_of(scope))
         except McpError as error:
-            await self._refuse(send, error, message, body, principal, extra)
+            await self._refuse(send, error, message, body, principal, catalogue, extra)
             return
         if message.method == LISTEN:
             await listener.run(scope, receive, send, extra)
             return
         self._process.clients.seen(exchange, principal.user_id, address_of(scope))
-        reply = await self._dispatcher.exchange(exchange, principal, message, body, from_headers(fields))
+        reply = await self._dispatcher.exchange(asked, message, body, from_headers(fields))
         await self._answer(scope, receive, send, exchange, message, reply, opener, extra)
 
     async def go_on(
@@ -157,7 +167,9 @@ class Modern:
             if reply.failed or not (done or reply.answered):
                 await self._dispatcher.abandon(exchange, message.id)
 
-    def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
+    def _admit(
+        self, fields: Fields, request: jsonrpc.Request, principal: Principal, catalogue: CatalogueView
+    ) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""
         params, method = request.params, request.method
         if routing_headers.agree(fields, method, params):
@@ -169,7 +181,7 @@ class Modern:
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
         if method == "tools/call":
-            _check_arguments(fields, params, principal)
+            _check_arguments(fields, params, catalogue)
         if method not in self._dispatcher.methods[said.version] and method != LISTEN:
             raise MethodNotFound(f"Method not found: {method[:128]}")
         return Exchange(said, principal.key)
@@ -187,14 +199,21 @@ class Modern:
         self._process.log.single(None, principal.key, "in", "notification", body, message.method)
 
     async def _refuse(
-        self, send: Send, error: McpError, message: Body, body: bytes, principal: Principal, extra: Headers
+        self,
+        send: Send,
+        error: McpError,
+        message: Body,
+        body: bytes,
+        principal: Principal,
+        catalogue: CatalogueView,
+        extra: Headers,
     ) -> None:
         """ERA-08, T-MOD-12: the answer to what no handler has seen."""
         request = message if isinstance(message, jsonrpc.Request) else None
         known = fitted(error, V2026_07_28)
         encoded = jsonrpc.encode_error(known, request.id if request else None)
         if request is not None:
-            self._dispatcher.refused(principal, request, body, encoded)
+            self._dispatcher.refused(principal, catalogue, request, body, encoded)
         await send_body(send, http_status_for(known, V2026_07_28), encoded, (*error.headers, *extra))
 
 
@@ -203,10 +222,10 @@ def address_of(scope: MutableMapping[str, Any]) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
-def _check_arguments(fields: Fields, params: dict[str, Any], principal: Principal) -> None:
+def _check_arguments(fields: Fields, params: dict[str, Any], catalogue: CatalogueView) -> None:
     """XMH-07, XMH-08; what is no call of a known tool is refused for that further on."""
     name, arguments = params.get("name"), params.get("arguments", {})
-    tool = current().tool(name, principal.permissions) if type(name) is str else None
+    tool = catalogue.tool(name) if type(name) is str else None
     if tool is None or not tool.param_headers or type(arguments) is not dict:
         return
     if problem := param_headers.mismatch(tool.param_headers, fields, arguments):

@@ -38,7 +38,7 @@ def _row(name: str) -> Tool:
 
 
 def _approval(name: str) -> tuple[Any, ...]:
-    entry = current_snapshot.refresh_now().tool(name, frozenset())
+    entry = current_snapshot.refreshed_view(frozenset()).tool(name)
     assert entry is not None
     return entry.needs_approval, entry.approval_minutes, entry.four_eyes, entry.background
 

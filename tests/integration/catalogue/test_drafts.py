@@ -17,6 +17,7 @@ from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.changing.rolling_back import roll_back
 from mcp_app.catalogue.changing.services import ChangedMeanwhile
 from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,
@@ -83,7 +84,7 @@ def test_a_draft_is_seen_by_no_client_and_is_no_revision(announced: list[int]) -
     new_prompt()
     assert announced == []
     assert current_snapshot.refresh_now() is before
-    assert before.prompt("new", NOBODY) is None
+    assert CatalogueView(before, NOBODY).prompt("new") is None
     assert Prompt.objects.get(name="p").template == "Hi"
     assert (draft.values, draft.note, draft.revision, draft.version) == (
         {"template": "Draft"},
@@ -102,7 +103,7 @@ def test_publishing_makes_it_what_clients_are_offered_and_says_who_when_and_why(
     announced.clear()
     drafts.publish_draft(draft=draft, actor=someone, why="  asked for by sales ")
     assert announced == [3]
-    entry = current_snapshot.refresh_now().prompt("p", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).prompt("p")
     assert entry is not None
     assert entry.render({}) == "Draft"
     change = CatalogueChange.objects.latest("id")
@@ -283,7 +284,7 @@ def test_an_upload_waits_with_its_draft_and_goes_with_it(uploads: Path) -> None:
     draft = drafts.save_draft(kind=Resource, actor=None, draft=draft, file=form_file, title="T", **given)
     row = drafts.publish_draft(draft=draft, actor=None)
     assert files(uploads) == ["resources/a_b.txt"]
-    entry = current_snapshot.refresh_now().resource("memo://1", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).resource("memo://1")
     assert entry is not None
     assert entry[0].static is not None
     assert entry[0].static("memo://1")[0]["text"] == "one"

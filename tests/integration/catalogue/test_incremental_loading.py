@@ -16,6 +16,7 @@ from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import CatalogueRevision, Prompt, Resource, Source, Tool
 
 pytestmark = pytest.mark.django_db
@@ -42,7 +43,7 @@ def offer(count: int) -> list[str]:
 
 
 def found(held: Catalogue, name: str) -> ToolEntry:
-    entry = held.tool(name, EVERYTHING)
+    entry = CatalogueView(held, EVERYTHING).tool(name)
     assert entry is not None
     return entry
 
@@ -99,7 +100,7 @@ def test_edit_of_a_tool_builds_its_presets() -> None:
     assert found(current_snapshot.current(), "fixed").wire["description"] == "New"
     assert rebuilt([*names, "fixed"], lambda: edit("fixed", title="Preset")) == ["fixed"]
     services.set_enabled(entries=[base], enabled=False, actor=None)
-    assert current_snapshot.refresh_now().tool("fixed", EVERYTHING) is None
+    assert current_snapshot.refreshed_view(EVERYTHING).tool("fixed") is None
     services.set_enabled(entries=[base], enabled=True, actor=None)
     assert found(current_snapshot.refresh_now(), "fixed").wire["title"] == "Preset"
 
@@ -166,7 +167,7 @@ def test_changed_text_of_a_resource_is_served() -> None:
     current_snapshot.refresh_now()
     for changed in ("b", "c"):
         services.save_resource(actor=None, entry=text, text=changed)
-        read = current_snapshot.refresh_now().resource("notes://new", EVERYTHING)
+        read = current_snapshot.refreshed_view(EVERYTHING).resource("notes://new")
         assert read is not None
         assert read[0].static is not None
         assert read[0].static("notes://new")[0]["text"] == changed

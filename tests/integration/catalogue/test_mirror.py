@@ -11,6 +11,7 @@ from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import Mirrored, mirror
 from mcp_app.catalogue.definitions.registry import Registry
 from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,
@@ -66,7 +67,7 @@ def test_code_entries_come_in_the_order_of_the_code_and_before_those_of_administ
         actor=None, name="aaa", preset_of=Tool.objects.get(name="add"), fixed_arguments={"b": 1}
     )
     held = current_snapshot.refresh_now()
-    listed = held.page("tools", "2025-11-25", NOBODY).decode()
+    listed = CatalogueView(held, NOBODY).page("tools", "2025-11-25").decode()
     places = [listed.index(f'"name":"{name}"') for name in ("add", "zebra", "ant", "aaa")]
     assert places == sorted(places)
 
@@ -77,10 +78,10 @@ def test_an_entry_whose_code_is_gone_is_marked_and_comes_back_as_it_was(register
     gone = registered.tools.pop("add")
     assert mirror().changed == 1
     assert Tool.objects.get(name="add").missing
-    assert current_snapshot.refresh_now().tool("add", NOBODY) is None
+    assert current_snapshot.refreshed_view(NOBODY).tool("add") is None
     registered.tools["add"] = gone
     assert mirror().changed == 1
-    entry = current_snapshot.refresh_now().tool("add", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).tool("add")
     assert entry is not None
     assert entry.wire["title"] == "Mine"
 
@@ -113,7 +114,7 @@ def test_an_administrators_entry_keeps_its_name_when_code_wants_it_later(registe
 
     prompt(name="taken")(lambda: "code")
     assert mirror() == Mirrored(refused=("taken",))
-    entry = current_snapshot.refresh_now().prompt("taken", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).prompt("taken")
     assert entry is not None
     assert entry.render({}) == "Hi"
 
@@ -125,6 +126,6 @@ def test_a_permission_given_in_code_cannot_be_emptied_only_replaced(registered: 
     assert row.permission == "app.use"
     services.update_entry(entry=row, actor=None, permission="")
     held: Any = current_snapshot.refresh_now()
-    assert held.tool("guarded", NOBODY) is None
+    assert CatalogueView(held, NOBODY).tool("guarded") is None
     services.update_entry(entry=row, actor=None, permission="app.other")
-    assert current_snapshot.refresh_now().tool("guarded", {"app.other"}) is not None
+    assert current_snapshot.refreshed_view({"app.other"}).tool("guarded") is not None

@@ -53,7 +53,7 @@ def test_limit_stated_in_code_is_neither_exported_nor_pruned(options: dict[str, 
     row = Tool.objects.get(name="limited")
     stated = in_force(row)
     assert {name: stated[COLUMNS[name]] for name in options} == options
-    served = snapshot_loader.load().tool("limited", {})
+    served = snapshot_loader.load().tools["limited"]
     assert {name: getattr(served, name) for name in options} == options
     assert json.loads(export_catalogue())["tools"] == []
     planned = plan(HEAD, prune=True)

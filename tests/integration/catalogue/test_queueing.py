@@ -39,7 +39,7 @@ def _row(name: str) -> Tool:
 
 
 def _entry(name: str) -> ToolEntry:
-    entry = current_snapshot.refresh_now().tool(name, frozenset())
+    entry = current_snapshot.refreshed_view(frozenset()).tool(name)
     assert entry is not None
     return entry
 

@@ -54,7 +54,7 @@ def test_rolling_back_is_a_new_change_that_says_who_to_where_and_why(
     save_prompt(row, template="Two", title="B", enabled=False)
     announced.clear()
     assert back(0, actor=someone).pk == row.pk
-    entry = current_snapshot.refresh_now().prompt("p", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).prompt("p")
     assert entry is not None
     assert (entry.render({}), entry.wire["title"]) == ("One", "A")
     assert announced == [4]

@@ -16,6 +16,7 @@ from mcp_app.auth.permissions import permissions_of
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,
@@ -73,7 +74,7 @@ def save_resource(**values: Any) -> Resource:
 
 
 def read(uri: str) -> Any:
-    found = current_snapshot.refresh_now().resource(uri, NOBODY)
+    found = current_snapshot.refreshed_view(NOBODY).resource(uri)
     assert found is not None
     assert found[0].static is not None
     return found[0].static(uri)
@@ -128,7 +129,7 @@ def test_only_the_list_that_changed_gets_the_new_revision() -> None:
 @pytest.mark.requirement("PROMPT-01", "PROMPT-05")
 def test_an_admin_made_prompt_is_offered_and_rendered() -> None:
     save_prompt(template="Review {{code}} {{7*7}}", arguments=[{"name": "code", "required": True}], title="T")
-    entry = current_snapshot.refresh_now().prompt("p", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).prompt("p")
     assert entry is not None
     assert entry.function is None
     assert entry.wire == {"name": "p", "title": "T", "arguments": [{"name": "code", "required": True}]}
@@ -174,7 +175,7 @@ def test_a_wrong_prompt_is_refused_at_its_field(
 @pytest.mark.requirement("TOOL-21")
 def test_a_preset_hides_its_fixed_arguments_and_sends_them() -> None:
     save_preset(timeout_seconds=5, calls_per_minute=3, description="Adds five.")
-    entry = current_snapshot.refresh_now().tool("add-five", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).tool("add-five")
     assert entry is not None
     assert entry.wire["inputSchema"]["properties"] == {"a": {"type": "integer"}}
     assert entry.wire["description"] == "Adds five."
@@ -188,7 +189,7 @@ def test_a_preset_hides_its_fixed_arguments_and_sends_them() -> None:
 def test_a_preset_goes_with_the_tool_it_is_made_of() -> None:
     save_preset()
     services.set_enabled(entries=[add_tool()], enabled=False, actor=None)
-    assert current_snapshot.refresh_now().tool("add-five", NOBODY) is None
+    assert current_snapshot.refreshed_view(NOBODY).tool("add-five") is None
 
 
 @pytest.mark.parametrize(
@@ -305,7 +306,7 @@ def test_an_administrator_dresses_and_limits_a_code_entry_but_does_not_redefine_
         entry=add_tool(), actor=None, title="Sum", description="Mine", timeout_seconds=2, enabled=True,
         meta={"example.com/a": 1}, icons=[{"src": "https://example.com/i.png"}],
     )  # fmt: skip
-    entry = current_snapshot.refresh_now().tool("add", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).tool("add")
     assert entry is not None
     assert (entry.wire["title"], entry.wire["description"], entry.timeout) == ("Sum", "Mine", 2)
     assert entry.wire["_meta"] == {"example.com/a": 1}
@@ -341,7 +342,7 @@ def test_every_kind_can_be_switched_off_and_on(kind: Any, announced: list[int]) 
     assert services.set_enabled(entries=[row], enabled=False, actor=None) == 0
     held = current_snapshot.refresh_now()
     lists = ["tools", "prompts", "resources", "templates"]
-    empty = [name for name in lists if b'"name"' not in held.page(name, "2025-11-25", NOBODY)]
+    empty = [name for name in lists if b'"name"' not in CatalogueView(held, NOBODY).page(name, "2025-11-25")]
     assert len(empty) == 1
     assert services.set_enabled(entries=[row], enabled=True, actor=None) == 1
     assert announced == [2, 3]

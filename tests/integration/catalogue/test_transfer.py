@@ -135,7 +135,7 @@ def test_what_was_exported_makes_the_same_catalogue_elsewhere(notation: str, upl
     start_afresh()
     bring(before, notation)
     assert export_catalogue(notation) == before
-    read = current_snapshot.refresh_now().resource("memo://2", NOBODY)
+    read = current_snapshot.refreshed_view(NOBODY).resource("memo://2")
     assert read is not None
     assert read[0].static is not None
     assert read[0].static("memo://2")[0]["blob"]
@@ -211,7 +211,7 @@ def test_an_import_is_one_revision_that_is_announced_once_and_says_who(
     audited = AuditEvent.objects.filter(actor=someone).order_by("id").values_list("action", flat=True)
     created = "catalogue.created"
     assert list(audited) == ["catalogue.changed", created, created, "catalogue.imported"]
-    entry = current_snapshot.refresh_now().tool("add", NOBODY)
+    entry = current_snapshot.refreshed_view(NOBODY).tool("add")
     assert entry is not None
     assert entry.wire["title"] == "Sum"
 

@@ -99,7 +99,7 @@ def preset(**values: Any) -> Tool:
 
 def asked(name: str, principal: Principal, *, session: str = "", inputs: Inputs | None = None) -> CallRecord:
     """A call as it was accepted."""
-    entry = current_snapshot.refresh_now().tool(name, EVERYTHING)
+    entry = current_snapshot.refreshed_view(EVERYTHING).tool(name)
     assert entry is not None
     new = new_call(
         entry,
@@ -375,13 +375,13 @@ def test_change_of_the_work_voids_an_approval(change: Callable[[Any], None], peo
     assert decided(call, people.third) == "approved"
     approved = approval_of(record(row(call)))
     carried = Inputs(approved=approved)
-    before = current_snapshot.refresh_now().tool("preset", EVERYTHING)
+    before = current_snapshot.refreshed_view(EVERYTHING).tool("preset")
     assert before is not None
     assert covers(approved, before, call.arguments)
     assert not covers(approved, before, {**call.arguments, "text": "z"})
     assert asked("preset", principal, inputs=carried).approved
     change(people.editor)
-    after = current_snapshot.refresh_now().tool("preset", EVERYTHING)
+    after = current_snapshot.refreshed_view(EVERYTHING).tool("preset")
     assert after is not None
     assert not covers(approved, after, call.arguments)
     assert asked("preset", principal, inputs=carried).waits_for_approval
@@ -400,7 +400,7 @@ def test_stricter_of_two_marks_holds(change: Callable[[Any], None], people: Peop
     assert decided(call, people.third) == "approved"
     assert row(call).four_eyes
     # An approval from before the mark holds no further, one under it does.
-    entry = current_snapshot.refresh_now().tool("preset", EVERYTHING)
+    entry = current_snapshot.refreshed_view(EVERYTHING).tool("preset")
     assert entry is not None
     weak, strong = approval_of(record(row(earlier))), approval_of(record(row(call)))
     assert (covers(weak, entry, call.arguments), covers(strong, entry, call.arguments)) == (False, True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_app.catalogue.serving.snapshot import EMPTY
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.messages.names import check_name
 from tests.integration.features.catalogue_app.values import SECRET
 from tests.integration.features.conftest import Connect
@@ -18,7 +19,7 @@ from tests.live import LiveServer, eventually
 @pytest.mark.requirement("TOOL-01")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_list_of_no_tools_is_an_empty_list(version: str) -> None:
-    assert EMPTY.page("tools", version, frozenset()) == b'{"tools":[]}'
+    assert CatalogueView(EMPTY, frozenset()).page("tools", version) == b'{"tools":[]}'
 
 
 @pytest.mark.requirement("TOOL-01", "TOOL-02")

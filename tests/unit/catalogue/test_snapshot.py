@@ -12,6 +12,7 @@ from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.serving import pages
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2025_03_26, V2025_06_18, V2025_11_25
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
@@ -38,7 +39,7 @@ def catalogue(
 def page(
     held: Catalogue, cursor: str | None = None, permissions: Container[str] = NOBODY
 ) -> tuple[list[str], str | None]:
-    result = orjson.loads(held.page("tools", V2025_11_25, permissions, cursor))
+    result = orjson.loads(CatalogueView(held, permissions).page("tools", V2025_11_25, cursor))
     return [item["name"] for item in result["tools"]], result.get("nextCursor")
 
 
@@ -61,7 +62,7 @@ def everything(held: Catalogue, permissions: Container[str] = NOBODY) -> list[st
     ],
 )
 def test_an_empty_list_is_a_result(kind: str, member: str) -> None:
-    assert orjson.loads(EMPTY.page(kind, V2025_11_25, NOBODY)) == {member: []}
+    assert orjson.loads(CatalogueView(EMPTY, NOBODY).page(kind, V2025_11_25)) == {member: []}
 
 
 @pytest.mark.requirement("PAGE-01", "TOOL-04")
@@ -92,7 +93,7 @@ def test_a_cursor_works_in_another_process_and_after_entries_came_and_went() -> 
 @pytest.mark.parametrize("cursor", ["", "x", "A" * 40, "../../etc", "é"])
 def test_a_cursor_that_is_not_ours_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidParams):
-        catalogue([named(1)]).page("tools", V2025_11_25, NOBODY, cursor)
+        CatalogueView(catalogue([named(1)]), NOBODY).page("tools", V2025_11_25, cursor)
 
 
 @pytest.mark.requirement("PAGE-02")
@@ -101,7 +102,7 @@ def test_a_cursor_of_another_list_or_another_view_is_refused() -> None:
     cursor = page(held)[1]
     for kind, permissions in (("prompts", NOBODY), ("tools", frozenset({"app.secret"}))):
         with pytest.raises(InvalidParams):
-            held.page(kind, V2025_11_25, permissions, cursor)
+            CatalogueView(held, permissions).page(kind, V2025_11_25, cursor)
 
 
 @pytest.mark.requirement("TOOL-08", "RES-06")
@@ -109,23 +110,23 @@ def test_what_a_caller_may_not_use_is_neither_listed_nor_found() -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
     for permissions, names in ((NOBODY, ["t1"]), ({"app.use"}, ["t1", "t2"]), (EVERYTHING, ["t1", "t2"])):
         assert everything(held, permissions) == names
-        assert [name for name in ("t1", "t2", "t3") if held.tool(name, permissions)] == names
+        assert [name for name in ("t1", "t2", "t3") if CatalogueView(held, permissions).tool(name)] == names
 
 
 def test_a_page_is_encoded_once_for_all_callers_who_see_the_same() -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
-    first = held.page("tools", V2025_11_25, frozenset({"other.thing"}))
-    assert held.page("tools", V2025_11_25, NOBODY) is first
-    assert held.page("tools", V2025_06_18, NOBODY) is not first
+    first = CatalogueView(held, frozenset({"other.thing"})).page("tools", V2025_11_25)
+    assert CatalogueView(held, NOBODY).page("tools", V2025_11_25) is first
+    assert CatalogueView(held, NOBODY).page("tools", V2025_06_18) is not first
 
 
 def test_cached_pages_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
     monkeypatch.setattr(pages, "MAX_CACHED_BYTES", 1)
-    first = held.page("tools", V2025_11_25, NOBODY)
-    assert held.page("tools", V2025_11_25, NOBODY) is first
-    held.page("tools", V2025_11_25, frozenset({"app.use"}))
-    assert held.page("tools", V2025_11_25, NOBODY) is not first
+    first = CatalogueView(held, NOBODY).page("tools", V2025_11_25)
+    assert CatalogueView(held, NOBODY).page("tools", V2025_11_25) is first
+    CatalogueView(held, frozenset({"app.use"})).page("tools", V2025_11_25)
+    assert CatalogueView(held, NOBODY).page("tools", V2025_11_25) is not first
 
 
 @pytest.mark.requirement("TOOL-02")
@@ -133,7 +134,7 @@ def test_a_list_has_only_the_members_of_its_revision() -> None:
     entry = tool_entry(lambda: None, name="t", icons=["https://example.com/i.png"], title="T")
     held = catalogue([entry])
     by_version = {
-        version: set(orjson.loads(held.page("tools", version, NOBODY))["tools"][0])
+        version: set(orjson.loads(CatalogueView(held, NOBODY).page("tools", version))["tools"][0])
         for version in (V2025_03_26, V2025_06_18, V2025_11_25)
     }
     assert by_version[V2025_03_26] == {"name", "inputSchema"}
@@ -164,7 +165,7 @@ def test_exact_resources_win_then_the_first_template_and_nothing_is_normalised()
     )
 
     def found(uri: str) -> tuple[str, dict[str, str]] | None:
-        match = held.resource(uri, NOBODY)
+        match = CatalogueView(held, NOBODY).resource(uri)
         return (match[0].uri, match[1]) if match else None
 
     assert found("notes://today") == ("notes://today", {})
@@ -176,14 +177,14 @@ def test_exact_resources_win_then_the_first_template_and_nothing_is_normalised()
 
 def test_a_variable_that_does_not_fit_its_type_is_no_resource() -> None:
     held = catalogue(templates=[resource_entry(read_year, "years://{year}")])
-    assert held.resource("years://2025", NOBODY) is not None
-    assert held.resource("years://soon", NOBODY) is None
+    assert CatalogueView(held, NOBODY).resource("years://2025") is not None
+    assert CatalogueView(held, NOBODY).resource("years://soon") is None
 
 
 def test_a_template_the_caller_may_not_use_is_not_found() -> None:
     held = catalogue(templates=[resource_entry(read_note, "notes://{slug}", permission="app.use")])
-    assert held.resource("notes://1", NOBODY) is None
-    assert held.resource("notes://1", EVERYTHING) is not None
+    assert CatalogueView(held, NOBODY).resource("notes://1") is None
+    assert CatalogueView(held, EVERYTHING).resource("notes://1") is not None
 
 
 def review(code: str, language: str = "", number: str = "", other: str = "") -> str:
@@ -229,7 +230,7 @@ async def test_an_argument_is_completed_from_its_candidates(
     ref: dict[str, str], argument: str, value: str, completed: Any
 ) -> None:
     others = {"code": "given", "unknown": "x"}
-    assert await completing().complete(ref, argument, value, others, EVERYTHING) == completed
+    assert await CatalogueView(completing(), EVERYTHING).complete(ref, argument, value, others) == completed
 
 
 @pytest.mark.requirement("COMP-04", "COMP-05")
@@ -249,7 +250,7 @@ async def test_what_is_unknown_or_hidden_cannot_be_completed(
     ref: dict[str, str], argument: str, permissions: Container[str]
 ) -> None:
     with pytest.raises(InvalidParams):
-        await completing().complete(ref, argument, "", {}, permissions)
+        await CatalogueView(completing(), permissions).complete(ref, argument, "", {})
 
 
 @pytest.mark.requirement("PROMPT-03", "PROMPT-04")
@@ -319,7 +320,7 @@ def test_a_page_that_is_kept_is_kept_for_those_permissions_that_revision_and_tha
     first, cursor = page(held, None, reader)
     assert page(held, cursor, reader)[0] != first
     for version in (V2025_03_26, V2025_11_25):
-        listed = orjson.loads(held.page("tools", version, NOBODY))["tools"]
+        listed = orjson.loads(CatalogueView(held, NOBODY).page("tools", version))["tools"]
         assert ("title" in listed[0]) is (version == V2025_11_25)
     # An administrator's change is a snapshot of its own, which begins without any page.
     changed = catalogue(tools[:1], revision=2)

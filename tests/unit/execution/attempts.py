@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_app.auth.principal import LOOPBACK
+from mcp_app.catalogue.serving.snapshot import EMPTY
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.background.service import Background
 from mcp_app.execution.running.call import Call
@@ -73,6 +75,7 @@ def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> Call:
         target=record.tool,
         session=Session(record.session_id, record.session_fields),
         principal=LOOPBACK,
+        catalogue=CatalogueView(EMPTY, LOOPBACK.permissions),
         reply=reply,
         requests=ClientRequests(streams, log, 5.0),
         settings=SETTINGS,

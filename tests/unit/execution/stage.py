@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import LOOPBACK, Principal
+from mcp_app.catalogue.serving.current_snapshot import Views
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call
@@ -58,6 +60,7 @@ class Asked:
     reply: Reply
     request_id: str | int
     method: str
+    catalogue: CatalogueView
     payload: bytes = b"{}"
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
@@ -91,8 +94,10 @@ class Stage:
         waits: bool = True,
     ) -> Call:
         """Begin a call; its reply is ``call.reply``."""
+        reply = reply or Reply(self.streams, self.session, 1)
+        catalogue = Views().of(principal.permissions)
         return self.calls.start(
-            Asked(self.session, principal, reply or Reply(self.streams, self.session, 1), request_id, method),
+            Asked(self.session, principal, reply, request_id, method, catalogue),
             target="target",
             meta={},
             progress_token=progress_token,

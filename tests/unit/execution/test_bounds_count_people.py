@@ -89,7 +89,7 @@ def request(method: str, params: dict[str, Any], **limits: Any) -> Case:
             except TooManyRequests:
                 return False
             message = jsonrpc.Request(1, method, params)
-            answer = await desk.process.dispatcher.request(desk.session, desk.principal, message, b"{}")
+            answer = await desk.process.dispatcher.request(desk.asked(), message, b"{}")
             refused = isinstance(answer, Answered) and (answer.status == 429 or b"Rate limit" in answer.body)
             return not refused
 

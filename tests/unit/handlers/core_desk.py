@@ -79,7 +79,7 @@ class CoreDesk(Desk):
     async def wait(self, task_id: str, request_id: Any) -> str:
         """Begin to wait for the result of a task; the stream that it will be on."""
         message = jsonrpc.Request(request_id, "tasks/result", {"taskId": task_id})
-        outcome = await self.process.dispatcher.request(self.session, self.principal, message, b"{}")
+        outcome = await self.process.dispatcher.request(self.asked(), message, b"{}")
         assert isinstance(outcome, StreamReference)
         return outcome.stream
 

@@ -14,8 +14,10 @@ from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.conf import Settings
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.gateway import Streams
 
@@ -51,24 +53,34 @@ class Desk:
         )
         return self.session
 
+    def asked(self, session: Negotiated | None = None, principal: Principal | None = None) -> Asked:
+        """The beginning of a request, with the catalogue in use now."""
+        principal = principal or self.principal
+        catalogue = self.process.views.of(principal.permissions)
+        return Asked(self.process, session or self.session, principal, catalogue)
+
     async def request(self, method: str, params: dict[str, Any] | None = None, request_id: Any = 1) -> Any:
         """The answer to one request."""
         message = jsonrpc.Request(request_id, method, params or {})
         async with asyncio.timeout(10):
-            outcome = await self.process.dispatcher.request(self.session, self.principal, message, b"{}")
+            outcome = await self.process.dispatcher.request(self.asked(), message, b"{}")
             self.status = outcome.status if isinstance(outcome, Answered) else 200
             return (await self._messages(outcome))[-1]
 
     async def batch(self, *members: Any) -> list[Any]:
         """The messages that answer a batch."""
         async with asyncio.timeout(10):
-            outcome = await self.process.dispatcher.batch(self.session, self.principal, list(members))
+            outcome = await self.process.dispatcher.batch(self.asked(), list(members))
             return await self._messages(outcome)
 
     async def initialize(self, params: dict[str, Any]) -> Any:
         """The answer to ``initialize``."""
         outcome = await self.process.dispatcher.initialize(
-            self.principal, jsonrpc.Request(1, "initialize", params), b"{}", "127.0.0.1"
+            self.principal,
+            self.process.views.of(self.principal.permissions),
+            jsonrpc.Request(1, "initialize", params),
+            b"{}",
+            "127.0.0.1",
         )
         self.status, self.opened = outcome.status, outcome.session_id
         return orjson.loads(outcome.body)

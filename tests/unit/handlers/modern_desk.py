@@ -45,7 +45,7 @@ class ModernDesk(Desk):
         request = jsonrpc.Request(1, method, params)
         async with asyncio.timeout(10):
             self.reply: ExchangeReply = await self.process.dispatcher.exchange(
-                self.exchange, principal, request, b"{}"
+                self.asked(self.exchange, principal), request, b"{}"
             )
             await self.reply.changed(5)
         self.status = http_status_for(self.reply.error, VERSION) if self.reply.error else 200

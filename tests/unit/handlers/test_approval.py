@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mcp_app import tool
-from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot, entry_builder
@@ -86,7 +85,7 @@ async def test_without_a_worker_the_call_is_refused_on_every_way(
         assert answer["result"]["isError"]
         assert "needs an operator's approval" in answer["result"]["content"][0]["text"]
     asked = jsonrpc.Request(4, "tools/call", params)
-    assert desk.process.dispatcher.quick(desk.session, LOOPBACK, asked, b"{}") is None
+    assert desk.process.dispatcher.quick(desk.asked(), asked, b"{}") is None
 
 
 @pytest.mark.parametrize("redis", ["", "redis://nowhere.invalid"])

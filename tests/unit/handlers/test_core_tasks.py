@@ -204,7 +204,7 @@ async def test_integers_of_any_length_survive(core: CoreDesk) -> None:
     encoded = b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"n":%d}}}' % 10**30
     await sync_to_async(records.finish)(call.id, call.attempt, State.COMPLETED, "ok", encoded)
     request = jsonrpc.Request(1, "tasks/result", {"taskId": task_id})
-    outcome = await core.process.dispatcher.request(core.session, ADA, request, b"{}")
+    outcome = await core.process.dispatcher.request(core.asked(principal=ADA), request, b"{}")
     assert isinstance(outcome, Answered)
     assert b'"n":%d' % 10**30 in outcome.body
 

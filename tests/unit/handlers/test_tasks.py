@@ -82,7 +82,7 @@ async def test_without_the_extension_or_without_background_there_is_no_task(mode
     assert small["result"]["content"] == RESULT["content"]
     exchange = Exchange(envelope_of(), LOOPBACK.key)
     request = jsonrpc.Request(1, "tools/call", {"name": "work", "task": {"ttl": 5}})
-    reply = await modern.process.dispatcher.exchange(exchange, LOOPBACK, request, b"{}")
+    reply = await modern.process.dispatcher.exchange(modern.asked(exchange), request, b"{}")
     assert not reply.answered
     row = await Call.objects.aget()
     assert row.task_until is None

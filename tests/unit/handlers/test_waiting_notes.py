@@ -56,7 +56,7 @@ def marks(desk: ModernDesk) -> list[tuple[Any, ...]]:
 async def legacy(desk: ModernDesk, tool: str, request_id: int = 1) -> str:
     session = await desk.open()
     request = jsonrpc.Request(request_id, "tools/call", {"name": tool})
-    outcome = await desk.process.dispatcher.request(session, LOOPBACK, request, b'{"id":1}')
+    outcome = await desk.process.dispatcher.request(desk.asked(session), request, b'{"id":1}')
     assert isinstance(outcome, StreamReference)
     return session.id
 
@@ -75,7 +75,7 @@ async def test_a_call_that_waits_for_approval_is_in_the_log_at_once(desk: Modern
 async def test_so_is_one_of_a_modern_client(desk: ModernDesk) -> None:
     exchange = Exchange(envelope_of(), LOOPBACK.key)
     request = jsonrpc.Request(7, "tools/call", {"name": "watched"})
-    reply = await desk.process.dispatcher.exchange(exchange, LOOPBACK, request, b"{}")
+    reply = await desk.process.dispatcher.exchange(desk.asked(exchange), request, b"{}")
     reply.close()
     assert marks(desk) == [(exchange.record_id, LOOPBACK.key, b"{}", "tools/call", "7", "watched")]
 

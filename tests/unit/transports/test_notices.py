@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.serving.current_snapshot import Views
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.transports import notices
@@ -24,6 +26,10 @@ def _catalogue() -> Iterator[None]:
     current_snapshot.replace(before)
 
 
+def view() -> CatalogueView:
+    return Views().of(frozenset())
+
+
 def session(announced: int, *, initialized: bool = True) -> Session:
     fields = stored_fields("ada", V2025_11_25, {}, {}, announced=announced)
     return Session("s" * 32, {**fields, "initialized": "1" if initialized else "0"})
@@ -33,19 +39,19 @@ def session(announced: int, *, initialized: bool = True) -> Session:
 def test_each_client_is_told_what_changed_since_it_was_told_last(
     announced: int, messages: list[bytes]
 ) -> None:
-    due = notices.announcement(session(announced))
+    due = notices.announcement(session(announced), view())
     assert [message for message, _ in due.notices] == messages
     assert due.events == b"".join(b"data: %b\n\n" % message for message in messages)
 
 
 def test_a_client_that_is_not_ready_is_told_nothing() -> None:
-    assert notices.announcement(session(5, initialized=False)) is notices.NOTHING
+    assert notices.announcement(session(5, initialized=False), view()) is notices.NOTHING
 
 
 def test_clients_that_heard_the_same_share_what_they_are_told_until_the_next_change() -> None:
-    first, second = (notices.announcement(session(5)) for _ in range(2))
+    first, second = (notices.announcement(session(5), view()) for _ in range(2))
     assert first is second
     current_snapshot.replace(Catalogue(revision=10, revisions={**dict.fromkeys(KINDS, 1), "resources": 10}))
-    newer = notices.announcement(session(5))
+    newer = notices.announcement(session(5), view())
     assert newer.revision == 10
     assert [method for _, method in newer.notices] == ["notifications/resources/list_changed"]

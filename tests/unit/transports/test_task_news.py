@@ -50,7 +50,9 @@ class Listener:
         declared = DECLARED if capabilities is None else capabilities
         request = jsonrpc.Request("s", "subscriptions/listen", {"notifications": {"taskIds": task_ids}})
         exchange = Exchange(envelope_of(declared), LOOPBACK.key)
-        self.subscription, said = await self.all.open(exchange, LOOPBACK, request, b"{}", "", self.woken.set)
+        self.subscription, said = await self.all.open(
+            self.desk.asked(exchange), request, b"{}", "", self.woken.set
+        )
         granted: list[str] = orjson.loads(said)["params"]["notifications"].get("taskIds", [])
         return granted
 

@@ -1,0 +1,78 @@
+"""Each request has one view of the catalogue from its beginning to its end, and the next one the newest."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+
+from mcp_app import Context
+from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.execution.running.reply import Answered
+from mcp_app.protocol.messages.jsonrpc import Request
+from tests.unit.catalogue.entries import resource_entry, tool_entry
+from tests.unit.handlers.desk import Desk, offer
+
+WITHDRAWN = "notes://withdrawn"
+
+
+def notes() -> str:
+    """Notes."""
+    return "notes"
+
+
+def put_in_use(revision: int, *tools: str) -> None:
+    entries = [tool_entry(notes, number, name=name) for number, name in enumerate(tools, start=1)]
+    current_snapshot.replace(
+        Catalogue(revision=revision, revisions=dict.fromkeys(KINDS, revision), tools=entries)
+    )
+
+
+async def listed(desk: Desk) -> list[str]:
+    answer = await desk.request("tools/list")
+    return [tool["name"] for tool in answer["result"]["tools"]]
+
+
+async def test_running_call_keeps_its_snapshot_and_a_later_request_gets_the_new_one(desk: Desk) -> None:
+    begun, changed = asyncio.Event(), asyncio.Event()
+
+    async def reading(ctx: Context) -> str:
+        """Read a resource after the catalogue changed."""
+        begun.set()
+        await changed.wait()
+        assert ctx.may_read(WITHDRAWN)
+        text: str = (await ctx.aread_resource(WITHDRAWN))["contents"][0]["text"]
+        return text
+
+    offer(tools=[tool_entry(reading)], resources=[resource_entry(notes, WITHDRAWN)])
+    running = asyncio.create_task(desk.request("tools/call", {"name": "reading"}))
+    async with asyncio.timeout(5):
+        await begun.wait()
+    put_in_use(2, "other")
+    later = await desk.request("resources/read", {"uri": WITHDRAWN}, 2)
+    changed.set()
+    answer = await running
+    assert later["error"]["code"] == -32002
+    assert answer["result"]["content"][0]["text"] == "notes"
+    assert await listed(desk) == ["other"]
+
+
+async def test_request_is_checked_found_and_logged_by_the_view_it_began_with(desk: Desk) -> None:
+    offer(tools=[tool_entry(notes)])
+    asked = desk.asked()
+    put_in_use(2)
+    outcome = await desk.process.dispatcher.request(asked, Request(1, "tools/call", {"name": "notes"}), b"")
+    assert isinstance(outcome, Answered)
+    assert orjson.loads(outcome.body)["result"]["content"][0]["text"] == "notes"
+
+
+async def test_no_view_is_older_than_an_announced_change(desk: Desk) -> None:
+    put_in_use(2, "old")
+    seen: list[int] = []
+    assert await listed(desk) == ["old"]
+    desk.process.upkeep.on_change.append(lambda: seen.append(desk.asked().catalogue.revision))
+    put_in_use(3, "new")
+    desk.process.upkeep._say()
+    assert seen == [3]
+    assert await listed(desk) == ["new"]
