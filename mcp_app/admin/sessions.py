@@ -25,8 +25,8 @@ from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers, n
 from mcp_app.admin.markup import badge
 from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
-from mcp_app.auth.reasons import obstacle_of
 from mcp_app.auth.services import login_name
+from mcp_app.catalogue.access import obstacle_of
 from mcp_app.models import Call, ErrorGroup, Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED

@@ -36,7 +36,8 @@ from mcp_app.catalogue.changing.services import (
     set_enabled,
     update_entry,
 )
-from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 
 
 def _needs(model: str) -> dict[str, Need]:
@@ -143,7 +144,7 @@ class OwnEntryViews(EntryViews):
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
         """One's own entry whole, of others what may be said of them."""
-        if entry.source != Source.ADMIN:
+        if source_of(entry).follows:
             return super().write(entry, values)
         return type(self).save(entry=entry, actor=self.request.user, **values)
 

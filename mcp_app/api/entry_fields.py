@@ -8,9 +8,9 @@ from typing import Any
 from rest_framework import serializers
 
 from mcp_app.api.formats import RowSerializer
-from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.revisions import DRESS, LIMITS, OWN
 from mcp_app.catalogue.changing.row_checks import permission_exists
+from mcp_app.catalogue.sources.base import DRESS, LIMITS
+from mcp_app.catalogue.sources.registry import own_fields
 from mcp_app.catalogue.transfer.fields import read_value, service_values
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 
@@ -26,7 +26,8 @@ class ToolShown(RowSerializer[Tool]):
 
     class Meta:
         model = Tool
-        fields = ("id", *OWN[Tool], *DRESS, *LIMITS, "input_schema", "output_schema", "annotations", *FACTS)
+        shapes = ("input_schema", "output_schema", "annotations")
+        fields = ("id", *own_fields(Tool), *DRESS, *LIMITS, *shapes, *FACTS)
 
 
 class PromptShown(RowSerializer[Prompt]):
@@ -37,7 +38,7 @@ class PromptShown(RowSerializer[Prompt]):
 
     class Meta:
         model = Prompt
-        fields = ("id", *OWN[Prompt], *DRESS, *FACTS)
+        fields = ("id", *own_fields(Prompt), *DRESS, *FACTS)
 
 
 class ResourceShown(RowSerializer[Resource]):
@@ -49,7 +50,7 @@ class ResourceShown(RowSerializer[Resource]):
 
     class Meta:
         model = Resource
-        fields = ("id", *OWN[Resource], *DRESS, *FACTS)
+        fields = ("id", *own_fields(Resource), *DRESS, *FACTS)
 
     def get_file(self, resource: Resource) -> str | None:
         """The name, without the folder it is kept in."""
@@ -110,7 +111,7 @@ class EntryGiven(RowSerializer[Any]):
         value = read_value(model, name, given)
         if self.instance is not None and value == getattr(self.instance, name, None):
             return value
-        if name == revisions.KEY_OF[model] and self.instance is not None:
+        if name == model.KEY and self.instance is not None:
             raise ValueError("Clients know the entry by this: it cannot be changed.")
         if name == "permission" and "." in value and not permission_exists(value):
             raise ValueError(f"There is no permission {value!r} here.")
@@ -130,7 +131,7 @@ class ToolGiven(EntryGiven):
 
     class Meta:
         model = Tool
-        fields = (*OWN[Tool], *DRESS, *LIMITS)
+        fields = (*own_fields(Tool), *DRESS, *LIMITS)
 
 
 class PromptGiven(EntryGiven):
@@ -138,7 +139,7 @@ class PromptGiven(EntryGiven):
 
     class Meta:
         model = Prompt
-        fields = (*OWN[Prompt], *DRESS)
+        fields = (*own_fields(Prompt), *DRESS)
 
 
 class ResourceGiven(EntryGiven):
@@ -148,7 +149,7 @@ class ResourceGiven(EntryGiven):
 
     class Meta:
         model = Resource
-        fields = (*OWN[Resource], *DRESS)
+        fields = (*own_fields(Resource), *DRESS)
 
 
 class TemplateGiven(EntryGiven):

@@ -11,7 +11,8 @@ from rest_framework.request import Request
 
 from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.services import key_states, login_name
-from mcp_app.models import Message, Source
+from mcp_app.catalogue.sources import registry
+from mcp_app.models import Message
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import LEGACY
 from mcp_app.sessions.services import session_states
@@ -56,7 +57,7 @@ class ToolFilter(serializers.Serializer[Any]):
 
     name = _text(128)
     enabled = serializers.BooleanField(required=False)
-    source: Any = _choice(Source.choices)
+    source: Any = _choice(registry.choices())
 
 
 class ResourceFilter(serializers.Serializer[Any]):
@@ -64,7 +65,7 @@ class ResourceFilter(serializers.Serializer[Any]):
 
     uri = _text(500)
     enabled = serializers.BooleanField(required=False)
-    source: Any = _choice(Source.choices)
+    source: Any = _choice(registry.choices())
 
 
 class TemplateFilter(serializers.Serializer[Any]):

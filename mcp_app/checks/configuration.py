@@ -23,7 +23,7 @@ from django.utils.module_loading import import_string
 from mcp_app import conf, optional_parts
 from mcp_app.auth.site import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving.static_content import upload_directory
+from mcp_app.catalogue.sources.content.static_content import upload_directory
 from mcp_app.streams.connections.client import address_fault
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.db import models
@@ -22,8 +22,12 @@ class Entry(models.Model):
     """What every catalogue row shares.
 
     ``definition`` mirrors the wire definition of a code-defined entry (read-only here). ``title`` and
-    ``description`` are the administrator's words and win over the definition when not empty.
+    ``description`` are the administrator's words and win over the definition when not empty. ``KIND`` is the
+    name of a kind in history and drafts, ``KEY`` the field by which clients know its entries.
     """
+
+    KIND: ClassVar[str]
+    KEY: ClassVar[str] = "name"
 
     source = models.CharField(max_length=16, choices=Source.choices, default=Source.ADMIN, editable=False)
     enabled = models.BooleanField(default=True, db_index=True, help_text="Offered to clients.")
@@ -67,6 +71,8 @@ class Entry(models.Model):
 
 class Tool(Entry):
     """A tool; a preset is an existing tool under a new name with some arguments fixed."""
+
+    KIND = "tool"
 
     name = models.CharField(max_length=128, unique=True)
     input_schema = models.JSONField(default=dict, blank=True)
@@ -125,6 +131,8 @@ class Tool(Entry):
 class Prompt(Entry):
     """A prompt; an admin-made one is text whose ``{{name}}`` placeholders are replaced by arguments."""
 
+    KIND = "prompt"
+
     name = models.CharField(max_length=128, unique=True)
     arguments = models.JSONField(default=list, blank=True, help_text="List of {name, description, required}.")
     template = models.TextField(
@@ -149,6 +157,9 @@ class Content(Entry):
 class Resource(Content):
     """A resource with a fixed URI; an admin-made one holds its text or an uploaded file."""
 
+    KIND = "resource"
+    KEY = "uri"
+
     uri = models.CharField("URI", max_length=500, unique=True)
     text = models.TextField(blank=True)
     # With a default of the database's own: a process of the version before inserts rows without it.
@@ -164,7 +175,14 @@ class Resource(Content):
 class ResourceTemplate(Content):
     """A family of resources described by an RFC 6570 template; defined in code."""
 
+    KIND = "template"
+    KEY = "uri_template"
+
     uri_template = models.CharField("URI template", max_length=500, unique=True)
 
     def __str__(self) -> str:
         return self.uri_template
+
+
+Row = Tool | Prompt | Resource | ResourceTemplate
+ENTRY_KINDS: Final[tuple[type[Row], ...]] = (Tool, Prompt, Resource, ResourceTemplate)

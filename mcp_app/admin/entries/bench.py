@@ -21,7 +21,8 @@ from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, 
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
 from mcp_app.auth.permissions import may_view_people
-from mcp_app.auth.reasons import Giver, givers_of, holder_of, permission_of, verdict
+from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of, verdict
+from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.connect.address import ENDPOINT, connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.models import Message
@@ -164,7 +165,7 @@ class BenchAdmin(CallersPages):
             "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0])
             if may_read
             else None,
-            "preset": self.preset_of(request, entry),
+            "preset": self.preset_link(request, entry),
             "runs": runs(request.user, subject_of(self.kind, key)) if may_read else [],
             **self._prefill(request, entry),
         }
@@ -172,7 +173,7 @@ class BenchAdmin(CallersPages):
     def bench_schema(self, entry: Entry) -> Any:
         """The arguments as a JSON Schema: the tool's own, or one of strings."""
         if self.kind == "tool":
-            return entry.input_schema
+            return source_of(entry).arguments_of(entry)
         if self.kind == "prompt":
             items = [item for item in entry.arguments if isinstance(item, dict) and item.get("name")]
             return _texts([str(item["name"]) for item in items], items)
@@ -180,7 +181,7 @@ class BenchAdmin(CallersPages):
         names = list(template.names) if template else []
         return _texts(names, [{"required": True}] * len(names))
 
-    def preset_of(self, request: HttpRequest, entry: Entry) -> dict[str, Any] | None:
+    def preset_link(self, request: HttpRequest, entry: Entry) -> dict[str, Any] | None:
         """Where a preset is added and what it has fixed already; None where there are no presets."""
         return None
 
@@ -249,7 +250,7 @@ def _texts(names: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _hints(entry: Entry) -> list[tuple[str, str]]:
     """What a tool says of itself, as badges: text and tone."""
-    annotations = getattr(getattr(entry, "preset_of", None) or entry, "annotations", None)
+    annotations = getattr(source_of(entry).base_of(entry) or entry, "annotations", None)
     told = annotations if isinstance(annotations, dict) else {}
     hints = []
     if told.get("readOnlyHint") is True:

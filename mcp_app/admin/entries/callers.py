@@ -22,7 +22,7 @@ from mcp_app.admin.markup import with_window
 from mcp_app.auth.membership import group_of
 from mcp_app.auth.permissions import holders_of, may_view_people
 from mcp_app.auth.principal_names import name_of
-from mcp_app.auth.reasons import (
+from mcp_app.catalogue.access import (
     Giver,
     Holder,
     givers_of,

@@ -20,14 +20,14 @@ from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceFor
 from mcp_app.admin.entries.transfer import TransferPages
 from mcp_app.admin.markup import badge, json_block
 from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
-from mcp_app.auth.reasons import permission_of
-from mcp_app.catalogue.changing.revisions import LIMITS
+from mcp_app.catalogue.access import permission_of
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
-from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.exposing.viewsets.offering import has_open_view
 from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.catalogue.schemas.strict_json import parse_json
-from mcp_app.catalogue.serving.entry_builder import arguments_of
+from mcp_app.catalogue.sources.base import LIMITS
+from mcp_app.catalogue.sources.preset.source import PRESET
+from mcp_app.catalogue.sources.registry import related, source_of
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.text import visible
 
@@ -45,7 +45,6 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
     kind = "tool"
     form = ToolForm
-    own_fields = ("preset_of", "fixed_arguments")
     limit_fields = tuple(name for name in LIMITS if name not in APPROVAL)
     approval_fields = APPROVAL
     definition_fields = (
@@ -61,12 +60,12 @@ class ToolAdmin(TransferPages, EntryAdmin):
     )
     list_filter = (*EntryAdmin.list_filter, PresetFilter)
     search_fields = ("name", "title", "description", "permission")
-    list_select_related = ("preset_of",)
+    list_select_related = related(Tool)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """A preset is made from a tool that is defined in code or upstream, not from another preset."""
         if db_field.name == "preset_of":
-            kwargs["queryset"] = Tool.objects.filter(preset_of=None).order_by("name")
+            kwargs["queryset"] = PRESET.bases()
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
         if db_field.name == "preset_of" and field is not None:
             field.required = True
@@ -89,8 +88,8 @@ class ToolAdmin(TransferPages, EntryAdmin):
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """What would go; presets keep their tool, and must be deleted first."""
         going, counts, missing_permissions, protected = super().get_deleted_objects(objs, request)
-        presets = Tool.objects.filter(preset_of__in=[tool.pk for tool in objs])
-        return going, counts, missing_permissions, [*protected, *(visible(preset) for preset in presets)]
+        presets = (visible(preset) for preset in PRESET.made_from(objs))
+        return going, counts, missing_permissions, [*protected, *presets]
 
     def duplicate(self, entry: Any, actor: Any) -> Any:
         """Another preset of the same tool."""
@@ -101,17 +100,13 @@ class ToolAdmin(TransferPages, EntryAdmin):
     def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
         """For a preset also the arguments its tool takes."""
         facts = super().definition_fields_of(entry)
-        return (*facts, "shown_refusals", "tool_schema") if entry.preset_of else facts
+        return (*facts, "shown_refusals", "tool_schema") if source_of(entry).base_of(entry) else facts
 
-    def bench_schema(self, entry: Any) -> Any:
-        """For a preset the arguments that its tool takes and that are not fixed."""
-        return arguments_of(entry)
-
-    def preset_of(self, request: HttpRequest, entry: Any) -> dict[str, Any] | None:
+    def preset_link(self, request: HttpRequest, entry: Any) -> dict[str, Any] | None:
         """A preset of a preset is one of its tool with more arguments fixed."""
         if not self.has_add_permission(request):
             return None
-        tool = entry.preset_of or entry
+        tool = source_of(entry).base_of(entry) or entry
         return {"url": self.page_url("add"), "tool": tool.pk, "fixed": entry.fixed_arguments}
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -127,12 +122,13 @@ class ToolAdmin(TransferPages, EntryAdmin):
     @admin.display(description="arguments of the tool")
     def tool_schema(self, preset: Tool) -> SafeString:
         """The input schema that fixed arguments are checked against."""
-        return json_block(preset.preset_of.input_schema if preset.preset_of else None)
+        tool = source_of(preset).base_of(preset)
+        return json_block(tool.input_schema if tool else None)
 
     @admin.display(description="callers")
     def shown_callers(self, tool: Tool) -> str:
         """Who may call it; what a view decides about them is known to its code only."""
-        exposed = tool.preset_of.name if tool.preset_of else tool.name
+        exposed = (source_of(tool).base_of(tool) or tool).name
         if permission_of(tool):
             return visible(rule_of(tool))
         if has_open_view(exposed):
@@ -142,7 +138,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     @admin.display(description="runs")
     def shown_execution(self, tool: Tool) -> str:
         """Where its code asks to be run, and what its clients have to bring along."""
-        definition = registry.tools.get(tool.name)
+        definition: Any = source_of(tool).definition(tool)
         if definition is None or not definition.background:
             return "in the web process, unless changed above"
         facts = ["in a worker"]
@@ -155,7 +151,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     @admin.display(description="clients")
     def shown_refusals(self, tool: Tool) -> SafeString:
         """The clients that refuse the tool as it is, and what to do about it."""
-        found = refusals({"name": tool.name, "inputSchema": arguments_of(tool) or {}})
+        found = refusals({"name": tool.name, "inputSchema": source_of(tool).arguments_of(tool) or {}})
         if not found:
             return badge("accepted by all known clients", "good")
         lines = ((badge("refused", "warn"), visible(each), each.rule.remedy) for each in found)
@@ -172,7 +168,6 @@ class PromptAdmin(EntryAdmin):
 
     kind = "prompt"
     form = PromptForm
-    own_fields = ("template", "arguments")
     definition_fields = ("name", "code_description", "shown_arguments", "shown_definition")
     search_fields = ("name", "title", "description", "permission", "template")
 
@@ -199,7 +194,6 @@ class ResourceAdmin(EntryAdmin):
     kind = "resource"
     key_field = "uri"
     form = ResourceForm
-    own_fields = ("name", "mime_type", "text", "file", "annotations")
     definition_fields = ("uri", "name", "mime_type", "code_description", "shown_definition")
     search_fields = ("uri", "name", "title", "description", "permission")
 

@@ -12,7 +12,7 @@ from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ORDER_VAR
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
-from django.db.models import Case, Exists, OuterRef, Q, QuerySet, When
+from django.db.models import Case, Exists, OuterRef, QuerySet, When
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils.html import format_html
@@ -32,7 +32,7 @@ from mcp_app.admin.entries.transfer import buttons
 from mcp_app.admin.markup import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.auth.permissions import people_permission
-from mcp_app.auth.reasons import obstacle_of, permission_of
+from mcp_app.catalogue.access import obstacle_of, permission_of
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.services import (
     accept_definition,
@@ -41,12 +41,12 @@ from mcp_app.catalogue.changing.services import (
     may_publish,
     set_enabled,
 )
-from mcp_app.catalogue.sources import precedence
-from mcp_app.models import Draft, Source
+from mcp_app.catalogue.sources.precedence import overlaid
+from mcp_app.catalogue.sources.registry import deletable, made_here, source_of
+from mcp_app.models import Draft
 from mcp_app.text import has_hidden, marked, visible, visible_block
 
 Entry = Any
-SOURCE_TONES = {Source.CODE: "info", Source.ADMIN: "good", Source.UPSTREAM: "warn"}
 
 
 class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
@@ -62,7 +62,6 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         "icons",
     )
     limit_fields: ClassVar[tuple[str, ...]] = ()
-    own_fields: ClassVar[tuple[str, ...]] = ()
     definition_fields: ClassVar[tuple[str, ...]] = ("shown_definition",)
 
     change_list_template = "mcp_admin/entries.html"
@@ -88,7 +87,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         """
         may = super().has_delete_permission(request, obj) and self.has_view_permission(request, obj)
         may = may and may_publish(request.user)
-        return may and (obj is None or obj.source == Source.ADMIN or obj.missing)
+        return may and (obj is None or not source_of(obj).follows or obj.missing)
 
     def has_switch_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
         """Permissions to change and publish, because a switch takes effect at once."""
@@ -114,11 +113,11 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """What can be edited first; the definition after it."""
-        own = obj is None or obj.source == Source.ADMIN
+        source = made_here(self.model) if obj is None else source_of(obj)
         sets: list[tuple[str | None, dict[str, Any]]] = []
-        if own:
-            sets.append((None, {"fields": (self.key_field, *self.own_fields)}))
-        dress = (*self.dress_fields, *(("meta",) if own else ()))
+        if not source.follows:
+            sets.append((None, {"fields": source.own_fields.get(self.model, ())}))
+        dress = (*self.dress_fields, *(() if source.follows else ("meta",)))
         sets.append(("What clients see", {"fields": self.fields_for(request, obj, dress)}))
         if self.limit_fields:
             sets.append(("Limits", {"fields": self.fields_for(request, obj, self.limit_fields)}))
@@ -134,13 +133,13 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def definition_fields_of(self, entry: Entry) -> tuple[str, ...]:
         """The read-only part of an entry's page."""
         facts = ("shown_source", "updated", "editor")
-        return facts if entry.source == Source.ADMIN else (*facts, *self.definition_fields)
+        return (*facts, *self.definition_fields) if source_of(entry).follows else facts
 
     def get_readonly_fields(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """Facts about the entry; the name of an existing entry too, for clients know it by that."""
         if obj is None:
             return ()
-        kept = (self.key_field,) if obj.source == Source.ADMIN else ()
+        kept = () if source_of(obj).follows else (self.key_field,)
         return (*kept, *self.definition_fields_of(obj))
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
@@ -230,15 +229,16 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.display(description="title", ordering="title")
     def shown_title(self, entry: Entry) -> SafeString:
         """The administrator's title, else the code's."""
-        return visible(precedence.overlaid(precedence.in_force(entry), entry).get("title") or "-")
+        return visible(overlaid(source_of(entry).in_force(entry), entry).get("title") or "-")
 
     @admin.display(description="source", ordering="source")
     def shown_source(self, entry: Entry) -> SafeString:
         """Where it comes from, and whether its code changed or went."""
+        source = source_of(entry)
         return format_html(
             "{}{}{}{}{}",
-            badge(entry.get_source_display(), SOURCE_TONES.get(entry.source, "plain")),
-            format_html(" {}", badge("preset", "plain")) if getattr(entry, "preset_of_id", None) else "",
+            badge(source.label, source.tone),
+            format_html(" {}", badge(source.variety, "plain")) if source.variety else "",
             format_html(" {}", badge("changed", "warn")) if entry.drifted else "",
             format_html(" {}", badge("missing", "bad")) if entry.missing else "",
             format_html(" {}", badge("draft", "warn")) if getattr(entry, "has_draft", False) else "",
@@ -256,7 +256,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
         """Its last author."""
-        return visible(entry.updated_by or ("-" if entry.source == Source.ADMIN else "the code"))
+        return visible(entry.updated_by or ("the code" if source_of(entry).follows else "-"))
 
     @admin.display(description="as code defines it")
     def shown_definition(self, entry: Entry) -> SafeString:
@@ -267,7 +267,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.display(description="description in code")
     def code_description(self, entry: Entry) -> SafeString:
         """What clients read while the field above is empty."""
-        return block(precedence.in_force(entry).get("description") or "-")
+        return block(source_of(entry).in_force(entry).get("description") or "-")
 
     # Bulk actions.
 
@@ -290,7 +290,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Copy the chosen entries under new names; copies start disabled."""
         for entry in queryset:
-            if entry.source != Source.ADMIN:
+            if source_of(entry).follows:
                 self._refuse(request, entry, "is defined in code: make a preset or a new entry instead")
                 continue
             try:
@@ -321,10 +321,9 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.action(description="Delete selected", permissions=["delete"])
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Delete the chosen entries that may go, after a confirmation; say why others stay."""
-        may_go = Q(source=Source.ADMIN) | Q(missing=True)
-        for entry in queryset.exclude(may_go):
+        for entry in queryset.exclude(deletable()):
             self._refuse(request, entry, "is defined in code and stays: disable it instead")
-        going = queryset.filter(may_go)
+        going = queryset.filter(deletable())
         return delete_selected(self, request, going) if going.exists() else None
 
     # Buttons and pages of one entry.
@@ -367,11 +366,11 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
             if self.kind == "tool" and request.user.has_perm("mcp_app.view_message"):
                 asked = urlencode({"tool": entry.name, "range": "week"})
                 more["figures_url"] = f"{reverse('admin:mcp_app_message_figures')}?{asked}"
-            if preset := self.preset_of(request, entry):
+            if preset := self.preset_link(request, entry):
                 fixed = {"preset_of": preset["tool"], "fixed_arguments": json.dumps(preset["fixed"])}
                 more["preset_url"] = f"{preset['url']}?{urlencode(fixed)}"
             more["hidden_in"] = _with_hidden_characters(entry)
-            if entry.source != Source.ADMIN or not self.has_copy_permission(request):
+            if source_of(entry).follows or not self.has_copy_permission(request):
                 more["show_save_and_add_another"] = False
         if entry is not None and entry.drifted:
             more["drift"] = diff(self._reviewed_definition(entry), entry.definition)

@@ -73,13 +73,13 @@ class DraftPages(CallersPages):
         pk = _digits(request.GET.get("draft", ""))
         if pk is None:
             return None
-        kind, number = revisions.KIND_OF[self.model], entry.pk if entry is not None else None
+        kind, number = self.model.KIND, entry.pk if entry is not None else None
         return Draft.objects.filter(pk=pk, kind=kind, entry_id=number).first()
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """What would go; a draft goes with its entry."""
         going, *rest = super().get_deleted_objects(objs, request)
-        kind = revisions.KIND_OF[self.model]
+        kind = self.model.KIND
         waits = Draft.objects.filter(kind=kind, entry_id__in=[entry.pk for entry in objs])
         return [*going, *(format_html("Draft: {}", visible(draft.key)) for draft in waits)], *rest
 

@@ -8,6 +8,8 @@ from django.contrib import admin
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
 
+from mcp_app.catalogue.sources.preset.source import PRESET
+
 
 class YesNoFilter(admin.SimpleListFilter):
     """A question with two answers; subclasses say which rows mean yes."""
@@ -83,4 +85,4 @@ class PresetFilter(YesNoFilter):
 
     def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Presets."""
-        return queryset.exclude(preset_of=None)
+        return queryset.filter(PRESET.rows())

@@ -13,7 +13,8 @@ from mcp_app.admin.entries.from_code import mark_fields
 from mcp_app.catalogue.changing.drafts import save_draft
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset, update_entry
 from mcp_app.catalogue.changing.states import service_values
-from mcp_app.models import Draft, Prompt, Resource, Source, Tool
+from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.models import Draft, Prompt, Resource, Tool
 
 Entry = Any
 
@@ -103,7 +104,7 @@ class EntryForm(ModelForm[Any]):
     def write(self, wanted: dict[str, Any]) -> Entry:
         """Write the entry; an entry whose definition is not ours is only dressed, limited or switched."""
         row = self.stored()
-        if row is not None and row.source != Source.ADMIN:
+        if row is not None and source_of(row).follows:
             return update_entry(entry=row, **self.said(), **wanted)
         return self.write_own(row, wanted)
 

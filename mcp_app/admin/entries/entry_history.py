@@ -24,6 +24,7 @@ from mcp_app.catalogue.changing.rolling_back import (
     roll_back,
     state_after,
 )
+from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.models import CatalogueChange
 from mcp_app.text import marked
 
@@ -112,8 +113,8 @@ class HistoryPages(ModelAdmin[Any]):
         return Shown(change, fields, present, url)
 
     def _is_present(self, change: CatalogueChange, entry: Entry) -> bool:
-        then = states.editable_part(self.model, entry.source, state_after(change))
-        now = states.editable_part(self.model, entry.source, revisions.state_of(entry))
+        then = states.editable_part(self.model, source_of(entry), state_after(change))
+        now = states.editable_part(self.model, source_of(entry), revisions.state_of(entry))
         return all(now[name] == value for name, value in then.items())
 
     def deleted_view(self, request: HttpRequest) -> HttpResponse:

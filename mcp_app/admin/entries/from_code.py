@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from django import forms
 from django.utils.html import format_html
@@ -11,24 +11,24 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.entries.differences import IN_CODE
 from mcp_app.admin.markup import badge
-from mcp_app.catalogue.sources.precedence import UNSAID, in_force
-from mcp_app.models import Source
+from mcp_app.catalogue.sources.precedence import UNSAID
+from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.text import marked, marked_block
 
 Entry = Any
-ORIGINS: Final = {Source.CODE: "code", Source.UPSTREAM: "its server"}
 
 
 def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:
     """Say it beside each field of a form that shows these values; a text in force stands in its place."""
-    for name, stated in in_force(entry).items():
+    source = source_of(entry)
+    for name, stated in source.in_force(entry).items():
         field = fields.get(name)
         if field is None or not stated:
             continue
         if name in IN_CODE:
             has_lines = isinstance(field.widget, forms.Textarea)
             field.widget.attrs["placeholder"] = marked_block(stated) if has_lines else marked(stated)
-        said = _said(name, stated, ORIGINS[entry.source], values.get(name))
+        said = _said(name, stated, source.origin, values.get(name))
         field.help_text = format_html("{} {}", field.help_text, said)
 
 

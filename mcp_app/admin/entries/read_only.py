@@ -12,10 +12,9 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.differences import label
-from mcp_app.admin.entries.from_code import ORIGINS
 from mcp_app.admin.markup import badge, block, json_block
-from mcp_app.catalogue.sources import precedence
 from mcp_app.catalogue.sources.precedence import UNSAID
+from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.text import visible
 
 Entry = Any
@@ -23,7 +22,7 @@ Entry = Any
 
 def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
     """The fields by name, and what shows those of which code says something while nobody says otherwise."""
-    stated = precedence.in_force(entry)
+    stated = source_of(entry).in_force(entry)
     silent = {name for name in names if stated.get(name) and getattr(entry, name) in UNSAID}
     return tuple(_shown(name) if name in silent or name == "permission" else name for name in names)
 
@@ -33,12 +32,13 @@ def _shown(name: str) -> Callable[[Entry], SafeString]:
     def show(entry: Entry) -> SafeString:
         if name == "permission":
             return visible(rule_of(entry))
-        stated = precedence.in_force(entry).get(name)
+        source = source_of(entry)
+        stated = source.in_force(entry).get(name)
         if name == "description":
             value = block(str(stated))
         else:
             value = json_block(stated) if isinstance(stated, list | dict) else visible(stated)
-        return format_html("<div>{} {}</div>", value, badge(f"from {ORIGINS[entry.source]}"))
+        return format_html("<div>{} {}</div>", value, badge(f"from {source.origin}"))
 
     # The model's words about a field are found by the name of what shows it.
     show.__name__ = name

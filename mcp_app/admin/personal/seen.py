@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.principal_names import name_of
-from mcp_app.auth.reasons import (
+from mcp_app.catalogue.access import (
     NOT_PUBLISHED,
     Holder,
     givers_of,
@@ -27,6 +27,7 @@ from mcp_app.auth.reasons import (
     permission_of,
     verdict,
 )
+from mcp_app.catalogue.sources.registry import related, rows_of
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.text import marked
 
@@ -98,12 +99,9 @@ def _seen(kind: str, asked: str, holder: Holder) -> Iterator[Seen]:
     """Each entry, and each that is a draft and no entry yet; a fixed number of queries."""
     _, model, key = KINDS[kind]
     named = Q(**{f"{key}__icontains": asked}) | Q(title__icontains=asked) if asked else Q()
-    columns = ["pk", key, "permission", "enabled", "missing", "source"]
-    rows = model.objects.filter(named)
-    if model is Tool:
-        rows = rows.select_related("preset_of")
-        columns += [f"preset_of__{name}" for name in ("name", "missing", "enabled", "permission")]
-    entries = list(rows.only(*columns).order_by(key)[:MOST_READ])
+    columns = ["id", key, "permission", "enabled", "missing", "source"]
+    behind = [f"{relation}__{column}" for relation in related(model) for column in columns]
+    entries = list(rows_of(model).filter(named).only(*columns, *behind).order_by(key)[:MOST_READ])
     givers = givers_of({permission_of(entry) for entry in entries})
     for entry in entries:
         found = verdict(entry, kind, holder, givers.get(permission_of(entry), ()))

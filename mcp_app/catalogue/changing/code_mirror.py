@@ -1,9 +1,9 @@
-"""Mirrors the code's entries into rows, so that administrators can see, disable, retitle and limit them."""
+"""Mirrors definitions of code and other sources into rows that administrators can switch and limit."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,10 @@ from mcp_app.catalogue.definitions.definition import (
     ResourceDefinition,
     ToolDefinition,
 )
-from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.tool_limits import SWITCHES
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.registry import SOURCES
+from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 _STEP = 10
 
@@ -38,7 +39,7 @@ class Mirrored:
 
 
 def mirror() -> Mirrored:
-    """Bring the rows of code entries to what code defines now; safe to repeat and to run twice at once.
+    """Bring rows to the definitions that code, or another source, has now; safe to repeat and to run twice.
 
     Administrators' words, switches and limits are left as they are. An entry whose code is gone is marked
     missing and comes back as it was.
@@ -50,19 +51,20 @@ def mirror() -> Mirrored:
         revisions.lock()
         changes: list[tuple[Any, str, dict[str, Any] | None]] = []
         refused: list[str] = []
-        for kind, definitions in registered:
+        for source, kind, definitions in registered:
             rows = {revisions.key_of(row): row for row in kind._default_manager.all()}
             for index, (key, definition) in enumerate(definitions.items()):
                 row = rows.get(key)
-                if row is not None and row.source != Source.CODE:
+                if row is not None and not source.owns(row):
                     refused.append(key)
                 elif definition is None:
                     continue
                 elif row is None:
-                    changes.append((_created(kind, definition, (index + 1) * _STEP), "mirrored", None))
+                    new = _created(source, kind, definition, (index + 1) * _STEP)
+                    changes.append((new, "mirrored", None))
                 elif (before := _updated(row, definition)) is not None:
                     changes.append((row, "mirrored", before))
-            changes += [(row, "missing", before) for row, before in _gone(rows, definitions)]
+            changes += [(row, "missing", before) for row, before in _gone(source, rows, definitions)]
         revision = _record(changes)
     return Mirrored(revision, len(changes), tuple(refused), tuple(unreadable))
 
@@ -70,23 +72,26 @@ def mirror() -> Mirrored:
 def not_in_database() -> list[str]:
     """The entries of code that have no row, or one that says code is gone: clients do not see them."""
     absent: list[str] = []
-    for kind, definitions in _registered()[0]:
+    for _, kind, definitions in _registered()[0]:
         rows = kind._default_manager.filter(missing=False)
         readable = {key for key, definition in definitions.items() if definition is not None}
-        absent += sorted(readable - set(rows.values_list(revisions.KEY_OF[kind], flat=True)))
+        absent += sorted(readable - set(rows.values_list(kind.KEY, flat=True)))
     return absent
 
 
-def _registered() -> tuple[list[tuple[type[Any], dict[str, Any]]], list[str]]:
-    """Return the final definitions by kind and key, None for those that cannot be read, and the errors."""
+def _registered() -> tuple[list[tuple[Source, type[Row], dict[str, Any]]], list[str]]:
+    """Return the final definitions by source, kind and key, None for unreadable ones, and the errors."""
     errors: list[str] = []
-    homes: list[tuple[type[Any], Mapping[str, Definition]]] = [
-        (Tool, registry.tools),
-        (Prompt, registry.prompts),
-        (Resource, registry.resources),
-        (ResourceTemplate, registry.templates),
+    homes = (
+        (source, kind, home)
+        for kind in ENTRY_KINDS
+        for source in SOURCES
+        if kind in source.kinds and (home := source.provided(kind)) is not None
+    )
+    found = [
+        (source, kind, {key: _read(each, errors) for key, each in home.items()})
+        for source, kind, home in homes
     ]
-    found = [(kind, {key: _read(each, errors) for key, each in home.items()}) for kind, home in homes]
     return found, errors
 
 
@@ -98,8 +103,8 @@ def _read(definition: Definition, errors: list[str]) -> Definition | None:
         return None
 
 
-def _created(kind: type[Any], definition: Definition, position: int) -> Any:
-    row = kind(source=Source.CODE, position=position, permission=definition.permission, **_values(definition))
+def _created(source: Source, kind: type[Row], definition: Definition, position: int) -> Any:
+    row = source.new(kind, position=position, permission=definition.permission, **_values(definition))
     row.save()
     return row
 
@@ -116,9 +121,11 @@ def _updated(row: Any, definition: Definition) -> dict[str, Any] | None:
     return before
 
 
-def _gone(rows: dict[str, Any], definitions: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _gone(
+    source: Source, rows: dict[str, Any], definitions: dict[str, Any]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
     for key, row in rows.items():
-        if row.source == Source.CODE and key not in definitions and not row.missing:
+        if source.owns(row) and key not in definitions and not row.missing:
             before = revisions.state_of(row)
             row.missing = True
             row.save(update_fields=["missing", "updated_at"])

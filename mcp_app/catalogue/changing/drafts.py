@@ -17,10 +17,11 @@ from django.db.models.fields.files import FieldFile
 
 from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changing import pending_drafts, revisions, services, states
-from mcp_app.catalogue.changing.revisions import Row
 from mcp_app.catalogue.changing.services import ChangeAuthor, ChangedMeanwhile, EntryChange
 from mcp_app.catalogue.schemas.strict_json import check_storable
+from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.models import Draft
+from mcp_app.models.catalogue import Row
 
 _GONE: Final = "This draft is gone: it was published or discarded meanwhile."
 _FILE_GONE: Final = "The file uploaded with this draft can no longer be read: upload it again."
@@ -53,7 +54,7 @@ def save_draft(
             services.check_change(EntryChange(kind=kind, entry=row, values=whole))
         # Now, while the group has the name that the permission is made of: publishing may come after another.
         grant_membership(given.get("permission") or "")
-        new = stored or Draft(kind=revisions.KIND_OF[kind], entry_id=row.pk if row is not None else None)
+        new = stored or Draft(kind=kind.KIND, entry_id=row.pk if row is not None else None)
         new.values = _differing(kind, row, given, stored)
         new.key = _key(new, kind, row)
         new.version += 1 if stored is not None else 0
@@ -108,7 +109,7 @@ def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dic
     kind = pending_drafts.KIND_NAMED[draft.kind]
     if row is None:
         return None, states.empty_state(kind) | draft.values
-    now = states.editable_part(kind, row.source, revisions.state_of(row))
+    now = states.editable_part(kind, source_of(row), revisions.state_of(row))
     return now, now | draft.values
 
 
@@ -130,7 +131,7 @@ def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft |
             raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved a draft of it meanwhile: review it.")
         return None
     stored = _as_seen(draft)
-    if (stored.kind, stored.entry_id) != (revisions.KIND_OF[kind], row.pk if row is not None else None):
+    if (stored.kind, stored.entry_id) != (kind.KIND, row.pk if row is not None else None):
         raise ChangedMeanwhile(_GONE)
     return stored
 
@@ -150,7 +151,7 @@ def _differing(
 ) -> dict[str, Any]:
     now = states.empty_state(kind)
     if row is not None:
-        now = states.editable_part(kind, row.source, revisions.state_of(row))
+        now = states.editable_part(kind, source_of(row), revisions.state_of(row))
     differing = {
         name: kept
         for name, value in given.items()
@@ -171,12 +172,10 @@ def _differing(
 def _key(draft: Draft, kind: type[Any], row: Row | None) -> str:
     if row is not None:
         return revisions.key_of(row)
-    key: str = draft.values[revisions.KEY_OF[kind]]
+    key: str = draft.values[kind.KEY]
     others = Draft.objects.filter(kind=draft.kind, entry_id=None, key=key).exclude(pk=draft.pk)
     if others.exists():
-        raise ValidationError(
-            {revisions.KEY_OF[kind]: ["A draft of a new entry of this name waits already."]}
-        )
+        raise ValidationError({kind.KEY: ["A draft of a new entry of this name waits already."]})
     return key
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from django.db import transaction
 
 from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.revisions import Row
 from mcp_app.models import Draft, audit
+from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
-KIND_NAMED = {name: kind for kind, name in revisions.KIND_OF.items()}
+KIND_NAMED = {kind.KIND: kind for kind in ENTRY_KINDS}
 
 
 def draft_of(row: Row) -> Draft | None:

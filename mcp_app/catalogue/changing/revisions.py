@@ -8,39 +8,19 @@ from django.core.exceptions import ValidationError
 from django.db.models import F, Q, QuerySet
 
 from mcp_app.catalogue.changing.announce import announce_on_commit
-from mcp_app.catalogue.definitions.tool_limits import COLUMNS
 from mcp_app.catalogue.schemas.strict_json import check_storable
-from mcp_app.models import (
-    CatalogueChange,
-    CatalogueRevision,
-    Prompt,
-    Resource,
-    ResourceTemplate,
-    Tool,
-)
+from mcp_app.catalogue.sources.base import DRESS, LIMITS
+from mcp_app.catalogue.sources.registry import own_fields, source_of
+from mcp_app.models import CatalogueChange, CatalogueRevision, Tool
 from mcp_app.models import audit as audit_event
+from mcp_app.models.catalogue import Row
 
 MAX_WHY: Final = 500
 
-Row = Tool | Prompt | Resource | ResourceTemplate
-KIND_OF = {Tool: "tool", Prompt: "prompt", Resource: "resource", ResourceTemplate: "template"}
-KEY_OF = {Tool: "name", Prompt: "name", Resource: "uri", ResourceTemplate: "uri_template"}
 _LIST_OF = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
-# What an administrator may set, in the order it is shown in: of any entry, of tools, of one's own entries.
-DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
-LIMITS: Final = tuple(COLUMNS.values())
-OWN: Final[dict[type[Any], tuple[str, ...]]] = {
-    Tool: ("name", "preset_of", "fixed_arguments"),
-    Prompt: ("name", "template", "arguments"),
-    Resource: ("uri", "name", "mime_type", "annotations", "text", "file"),
-}
 _SHARED = ("source", *DRESS, "definition", "definition_hash", "missing")
-_KEPT: dict[type[Any], tuple[str, ...]] = {
-    Tool: ("name", *LIMITS, "preset_of_id", "fixed_arguments"),
-    Prompt: OWN[Prompt],
-    Resource: OWN[Resource],
-    ResourceTemplate: ("uri_template", "name", "mime_type"),
-}
+# Of kinds that nobody makes here.
+_MIRRORED = ("name", "mime_type")
 
 
 def lock() -> None:
@@ -67,22 +47,26 @@ def bump(kinds: set[str]) -> int:
 
 def kind_of(row: Row) -> str:
     """``tool``, ``prompt``, ``resource`` or ``template``."""
-    return KIND_OF[type(row)]
+    return row.KIND
 
 
 def key_of(row: Row) -> str:
     """What clients call the entry."""
-    return str(getattr(row, KEY_OF[type(row)]))
+    return str(getattr(row, row.KEY))
 
 
 def state_of(row: Row) -> dict[str, Any]:
     """What history keeps of a row."""
-    state = {name: getattr(row, name) for name in (*_SHARED, *_KEPT[type(row)])}
+    kind: type[Any] = type(row)
+    limits = LIMITS if kind is Tool else ()
+    columns = (kind._meta.get_field(name).attname for name in own_fields(kind)[1:] or _MIRRORED)
+    state = {name: getattr(row, name) for name in (*_SHARED, row.KEY, *limits, *columns)}
     if "file" in state:
         state["file"] = state["file"].name or ""
-    if isinstance(row, Tool):
+    if kind is Tool:
         # Its number would mean another tool, or none, once the code that defines it was away for a while.
-        state["preset_of"] = row.preset_of.name if row.preset_of else None
+        base = source_of(row).base_of(row)
+        state["preset_of"] = base.name if base is not None else None
     return state
 
 

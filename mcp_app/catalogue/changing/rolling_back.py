@@ -12,7 +12,8 @@ from django.db import transaction
 
 from mcp_app.catalogue.changing import pending_drafts, revisions, services, states
 from mcp_app.catalogue.changing.services import ChangeAuthor, ChangedMeanwhile, EntryChange
-from mcp_app.models import CatalogueChange, Source
+from mcp_app.catalogue.sources.registry import made_here, named, source_of
+from mcp_app.models import CatalogueChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,16 @@ def plan_roll_back(to: CatalogueChange) -> RollBack:
     row = entry_now(to)
     notes: list[str] = []
     if row is None:
-        _refuse_restore(state)
+        _refuse_restore(kind, state)
         before = None
-        wanted = states.editable_part(kind, Source.ADMIN, state)
+        wanted = states.editable_part(kind, made_here(kind), state)
     else:
-        if row.source != state.get("source", row.source):
+        source = source_of(row)
+        if "source" in state and not named(kind, state["source"]).owns(row):
             raise ValidationError(f"Then it came from {state['source']}, now from {row.source}.")
-        before = states.editable_part(kind, row.source, revisions.state_of(row))
-        wanted = states.editable_part(kind, row.source, state)
-        if row.source != Source.ADMIN and state.get("definition") != row.definition:
+        before = states.editable_part(kind, source, revisions.state_of(row))
+        wanted = states.editable_part(kind, source, state)
+        if source.follows and state.get("definition") != row.definition:
             notes.append("What code defines stays as the code has it now.")
     values = _without_lost_upload(to, row, wanted, notes)
     after = (before or states.empty_state(kind)) | values
@@ -82,7 +84,7 @@ def entry_now(change: CatalogueChange) -> Any:
     kind: Any = pending_drafts.KIND_NAMED[change.kind]
     rows = kind._default_manager
     found = rows.filter(pk=change.entry_id).first() if change.entry_id is not None else None
-    return found or rows.filter(**{revisions.KEY_OF[kind]: change.key}).first()
+    return found or rows.filter(**{kind.KEY: change.key}).first()
 
 
 def _newest_revision(to: CatalogueChange, row: Any) -> int:
@@ -91,8 +93,8 @@ def _newest_revision(to: CatalogueChange, row: Any) -> int:
     return revisions.history_of(to.kind, to.key).values_list("revision", flat=True).first() or 0
 
 
-def _refuse_restore(state: Mapping[str, Any]) -> None:
-    if state.get("source") != Source.ADMIN:
+def _refuse_restore(kind: type[Any], state: Mapping[str, Any]) -> None:
+    if named(kind, state.get("source", "")).follows:
         raise ValidationError("Its code is gone: it comes back when the app that defines it is installed.")
 
 

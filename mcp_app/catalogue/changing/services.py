@@ -19,9 +19,12 @@ from django.db import transaction
 
 from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changing import pending_drafts, revisions, row_checks
-from mcp_app.catalogue.changing.revisions import DRESS, LIMITS, OWN, Row
-from mcp_app.catalogue.serving.entry_builder import admin_mime_type
-from mcp_app.models import Prompt, Resource, Source, Tool
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.content.source import listed_mime_type
+from mcp_app.catalogue.sources.preset.source import PRESET
+from mcp_app.catalogue.sources.registry import made_here, source_of
+from mcp_app.models import Prompt, Resource, Tool
+from mcp_app.models.catalogue import Row
 
 R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
@@ -47,11 +50,15 @@ class ChangeAuthor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
-    """An entry to make (``entry`` None) or to change, and the values that the services here take for it."""
+    """An entry to make (``entry`` None) or to change, and the values that the services here take for it.
+
+    ``source`` is that of a new one; None stands for the source of what administrators make of the kind.
+    """
 
     kind: type[Any]
     entry: Row | None
     values: Mapping[str, Any]
+    source: Source | None = None
 
 
 class _Written(NamedTuple):
@@ -70,14 +77,6 @@ def refuse_unless_publisher(actor: Any) -> None:
     """Raise PermissionDenied for users who may only save drafts."""
     if not may_publish(actor):
         raise PermissionDenied(f"{actor} needs {PUBLISH}: without it changes can only be saved as drafts.")
-
-
-def editable(kind: type[Any], source: str) -> frozenset[str]:
-    """The fields an administrator may set of an entry of this kind from this source."""
-    dress = (*DRESS, *LIMITS) if kind is Tool else DRESS
-    if source != Source.ADMIN:
-        return frozenset(dress)
-    return frozenset((*dress, *OWN[kind])) if kind in OWN else frozenset()
 
 
 def save_prompt(
@@ -237,26 +236,27 @@ def _saving(actor: Any, entry: Row | None, why: str) -> ChangeAuthor:
 def _save(
     kind: type[R], entry: R | None, values: Mapping[str, Any], author: ChangeAuthor, seen: int | None
 ) -> R:
-    _refuse_unknown(kind, values)
+    _refuse_unknown(kind, made_here(kind), values)
     with transaction.atomic():
         revisions.lock()
         if entry is None:
-            return _write(kind(source=Source.ADMIN), values, author)
+            new: R = made_here(kind).new(kind)
+            return _write(new, values, author)
         row = locked(entry)
-        if row.source != Source.ADMIN:
+        if source_of(row).follows:
             raise ValidationError("This entry is defined in code; use update_entry.")
         refuse_stale(row, seen)
         return _write(row, values, author)
 
 
-def _refuse_unknown(kind: type[Any], values: Mapping[str, Any]) -> None:
-    if unknown := sorted(values.keys() - editable(kind, Source.ADMIN)):
+def _refuse_unknown(kind: type[Any], source: Source, values: Mapping[str, Any]) -> None:
+    if unknown := sorted(values.keys() - source.editable(kind)):
         raise ValidationError({unknown[0]: ["There is no such field."]})
 
 
 def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values an administrator may set of an entry that is not theirs; others must be as they are."""
-    allowed = editable(type(row), row.source)
+    allowed = source_of(row).editable(type(row))
     for name in values.keys() - allowed:
         if values[name] != getattr(row, name, None):
             raise ValidationError({name: ["This is defined in code and cannot be changed here."]})
@@ -265,10 +265,11 @@ def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _opened(change: EntryChange) -> tuple[Any, Mapping[str, Any]]:
     """The row to fill, as stored or new, and the values it may take."""
-    row = change.kind(source=Source.ADMIN) if change.entry is None else _stored(change.entry)
-    if row.source != Source.ADMIN:
+    source = change.source or made_here(change.kind)
+    row = source.new(change.kind) if change.entry is None else _stored(change.entry)
+    if source_of(row).follows:
         return row, _without_definition(row, change.values)
-    _refuse_unknown(change.kind, change.values)
+    _refuse_unknown(change.kind, source_of(row), change.values)
     return row, change.values
 
 
@@ -307,7 +308,7 @@ def _listed(written: _Written) -> bool:
 def _gives_anew(written: _Written) -> bool:
     """Whether a resource may give something else now than before."""
     row, _, before, after = written
-    if not isinstance(row, Resource) or row.source != Source.ADMIN or after is None:
+    if not isinstance(row, Resource) or source_of(row).follows or after is None:
         return False
     if before is None or _mime_type(before) != _mime_type(after):
         return True
@@ -315,7 +316,7 @@ def _gives_anew(written: _Written) -> bool:
 
 
 def _mime_type(state: Mapping[str, Any]) -> str:
-    return admin_mime_type(state["mime_type"], state["file"], state["uri"], state["text"])
+    return listed_mime_type(state["mime_type"], state["file"], state["uri"], state["text"])
 
 
 def _written(change: EntryChange, author: ChangeAuthor, uploads: ExitStack) -> _Written:
@@ -348,7 +349,7 @@ def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, A
 def _fill(row: Row, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         setattr(row, name, value)
-    row_checks.check(row, own=row.source == Source.ADMIN)
+    row_checks.check(row)
 
 
 def _delete(row: Row, actor: Any) -> dict[str, Any]:
@@ -370,7 +371,7 @@ def _remember(
     revisions.record(
         revision=revision, row=row, action=action, before=before, after=after, actor=actor, why=why
     )
-    if before and after and before.get(key := revisions.KEY_OF[type(row)]) != after.get(key):
+    if before and after and before.get(key := row.KEY) != after.get(key):
         pending_drafts.follow_name(row)
     changed = sorted(name for name in after if before.get(name) != after[name]) if before and after else []
     detail = {"revision": revision, "changed": changed, **author.detail, **({"why": why} if why else {})}
@@ -378,9 +379,9 @@ def _remember(
 
 
 def _refuse_delete(row: Any) -> None:
-    if row.source != Source.ADMIN and not row.missing:
+    if source_of(row).follows and not row.missing:
         raise ValidationError(f"{row} is defined in code and stays; disable it instead.")
-    if isinstance(row, Tool) and Tool.objects.filter(preset_of=row).exists():
+    if isinstance(row, Tool) and PRESET.made_from([row]).exists():
         raise ValidationError(f"{row} has presets; delete them first.")
 
 

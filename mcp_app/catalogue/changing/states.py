@@ -8,15 +8,16 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.services import editable
-from mcp_app.models import Source, Tool
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.registry import made_here
+from mcp_app.models import Tool
 
 State = Mapping[str, Any]
 
 
-def editable_part(kind: type[Any], source: str, state: State) -> dict[str, Any]:
-    """What of a state an administrator may set, in the order of the model."""
-    allowed = editable(kind, source)
+def editable_part(kind: type[Any], source: Source, state: State) -> dict[str, Any]:
+    """Return the part of a state that an administrator may set, in the order of the model."""
+    allowed = source.editable(kind)
     if "preset_of" in allowed and "preset_of" not in state and "preset_of_id" in state:
         state = {**state, "preset_of": _name_of(state["preset_of_id"])}
     names = [field.name for field in kind._meta.fields if field.name in allowed and field.name in state]
@@ -25,7 +26,8 @@ def editable_part(kind: type[Any], source: str, state: State) -> dict[str, Any]:
 
 def empty_state(kind: type[Any]) -> dict[str, Any]:
     """The editable part of an entry of which nothing is said yet."""
-    return editable_part(kind, Source.ADMIN, revisions.state_of(kind(source=Source.ADMIN)))
+    source = made_here(kind)
+    return editable_part(kind, source, revisions.state_of(source.new(kind)))
 
 
 def kept(value: Any) -> Any:

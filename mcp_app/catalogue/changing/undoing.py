@@ -7,10 +7,10 @@ from typing import Any, Final
 from django.db import transaction
 
 from mcp_app.catalogue.changing import revisions, services
-from mcp_app.catalogue.changing.revisions import Row
 from mcp_app.catalogue.changing.rolling_back import entry_now
 from mcp_app.catalogue.changing.services import ChangedMeanwhile
 from mcp_app.models import CatalogueChange
+from mcp_app.models.catalogue import Row
 
 # The changes that are switches, and what they switched to.
 SWITCHES: Final = {"enabled": True, "disabled": False}

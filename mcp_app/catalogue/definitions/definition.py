@@ -1,4 +1,4 @@
-"""What code defines, as immutable records: tool, prompt, resource or template with function and wire form.
+"""What a source offers, as immutable records: tool, prompt, resource or template with wire form and function.
 
 Independent of the database, of requests and of permissions.
 """
@@ -52,10 +52,9 @@ class ToolFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What every code-defined entry shares; ``code_path`` is ``module.qualified_name``."""
+    """What all kinds share; ``code_path`` is ``module.qualified_name``, empty of what no code defines."""
 
     wire: Wire
-    function: ToolFunction
     code_path: str
     permission: str = ""
 
@@ -66,17 +65,22 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition(Definition, ToolLimits):
-    """A code-defined tool; ``wraps_result`` says that ``{"result": value}`` travels (TOOL-18).
+    """A tool; ``wraps_result`` says that ``{"result": value}`` travels (TOOL-18).
+
+    ``fixed_arguments`` are added to those of a caller; ``whole_input`` is the schema that both together fit.
 
     ``deferred`` returns the final definition of a tool whose schemas are not read at import. Until then name,
     permission and limits are known, ``wire`` and ``function`` are not: use ``read()`` for them.
     """
 
     name: str
+    function: ToolFunction
     task_required: bool = False
     asks_first: ToolFunction | None = None
     wraps_result: bool = False
     deferred: Callable[[], ToolDefinition] | None = None
+    fixed_arguments: Mapping[str, Any] = field(default_factory=dict)
+    whole_input: Wire | None = None
 
     def read(self) -> ToolDefinition:
         """Return the definition with its final wire form; raises DefinitionError if there is none."""
@@ -85,17 +89,26 @@ class ToolDefinition(Definition, ToolLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptDefinition(Definition):
-    """A code-defined prompt; ``choices`` restrict an argument to listed values."""
+    """A prompt made by ``function`` or from ``template``; ``choices`` are the values of an argument."""
 
     name: str
+    function: ToolFunction | None = None
+    template: str = ""
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)
     choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition(Definition):
-    """A code-defined resource: ``uri`` is a URI, or an RFC 6570 template when ``is_template``."""
+    """A resource: ``uri`` is a URI, or an RFC 6570 template when ``is_template``.
+
+    ``function`` or ``static`` gives its contents. ``static`` takes the URI and may block on a disk;
+    ``content_revision`` is the catalogue's when an administrator last changed what it gives.
+    """
 
     uri: str
     is_template: bool
+    function: ToolFunction | None = None
+    static: Callable[[str], list[dict[str, Any]]] | None = None
+    content_revision: int = 0
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)

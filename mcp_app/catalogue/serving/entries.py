@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from mcp_app.catalogue.definitions.definition import CompletionSource, ToolFunction, Wire
 from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, ToolLimits
 from mcp_app.catalogue.schemas.validation import Validator
-from mcp_app.catalogue.serving.rendering import render
+from mcp_app.catalogue.sources.content.rendering import render
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.http.param_headers import ParamHeader
 

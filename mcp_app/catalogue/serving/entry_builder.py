@@ -1,12 +1,11 @@
-"""Builds catalogue entries from stored rows and the functions that code registered."""
+"""Builders of catalogue entries, one for each kind, from stored rows and the definitions of their sources."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.definition import (
@@ -19,88 +18,35 @@ from mcp_app.catalogue.definitions.definition import (
 )
 from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, COLUMNS
 from mcp_app.catalogue.schemas import validation
-from mcp_app.catalogue.serving import static_content
 from mcp_app.catalogue.serving.entries import Order, PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.serving.identity import identity_of
 from mcp_app.catalogue.sources.precedence import described, overlaid, stated
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models.catalogue import Row
 from mcp_app.protocol.http import param_headers
 from mcp_app.protocol.messages import uri_template
 
 APPROVAL_HINT = "django-mcp/needsApproval"
 
 log = logging.getLogger("mcp.catalogue")
-Row = Tool | Prompt | Resource | ResourceTemplate
 
 
-def code_tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
-    """A code-defined tool under the administrator's title, description, permission and limits."""
+def tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
+    """Return the entry of a tool: its definition under the administrator's words, permission and limits."""
+    settings, whole = conf.get(), definition.whole_input
     values = overlaid(stated(definition, definition.wire), row)
-    return _tool(
-        row,
-        name=definition.name,
-        wire=described(definition.wire, values),
-        values=values,
-        definition=definition,
-        function=definition.function,
-    )
-
-
-def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
-    """An existing tool under another name with some arguments fixed, which cannot be sent any more."""
-    fixed = dict(row.fixed_arguments)
-    beneath = overlaid(stated(definition, definition.wire), base)
-    values = overlaid({**beneath, "title": row.name}, row)
-    wire = described({**described(definition.wire, beneath), "name": row.name}, values)
-    wire["inputSchema"] = without_arguments(definition.wire["inputSchema"], fixed)
-    inner = definition.function
-    function = replace(inner, bind=lambda given: inner.bind({**given, **fixed}))
-    return _tool(
-        row, name=row.name, wire=wire, values=values, definition=definition, function=function, fixed=fixed
-    )
-
-
-def arguments_of(row: Tool) -> Any:
-    """Return the input schema of a stored tool; of a preset, without the arguments that are fixed."""
-    if row.preset_of is None:
-        return row.input_schema
-    return without_arguments(row.preset_of.input_schema, row.fixed_arguments)
-
-
-def without_arguments(schema: Wire, names: Mapping[str, Any]) -> Wire:
-    """An input schema without the named properties."""
-    reduced = dict(schema)
-    reduced["properties"] = {
-        key: value for key, value in schema.get("properties", {}).items() if key not in names
-    }
-    required = [name for name in schema.get("required", ()) if name not in names]
-    reduced.pop("required", None)
-    if required:
-        reduced["required"] = required
-    return reduced
-
-
-def _tool(
-    row: Tool,
-    *,
-    name: str,
-    wire: Wire,
-    values: Mapping[str, Any],
-    definition: ToolDefinition,
-    function: ToolFunction,
-    fixed: Mapping[str, Any] | None = None,
-) -> ToolEntry:
-    settings = conf.get()
+    wire = described(definition.wire, values)
     limits = _limits(values, definition)
     # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
     usual = settings.tool_timeout_max_seconds if limits["background"] else settings.tool_timeout_seconds
     limits["timeout"] = min(limits["timeout"] or usual, settings.tool_timeout_max_seconds)
     output = wire.get("outputSchema")
     return ToolEntry(
-        name=name,
+        name=definition.name,
         identity=identity_of(row),
         wire=_announced(wire, definition, limits),
-        function=function,
+        function=definition.function,
         input=validation.compile_schema(wire["inputSchema"]),
         output=None if output is None else validation.compile_schema(output),
         task_required=definition.task_required,
@@ -108,8 +54,8 @@ def _tool(
         wraps_result=definition.wraps_result,
         param_headers=param_headers.read(wire["inputSchema"]),
         permission=values["permission"],
-        fixed_arguments=fixed or {},
-        whole_input=validation.compile_schema(definition.wire["inputSchema"]) if fixed else None,
+        fixed_arguments=definition.fixed_arguments,
+        whole_input=None if whole is None else validation.compile_schema(whole),
         secret_names=frozenset(_secret_names(wire["inputSchema"])),
         order=order_of(row),
         **limits,
@@ -157,14 +103,15 @@ def _announced(wire: Wire, definition: ToolDefinition, limits: Mapping[str, Any]
     return announced
 
 
-def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
-    """A code-defined prompt with the administrator's overrides."""
+def prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
+    """Return the entry of a prompt."""
     arguments = definition.wire.get("arguments", [])
     values = overlaid(stated(definition, definition.wire), row)
     return PromptEntry(
         name=definition.name,
         wire=described(definition.wire, values),
         function=definition.function,
+        template=definition.template,
         permission=values["permission"],
         required=tuple(item["name"] for item in arguments if item.get("required")),
         declared=frozenset(item["name"] for item in arguments),
@@ -174,26 +121,9 @@ def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
     )
 
 
-def admin_prompt(row: Prompt) -> PromptEntry:
-    """An admin-made prompt: text with placeholders."""
-    wire = described({"name": row.name, "title": row.name}, overlaid({}, row))
-    if row.arguments:
-        wire["arguments"] = row.arguments
-    return PromptEntry(
-        name=row.name,
-        wire=wire,
-        function=None,
-        template=row.template,
-        permission=row.permission,
-        required=tuple(item["name"] for item in row.arguments if item.get("required")),
-        declared=frozenset(item["name"] for item in row.arguments),
-        order=order_of(row),
-    )
-
-
-def code_resource(row: Resource | ResourceTemplate, definition: ResourceDefinition) -> ResourceEntry:
-    """A code-defined resource or template with the administrator's overrides."""
-    template = uri_template.compile(definition.uri)
+def resource(row: Resource | ResourceTemplate, definition: ResourceDefinition) -> ResourceEntry:
+    """Return the entry of a resource or template."""
+    template = uri_template.compile(definition.uri) if definition.is_template else None
     values = overlaid(stated(definition, definition.wire), row)
     return ResourceEntry(
         uri=definition.uri,
@@ -201,17 +131,21 @@ def code_resource(row: Resource | ResourceTemplate, definition: ResourceDefiniti
         function=definition.function,
         permission=values["permission"],
         mime_type=definition.wire.get("mimeType", ""),
-        match=partial(_match, template, definition.function) if definition.is_template else None,
-        variables=template.names,
+        match=None if template is None else partial(_match, template, definition.function),
+        static=definition.static,
+        variables=() if template is None else template.names,
         completions=definition.completions,
+        content_revision=definition.content_revision,
         order=order_of(row),
     )
 
 
-def _match(template: uri_template.UriTemplate, function: ToolFunction, uri: str) -> dict[str, str] | None:
+def _match(
+    template: uri_template.UriTemplate, function: ToolFunction | None, uri: str
+) -> dict[str, str] | None:
     """The variables of a URI that fits the template and the types of the function."""
     variables = template.match(uri)
-    if variables is None or function.bind is dict:
+    if variables is None or function is None or function.bind is dict:
         return variables
     try:
         function.bind(dict(variables))
@@ -220,43 +154,14 @@ def _match(template: uri_template.UriTemplate, function: ToolFunction, uri: str)
     return variables
 
 
-def admin_resource(row: Resource) -> ResourceEntry:
-    """An admin-made resource: its text, its uploaded file, or the file its ``file:`` URI names."""
-    mime_type = admin_mime_type(row.mime_type, str(row.file.name or ""), row.uri, row.text)
-    if row.file:
-        static = static_content.upload_reader(str(row.file.name), mime_type)
-    elif _names_file(row.uri, row.text):
-        static = static_content.directory_reader(mime_type)
-    else:
-        static = static_content.text_reader(row.text, mime_type)
-    wire = described({"uri": row.uri, "name": row.name, "mimeType": mime_type}, overlaid({}, row))
-    if row.annotations:
-        wire["annotations"] = row.annotations
-    return ResourceEntry(
-        uri=row.uri,
-        wire=wire,
-        function=None,
-        permission=row.permission,
-        mime_type=mime_type,
-        static=static,
-        content_revision=row.content_revision,
-        order=order_of(row),
-    )
-
-
-def admin_mime_type(mime_type: str, file: str, uri: str, text: str) -> str:
-    """What an admin-made resource is listed as: what was said, else what its file's name suggests."""
-    if mime_type:
-        return mime_type
-    if file:
-        return static_content.guess_mime_type(file)
-    return static_content.guess_mime_type(uri) if _names_file(uri, text) else "text/plain"
-
-
-def _names_file(uri: str, text: str) -> bool:
-    return uri.lower().startswith("file:") and not text
-
-
 def order_of(row: Row) -> Order:
-    """Code entries first in the order of the code, then the others (TOOL-04)."""
-    return (0 if row.source == Source.CODE else 1, row.position, row.pk)
+    """Return the place of a row in lists: entries of code first, in its order, then the others (TOOL-04)."""
+    return (source_of(row).rank, row.position, row.pk)
+
+
+BUILDERS: Final[dict[type[Row], Callable[[Any, Any], Any]]] = {
+    Tool: tool,
+    Prompt: prompt,
+    Resource: resource,
+    ResourceTemplate: resource,
+}

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from mcp_app.catalogue.serving.entries import Built, BuiltEntries, Entry
+from mcp_app.catalogue.sources.registry import related
 
 E = TypeVar("E", bound=Entry)
 _AUDIT: Final = {"created_at", "updated_at", "updated_by", "reviewed_hash"}
@@ -55,20 +56,21 @@ def _changed(rows: QuerySet[Any], keys: list[int]) -> QuerySet[Any]:
 def _digests(kind: type[Any]) -> dict[int, bytes]:
     """Return a digest of each enabled row by its id, in the order of lists.
 
-    The digest of a preset covers the row of its tool. Values are used as the database sends them: making
-    objects of the rows would take most of the time of a load.
+    The digest of a row covers the rows that its source needs with it. Values are used as the database sends
+    them: making objects of the rows would take most of the time of a load.
     """
     fields = [field for field in kind._meta.concrete_fields if field.name not in _AUDIT | _MIRRORED]
     names = [field.attname for field in fields]
-    key, base = names.index("id"), names.index("preset_of_id") if "preset_of_id" in names else None
+    key, behind = names.index("id"), [names.index(f"{relation}_id") for relation in related(kind)]
     columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
-    digests, bases = {}, {}
+    digests: dict[int, bytes] = {}
+    bases: dict[int, list[int]] = {}
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {columns} FROM {kind._meta.db_table} WHERE enabled ORDER BY position, id"  # noqa: S608
         )
         for row in cursor:
             digests[row[key]] = hashlib.sha256(orjson.dumps(row)).digest()
-            if base is not None and row[base] is not None:
-                bases[row[key]] = row[base]
-    return digests | {pk: digests[pk] + digests.get(base, b"") for pk, base in bases.items()}
+            bases[row[key]] = [row[index] for index in behind if row[index] is not None]
+    # Of a tool that is switched off there is no digest.
+    return {pk: b"".join(digests.get(each, b"") for each in (pk, *found)) for pk, found in bases.items()}

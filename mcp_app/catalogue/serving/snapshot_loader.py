@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from django.conf import settings as django_settings
 from django.db import connection
 
 from mcp_app import conf
-from mcp_app.catalogue.definitions.definition import Definition, DefinitionError, ToolDefinition
-from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.serving import entry_builder
-from mcp_app.catalogue.serving.entries import (
-    NOTHING_BUILT,
-    BuiltEntries,
-    PromptEntry,
-    ResourceEntry,
-    ToolEntry,
-)
+from mcp_app.catalogue.serving.entries import NOTHING_BUILT, BuiltEntries
 from mcp_app.catalogue.serving.incremental import Builder
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
-from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.catalogue.sources.code import CODE
+from mcp_app.catalogue.sources.registry import provided, rows_of, source_of
+from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 log = logging.getLogger("mcp.catalogue")
-D = TypeVar("D", bound=Definition)
-E = TypeVar("E", PromptEntry, ResourceEntry)
 _ATTEMPTS = 5
 
 
@@ -68,90 +61,47 @@ def load(before: BuiltEntries = NOTHING_BUILT) -> Catalogue:
 
 
 def from_code() -> Catalogue:
-    """What the code defines, as if no administrator had ever touched it; no database."""
-    return Catalogue(
-        revision=0,
-        revisions=dict.fromkeys(KINDS, 0),
-        tools=[
-            entry
-            for row, item in _unsaved(Tool, registry.tools)
-            if (entry := _tool(row, None, item)) is not None
-        ],
-        prompts=[entry_builder.code_prompt(row, item) for row, item in _unsaved(Prompt, registry.prompts)],
-        resources=[
-            entry_builder.code_resource(row, item) for row, item in _unsaved(Resource, registry.resources)
-        ],
-        templates=[
-            entry_builder.code_resource(row, item)
-            for row, item in _unsaved(ResourceTemplate, registry.templates)
-        ],
-        page_size=conf.get().page_size,
-        secret=django_settings.SECRET_KEY.encode(),
-    )
+    """Return what the code defines, as if no administrator had ever touched it; no database."""
+    entries = {kind: list(_built(_unsaved(kind))) for kind in ENTRY_KINDS}
+    return _catalogue(CatalogueRevision(pk=1), entries, NOTHING_BUILT)
 
 
-def _unsaved(kind: type[Any], definitions: Mapping[str, D]) -> Iterator[tuple[Any, D]]:
-    for number, definition in enumerate(definitions.values(), start=1):
-        yield kind(pk=number, position=number, source=Source.CODE), definition
+def _unsaved(kind: type[Any]) -> Iterator[Row]:
+    for number, key in enumerate(CODE.provided(kind), start=1):
+        yield CODE.new(kind, **{kind.KEY: key}, pk=number, position=number)
+
+
+def _built(rows: Iterable[Row]) -> Iterator[Any]:
+    return (entry for row in rows if (entry := _entry(row)) is not None)
 
 
 def _read(at: CatalogueRevision, before: BuiltEntries) -> Catalogue:
-    builder = Builder(before, (conf.get(), *_code()))
-    tools = builder.entries(Tool.objects.filter(enabled=True).select_related("preset_of"), _stored_tool)
-    prompt = partial(_stored, "name", registry.prompts, entry_builder.code_prompt, entry_builder.admin_prompt)
-    resource = partial(
-        _stored, "uri", registry.resources, entry_builder.code_resource, entry_builder.admin_resource
-    )
-    template = partial(_stored, "uri_template", registry.templates, entry_builder.code_resource, None)
+    builder = Builder(before, (conf.get(), *provided()))
+    entries = {kind: builder.entries(rows_of(kind).filter(enabled=True), _entry) for kind in ENTRY_KINDS}
+    return _catalogue(at, entries, builder.built)
+
+
+def _catalogue(
+    at: CatalogueRevision, entries: Mapping[type[Row], list[Any]], built: BuiltEntries
+) -> Catalogue:
     return Catalogue(
         revision=at.number,
-        revisions={"tools": at.tools, "prompts": at.prompts, "resources": at.resources},
-        tools=[replace(each, revision=at.number) if each.needs_approval else each for each in tools],
-        prompts=builder.entries(Prompt.objects.filter(enabled=True), prompt),
-        resources=builder.entries(Resource.objects.filter(enabled=True), resource),
-        templates=builder.entries(ResourceTemplate.objects.filter(enabled=True), template),
+        revisions={name: getattr(at, name) for name in KINDS},
+        tools=[replace(each, revision=at.number) if each.needs_approval else each for each in entries[Tool]],
+        prompts=entries[Prompt],
+        resources=entries[Resource],
+        templates=entries[ResourceTemplate],
         page_size=conf.get().page_size,
         secret=django_settings.SECRET_KEY.encode(),
-        built=builder.built,
+        built=built,
     )
 
 
-def _code() -> Iterator[list[Definition]]:
-    homes: tuple[Mapping[str, Definition], ...] = (
-        registry.tools, registry.prompts, registry.resources, registry.templates
-    )  # fmt: skip
-    return (list(home.values()) for home in homes)
-
-
-def _stored_tool(row: Tool) -> ToolEntry | None:
-    base = row.preset_of
-    definition = registry.tools.get(base.name if base else row.name)
-    if definition is None or (base is not None and not base.enabled):
-        return None
-    return _tool(row, base, definition)
-
-
-def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry | None:
-    """Return the entry, or None if its schema cannot be used: one bad tool must not empty the catalogue."""
+def _entry(row: Row) -> Any:
+    """Return the entry of a row, or None: one that cannot be used must not empty the catalogue."""
     try:
-        final = definition.read()
-        return entry_builder.preset_tool(row, base, final) if base else entry_builder.code_tool(row, final)
+        definition = source_of(row).definition(row)
+        return None if definition is None else entry_builder.BUILDERS[type(row)](row, definition.read())
     except (SchemaError, DefinitionError) as error:
-        log.warning("Tool %r is not offered: %s", row.name or definition.name, error)
+        log.warning("%s %r is not offered: %s", row.KIND.capitalize(), str(row), error)
         return None
-
-
-def _stored(
-    key: str,
-    definitions: Mapping[str, D],
-    of_code: Callable[[Any, D], E],
-    of_admin: Callable[[Any], E] | None,
-    row: Any,
-) -> E | None:
-    """Return the entry of a row that an administrator made, or whose code is still there."""
-    definition = definitions.get(getattr(row, key))
-    if row.source == Source.ADMIN and of_admin is not None:
-        return of_admin(row)
-    if row.source == Source.CODE and definition is not None:
-        return of_code(row, definition)
-    return None

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition, Wire
-from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.models import Tool
+from mcp_app.models.catalogue import Row
 
-Row = Tool | Prompt | Resource | ResourceTemplate
 # Values of columns that leave a field to the source.
 UNSAID: Final[tuple[Any, ...]] = (None, "", [], {})
 # By column the member of the wire form, and its type.
@@ -57,25 +56,3 @@ def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
 def described(wire: Wire, values: Mapping[str, Any]) -> Wire:
     """Return a wire form with the words in force."""
     return {**wire, **{member: values[name] for name, (member, _) in _WORDS.items() if values.get(name)}}
-
-
-def in_force(row: Row) -> dict[str, Any]:
-    """Return the values in force where an administrator has set none, by column; none for entries made here.
-
-    The words are those of the stored definition, so that an entry whose code is gone still has them.
-    """
-    if row.source == Source.ADMIN:
-        return {}
-    definition = registered(row) if row.source == Source.CODE else None
-    return words_of(row.definition) if definition is None else stated(definition, row.definition)
-
-
-def registered(row: Row) -> Definition | None:
-    """Return the definition that code registered in this process, None if there is none."""
-    if isinstance(row, Tool):
-        return registry.tools.get(row.name)
-    if isinstance(row, Prompt):
-        return registry.prompts.get(row.name)
-    if isinstance(row, Resource):
-        return registry.resources.get(row.uri)
-    return registry.templates.get(row.uri_template)

@@ -7,12 +7,12 @@ from typing import Any, Final
 from django.db import transaction
 
 from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.serving import files
+from mcp_app.catalogue.sources.content import files
+from mcp_app.catalogue.sources.registry import rows_of, source_of, travelling
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.field_defaults import Untouched
-from mcp_app.catalogue.transfer.fields import SECTIONS, SOURCES, same, values_of, written
+from mcp_app.catalogue.transfer.fields import SECTIONS, same, values_of, written
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
-from mcp_app.models import Source, Tool
 
 FORMAT: Final = "django-mcp-catalogue"
 VERSION: Final = 1
@@ -35,11 +35,8 @@ def document() -> dict[str, Any]:
         revisions.lock()
         untouched = Untouched()
         for section, kind in SECTIONS.items():
-            stored = kind._default_manager.filter(source__in=SOURCES, missing=False)
-            # A preset is written with the name of its tool.
-            rows = list(stored.select_related("preset_of") if kind is Tool else stored)
-            rows.sort(key=revisions.key_of)
-            entries = [_entry(row, untouched, problems) for row in rows]
+            rows = rows_of(kind).filter(source__in=travelling(), missing=False)
+            entries = [_entry(row, untouched, problems) for row in sorted(rows, key=revisions.key_of)]
             result[section] = [entry for entry in entries if entry is not None]
     if problems:
         raise TransferRefused(problems)
@@ -54,10 +51,10 @@ def _entry(row: Any, untouched: Untouched, problems: list[Problem]) -> dict[str,
         text = f"{error} Upload it again, or delete the entry."
         problems.append(Problem(f"{revisions.kind_of(row)} {key}", "file", text))
         return None
-    if row.source != Source.ADMIN:
+    if source_of(row).follows:
         before = untouched.values_of(row)
         values = {name: value for name, value in values.items() if not same(value, before[name])}
         if not values:
             return None
-    head = {revisions.KEY_OF[type(row)]: key, "source": str(row.source)}
+    head = {row.KEY: key, "source": str(row.source)}
     return head | {name: written(value) for name, value in values.items()}

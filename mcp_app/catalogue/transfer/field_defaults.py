@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.definitions.tool_limits import SWITCHES
-from mcp_app.catalogue.sources.precedence import in_force
+from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.catalogue.transfer.fields import empty_values
 from mcp_app.models import CatalogueChange
 
@@ -26,8 +26,8 @@ class Untouched:
 
     def values_of(self, row: Any) -> dict[str, Any]:
         """Return all fields of a code entry that an administrator may change, as the code has them."""
-        beneath = in_force(row)
-        values = empty_values(type(row), row.source)
+        source = source_of(row)
+        beneath, values = source.in_force(row), empty_values(type(row), source)
         values |= {name: beneath[name] for name in SWITCHES if name in beneath}
         values |= {"permission": beneath.get("permission", ""), "position": row.position}
         first = self._first.get((revisions.kind_of(row), revisions.key_of(row)), {})

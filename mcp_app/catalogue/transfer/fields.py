@@ -10,12 +10,12 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.services import editable
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, check_storable
-from mcp_app.catalogue.serving import files
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.content import files
+from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.catalogue.transfer.uploads import Upload, read_upload, upload_of
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
 SECTIONS: Final[dict[str, type[Any]]] = {
     "tools": Tool,
@@ -23,16 +23,15 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     "resources": Resource,
     "templates": ResourceTemplate,
 }
-SOURCES: Final = (Source.CODE.value, Source.ADMIN.value)
 
 
-def names_of(kind: type[Any], source: str) -> list[str]:
+def names_of(kind: type[Any], source: Source) -> list[str]:
     """The fields that travel, in the order of the model; the key of an entry is not among them."""
-    allowed = editable(kind, source) - {revisions.KEY_OF[kind]}
+    allowed = source.editable(kind) - {kind.KEY}
     return [field.name for field in kind._meta.fields if field.name in allowed]
 
 
-def empty_values(kind: type[Any], source: str) -> dict[str, Any]:
+def empty_values(kind: type[Any], source: Source) -> dict[str, Any]:
     """What the fields of an entry hold when nothing is said of them."""
     fields = {name: kind._meta.get_field(name) for name in names_of(kind, source)}
     return {name: None if _is_file(field) else field.get_default() for name, field in fields.items()}
@@ -40,7 +39,7 @@ def empty_values(kind: type[Any], source: str) -> dict[str, Any]:
 
 def values_of(row: Any) -> dict[str, Any]:
     """The fields of a stored entry; raises FileRefusedError when its upload cannot be read."""
-    return {name: _value(row, name) for name in names_of(type(row), row.source)}
+    return {name: _value(row, name) for name in names_of(type(row), source_of(row))}
 
 
 def values_to_compare(row: Any) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mcp_app.catalogue.changing.revisions import KIND_OF
 from mcp_app.catalogue.changing.services import PUBLISH
 from mcp_app.catalogue.transfer.plan import Difference
+from mcp_app.models.catalogue import ENTRY_KINDS
 
-_MODEL_OF: Final = {name: model._meta.model_name for model, name in KIND_OF.items()}
+_MODEL_OF: Final = {kind.KIND: kind._meta.model_name for kind in ENTRY_KINDS}
 _VERBS: Final = {"added": "add", "changed": "change", "removed": "delete"}
 
 # A file holds all kinds of entries, and what an import would change shows what is there.

@@ -9,16 +9,17 @@ from typing import Any, Final
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.revisions import Row
 from mcp_app.catalogue.changing.row_checks import permission_exists
 from mcp_app.catalogue.changing.services import EntryChange, check_change
 from mcp_app.catalogue.schemas.strict_json import check_storable
-from mcp_app.catalogue.sources.precedence import registered
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.registry import made_here, named, source_of, travelling
 from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
 from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
-from mcp_app.models import Source, Tool
+from mcp_app.models import Tool
+from mcp_app.models.catalogue import Row
 
 MAX_ENTRIES: Final = 10_000
 
@@ -111,7 +112,7 @@ class _Planner:
         key = self._key(kind, f"{section}[{index}]", entry)
         if key is None:
             return
-        where = f"{revisions.KIND_OF[kind]} {key}"
+        where = f"{kind.KIND} {key}"
         if key in self._named[kind]:
             self._complain(where, "", "It is in the file twice: keep one.")
             return
@@ -120,22 +121,24 @@ class _Planner:
         if fault := _source_fault(kind, key, entry.get("source"), row):
             self._complain(where, "source", fault)
             return
-        self._compare(where, kind, key, row, self._read(where, kind, entry))
+        source = named(kind, entry["source"])
+        self._compare(where, source, kind, key, row, self._read(where, kind, source, entry))
 
     def prune(self) -> None:
         """Plan the end of what the document does not have."""
         for kind, rows in self._rows.items():
             for key, row in sorted(rows.items()):
-                if key in self._named[kind] or row.source not in fields.SOURCES or row.missing:
+                source = source_of(row)
+                if key in self._named[kind] or not source.travels or row.missing:
                     continue
-                if row.source == Source.ADMIN:
-                    self.plan.removed.append(row)
-                    self.plan.differences.append(Difference("removed", revisions.KIND_OF[kind], key))
+                if source.follows:
+                    self._compare(f"{kind.KIND} {key}", source, kind, key, row, _Given({}, set()))
                 else:
-                    self._compare(f"{revisions.KIND_OF[kind]} {key}", kind, key, row, _Given({}, set()))
+                    self.plan.removed.append(row)
+                    self.plan.differences.append(Difference("removed", kind.KIND, key))
 
     def _key(self, kind: type[Any], place: str, entry: Any) -> str | None:
-        name = revisions.KEY_OF[kind]
+        name = kind.KEY
         if not isinstance(entry, dict):
             self._complain(place, "", "An entry must be an object.")
             return None
@@ -150,16 +153,16 @@ class _Planner:
             return None
         return key
 
-    def _read(self, where: str, kind: type[Any], entry: Mapping[str, Any]) -> _Given:
+    def _read(self, where: str, kind: type[Any], source: Source, entry: Mapping[str, Any]) -> _Given:
         """The fields that can be read; the faulty ones are complained of and set aside."""
         given = _Given({}, set())
-        known = fields.names_of(kind, entry["source"])
+        known = fields.names_of(kind, source)
         for name, value in entry.items():
-            if name in ("source", revisions.KEY_OF[kind]):
+            if name in ("source", kind.KEY):
                 continue
             try:
                 if name not in known:
-                    raise ValueError(_unknown_field(kind, entry["source"], name, known))
+                    raise ValueError(_unknown_field(kind, source, name, known))
                 given.values[name] = fields.read_value(kind, name, value)
                 if name == "preset_of" and value is not None and value not in self._rows[Tool]:
                     raise ValueError(f"There is no tool {value!r} here: install it, or correct the name.")
@@ -168,19 +171,19 @@ class _Planner:
                 self._complain(where, name, str(error))
         return given
 
-    def _compare(self, where: str, kind: type[Any], key: str, row: Any, given: _Given) -> None:
-        if row is not None and row.source != Source.ADMIN:
-            usual = self._untouched.values_of(row)
-        else:
-            usual = fields.empty_values(kind, Source.ADMIN)
+    def _compare(
+        self, where: str, source: Source, kind: type[Any], key: str, row: Any, given: _Given
+    ) -> None:
+        usual = self._untouched.values_of(row) if source.follows else fields.empty_values(kind, source)
         present = usual if row is None else fields.values_to_compare(row)
         wanted = {name: value for name, value in (usual | given.values).items() if name not in given.faulty}
         changed = {name: value for name, value in wanted.items() if not fields.same(present[name], value)}
         if row is not None and not changed:
             self.plan.unchanged += 1
             return
-        values = changed if row is not None else {**wanted, revisions.KEY_OF[kind]: key}
-        change = EntryChange(kind=kind, entry=row, values=fields.service_values(values, self._rows[Tool]))
+        values = changed if row is not None else {**wanted, kind.KEY: key}
+        values = fields.service_values(values, self._rows[Tool])
+        change = EntryChange(kind=kind, entry=row, values=values, source=source)
         self._check(where, change, given.faulty)
         if "permission" in changed and changed["permission"] != usual["permission"]:
             self._check_permission(where, changed["permission"])
@@ -216,21 +219,15 @@ class _Given:
 
 def _source_fault(kind: type[Any], key: str, source: Any, row: Any) -> str:
     """Why this installation cannot have an entry of that source under that key; empty when it can."""
-    if source not in fields.SOURCES:
-        return f"Must be one of: {', '.join(fields.SOURCES)}."
-    if row is not None and row.source != source:
+    if source not in travelling():
+        return f"Must be one of: {', '.join(travelling())}."
+    if row is not None and not named(kind, source).owns(row):
         return f"Here its source is {row.source!r}: rename it in the file, or take it out."
-    if source == Source.CODE and (row is None or row.missing):
-        if registered(kind(**{revisions.KEY_OF[kind]: key})) is not None:
-            return "Its code is installed but not in the catalogue yet: run `manage.py prepare` first."
-        return "Unknown to this installation: install the app that defines it, or take it out of the file."
-    if source == Source.ADMIN and not fields.names_of(kind, source):
-        return "Resource templates are defined in code: take it out of the file."
-    return ""
+    return named(kind, source).unavailable(kind, key, row)
 
 
-def _unknown_field(kind: type[Any], source: str, name: str, known: list[str]) -> str:
-    if name in fields.names_of(kind, Source.ADMIN) and source != Source.ADMIN:
+def _unknown_field(kind: type[Any], source: Source, name: str, known: list[str]) -> str:
+    if name in fields.names_of(kind, made_here(kind)) and source.follows:
         return "This is defined in code and cannot be changed here: take it out of the file."
     return f"There is no such field; there are: {', '.join(known)}."
 
@@ -241,4 +238,4 @@ def _difference(
     found = (
         FieldDifference(name, fields.shown(present[name]), fields.shown(new)) for name, new in changed.items()
     )
-    return Difference("changed" if row is not None else "added", revisions.KIND_OF[kind], key, tuple(found))
+    return Difference("changed" if row is not None else "added", kind.KIND, key, tuple(found))

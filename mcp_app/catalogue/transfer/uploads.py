@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from mcp_app import conf
-from mcp_app.catalogue.serving import files, static_content
+from mcp_app.catalogue.sources.content import files, static_content
 from mcp_app.models import Resource
 
 _NAME: Final = re.compile(r"(?!\.{1,2}$)[\w.-]{1,200}")

@@ -17,6 +17,7 @@ from django.db.models import Q, QuerySet
 from mcp_app.auth import tokens
 from mcp_app.auth.makers import Maker, maker_of_key, makers_of_connections, makers_of_user
 from mcp_app.catalogue.serving.identity import identity_of
+from mcp_app.catalogue.sources.registry import rows_of, source_of
 from mcp_app.execution.stored.approved_work import work_of
 from mcp_app.execution.stored.call_record import retriers_of
 from mcp_app.models import ApiKey, Call, CatalogueChange, Session, Tool
@@ -138,7 +139,7 @@ class ApprovalRules:
     def _rows_of(self, call: Call) -> list[Tool]:
         """Return the row of a call's tool, and that of the tool behind a preset."""
         tool = self._tools.get(call.tool)
-        return [row for row in (tool, tool and tool.preset_of) if row is not None]
+        return [row for row in (tool, tool and source_of(tool).base_of(tool)) if row is not None]
 
     def _makers_of(self, call: Call) -> list[Maker]:
         """Return the makers of the credentials behind a call; read late, as few calls need four eyes."""
@@ -161,7 +162,7 @@ class ApprovalRules:
 
     def _read_tools(self) -> None:
         names = {call.tool for call in self._calls}
-        tools = Tool.objects.filter(name__in=names).select_related("preset_of")
+        tools = rows_of(Tool).filter(name__in=names)
         self._tools = {tool.name: tool for tool in tools}
         seen = [call.catalogue_revision for call in self._calls if call.catalogue_revision is not None]
         later = CatalogueChange.objects.filter(kind="tool", revision__gt=min(seen, default=0)).order_by()

@@ -11,8 +11,9 @@ from django.test import Client
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
 from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.services import editable
-from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.catalogue.sources.code import CODE
+from mcp_app.catalogue.sources.registry import made_here
+from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 from tests.admin_seed import Seed
 from tests.integration.api.conftest import send
 
@@ -72,13 +73,13 @@ def test_a_tool_is_set_to_wait_for_approval_and_shows_it(root: Client, seeded: S
 
 @pytest.mark.parametrize("kind", [Tool, Prompt, Resource, ResourceTemplate])
 def test_the_api_shows_and_takes_every_field_that_an_administrator_may_set(kind: type[Any]) -> None:
-    own = Source.CODE if kind is ResourceTemplate else Source.ADMIN
+    own = CODE if kind is ResourceTemplate else made_here(kind)
     views = {view.queryset.model: view for view in (ToolViews, PromptViews, ResourceViews, TemplateViews)}
     given, shown = views[kind].given(), views[kind].serializer_class()
-    assert set(given.fields) == editable(kind, own)
-    assert editable(kind, own) <= set(shown.fields)
+    assert set(given.fields) == own.editable(kind)
+    assert own.editable(kind) <= set(shown.fields)
     # What history keeps is what a roll back can bring again.
-    assert editable(kind, own) <= set(revisions.state_of(kind(source=own)))
+    assert own.editable(kind) <= set(revisions.state_of(own.new(kind)))
 
 
 def test_of_an_entry_from_code_only_what_an_administrator_may_is_changed(root: Client, seeded: Seed) -> None:

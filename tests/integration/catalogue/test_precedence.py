@@ -11,7 +11,7 @@ from mcp_app import tool
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
 from mcp_app.catalogue.serving import snapshot_loader
-from mcp_app.catalogue.sources.precedence import in_force
+from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.transfer import export_catalogue
 from mcp_app.catalogue.transfer.plan import plan
 from mcp_app.models import Tool
@@ -51,7 +51,7 @@ def test_limit_stated_in_code_is_neither_exported_nor_pruned(options: dict[str, 
     tool(idempotent=True, **options)(limited)
     mirror()
     row = Tool.objects.get(name="limited")
-    stated = in_force(row)
+    stated = CODE.in_force(row)
     assert {name: stated[COLUMNS[name]] for name in options} == options
     served = snapshot_loader.load().tools["limited"]
     assert {name: getattr(served, name) for name in options} == options

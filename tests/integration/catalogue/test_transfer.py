@@ -18,6 +18,8 @@ from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.definitions.registry import Registry
 from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.sources.content.source import CONTENT
+from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.catalogue.transfer import NOTATIONS, TransferRefused, export_catalogue
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 from tests.integration.catalogue.transfers import HEAD, bring, exported, fill, start_afresh
@@ -405,11 +407,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = sorted(
-    services.editable(Tool, "admin")
-    | services.editable(Prompt, "admin")
-    | services.editable(Resource, "admin")
-)
+FIELDS = sorted(PRESET.editable(Tool) | CONTENT.editable(Prompt) | CONTENT.editable(Resource))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,8 +9,8 @@ from typing import Any, Final
 from django.test import Client
 
 from mcp_app.admin.entries.transfer import packed
-from mcp_app.catalogue.changing.revisions import KIND_OF
 from mcp_app.models import CatalogueRevision
+from mcp_app.models.catalogue import ENTRY_KINDS
 from tests.admin_seed import PASSWORD
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
 from tests.integration.roles.rows import MODELS, Rows
@@ -313,4 +313,4 @@ def _action(name: str, pk: Any, **more: str) -> Request:
     return Request("", chosen, changes=True, is_form=True)
 
 
-assert set(MODELS.values()) == set(KIND_OF)
+assert set(MODELS.values()) == set(ENTRY_KINDS)

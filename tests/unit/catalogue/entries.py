@@ -17,7 +17,7 @@ def tool_entry(function: Callable[..., Any], number: int = 1, **options: Any) ->
     with registry.isolated() as alone:
         tool(**options)(function)
         (definition,) = alone.tools.values()
-    return entry_builder.code_tool(_row(Tool, number), definition)
+    return entry_builder.tool(_row(Tool, number), definition)
 
 
 def prompt_entry(function: Callable[..., Any], number: int = 1, **options: Any) -> PromptEntry:
@@ -25,7 +25,7 @@ def prompt_entry(function: Callable[..., Any], number: int = 1, **options: Any) 
     with registry.isolated() as alone:
         prompt(**options)(function)
         (definition,) = alone.prompts.values()
-    return entry_builder.code_prompt(_row(Prompt, number), definition)
+    return entry_builder.prompt(_row(Prompt, number), definition)
 
 
 def resource_entry(function: Callable[..., Any], uri: str, number: int = 1, **options: Any) -> ResourceEntry:
@@ -34,7 +34,7 @@ def resource_entry(function: Callable[..., Any], uri: str, number: int = 1, **op
         resource(uri, **options)(function)
         (definition,) = [*alone.resources.values(), *alone.templates.values()]
     kind = ResourceTemplate if definition.is_template else Resource
-    return entry_builder.code_resource(_row(kind, number), definition)
+    return entry_builder.resource(_row(kind, number), definition)
 
 
 def _row(kind: type[Any], number: int) -> Any:

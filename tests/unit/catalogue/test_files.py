@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_app.catalogue.serving import files
-from mcp_app.catalogue.serving.files import FileRefusedError
+from mcp_app.catalogue.sources.content import files
+from mcp_app.catalogue.sources.content.files import FileRefusedError
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import entry_builder
+from mcp_app.catalogue.sources.preset.source import fixed
 from mcp_app.models import Source, Tool
 from tests.unit.catalogue.entries import tool, tool_entry
 
@@ -78,6 +79,8 @@ def test_an_argument_that_a_preset_fixes_is_mirrored_no_more() -> None:
         tool()(regional)
         (definition,) = alone.tools.values()
     base = Tool(pk=1, position=1, source=Source.CODE)
-    row = Tool(pk=2, position=2, source=Source.ADMIN, name="fixed", fixed_arguments={"region": "eu"})
-    entry = entry_builder.preset_tool(row, base, definition)
+    row = Tool(
+        pk=2, position=2, source=Source.ADMIN, name="fixed", fixed_arguments={"region": "eu"}, preset_of=base
+    )
+    entry = entry_builder.tool(row, fixed(definition, base, row))
     assert [header.name for header in entry.param_headers] == ["Mcp-Param-Count"]

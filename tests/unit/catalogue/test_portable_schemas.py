@@ -13,7 +13,7 @@ from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.schemas.portable import LOOK_AROUND, portable
 from mcp_app.catalogue.schemas.subschemas import walk
 from mcp_app.catalogue.schemas.validation import compile_schema
-from mcp_app.catalogue.serving.entry_builder import without_arguments
+from mcp_app.catalogue.sources.preset.arguments import without_arguments
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.versions import SERVED, V2026_07_28
 from tests.integration.exposing.hostile import VALUES

@@ -135,9 +135,9 @@ def test_check_and_doctor_name_tool_clients_and_remedy(settings: Any, strict: bo
 def test_strict_server_publishes_no_preset_that_clients_refuse(settings: Any) -> None:
     base = Tool.objects.create(name="choosy", source=Source.CODE, input_schema=_object(a=TEXT))
     preset = Tool(name="dotted.name", preset_of=base, source=Source.ADMIN, fixed_arguments={"a": "x"})
-    check(preset, own=True)
+    check(preset)
     settings.MCP = {**settings.MCP, "STRICT_SCHEMAS": True}
     with pytest.raises(ValidationError, match="Refused by OpenAI's API"):
-        check(preset, own=True)
+        check(preset)
     preset.enabled = False
-    check(preset, own=True)
+    check(preset)

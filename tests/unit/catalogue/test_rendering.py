@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_app.catalogue.serving.rendering import placeholders, render
+from mcp_app.catalogue.sources.content.rendering import placeholders, render
 
 
 @pytest.mark.requirement("PROMPT-05")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from mcp_app.catalogue.changing.services import editable
 from mcp_app.catalogue.definitions.definition import ToolDefinition
 from mcp_app.catalogue.definitions.tool_definitions import ToolKeywords, ToolOptions
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
 from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.models import Source, Tool
+from mcp_app.catalogue.sources.code import CODE
+from mcp_app.catalogue.sources.preset.source import PRESET
+from mcp_app.models import Tool
 
 
 def test_every_limit_is_an_option_of_the_decorator_and_every_option_a_keyword() -> None:
@@ -25,8 +26,8 @@ def test_definitions_and_entries_have_every_limit_and_no_room_for_anything_else(
 
 
 def test_an_administrator_may_set_every_limit_of_any_tool() -> None:
-    assert set(COLUMNS.values()) <= editable(Tool, Source.CODE)
-    assert set(COLUMNS.values()) <= editable(Tool, Source.ADMIN)
+    assert set(COLUMNS.values()) <= CODE.editable(Tool)
+    assert set(COLUMNS.values()) <= PRESET.editable(Tool)
 
 
 def test_switches_are_the_limits_that_are_on_or_off() -> None:

@@ -12,6 +12,7 @@ from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot, entry_builder
 from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.sources.preset.source import fixed as fixed_in
 from mcp_app.execution.running.runner import Runner
 from mcp_app.models import Source, Tool
 from mcp_app.protocol.messages import jsonrpc
@@ -60,10 +61,10 @@ def entry_of(function: Any, mark: str) -> ToolEntry:
         (definition,) = alone.tools.values()
     row = Tool(pk=1, name=function.__name__, source=Source.CODE, **base)
     if preset is None:
-        return entry_builder.code_tool(row, definition)
+        return entry_builder.tool(row, definition)
     fixed = {"text": "fixed"}
     made = Tool(pk=2, name="made", source=Source.ADMIN, preset_of=row, fixed_arguments=fixed, **preset)
-    return entry_builder.preset_tool(made, row, definition)
+    return entry_builder.tool(made, fixed_in(definition, row, made))
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -103,7 +104,7 @@ async def test_four_eyes_need_to_know_who_asks(streams: Streams) -> None:
     with registry.isolated() as alone:
         tool(needs_approval=True, four_eyes=True)(at_once)
         (definition,) = alone.tools.values()
-    offer(tools=[entry_builder.code_tool(Tool(pk=1, source=Source.CODE), definition)])
+    offer(tools=[entry_builder.tool(Tool(pk=1, source=Source.CODE), definition)])
     desk = Desk(streams, redis_url="redis://nowhere.invalid")
     await desk.open()
     answer = await desk.request("tools/call", {"name": "at_once"})

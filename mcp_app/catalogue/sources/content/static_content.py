@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import resource_contents
-from mcp_app.catalogue.serving import files
+from mcp_app.catalogue.sources.content import files
 from mcp_app.protocol.errors import ResourceNotFound
 from mcp_app.protocol.messages.media import check_file, media_type
 

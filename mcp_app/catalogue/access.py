@@ -13,7 +13,8 @@ from django.db.models import Q
 from mcp_app.auth.membership import number_of_group
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import OWN, below
-from mcp_app.models import ApiKey, Source
+from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, needed, widened
 from mcp_app.text import marked
 
@@ -83,21 +84,13 @@ def holder_of_key(key: ApiKey) -> Holder:
 
 
 def obstacle_of(entry: Entry) -> str:
-    """Why nobody can use an entry at all, as the snapshot leaves it out; empty when some can."""
-    base = getattr(entry, "preset_of", None)
-    if entry.missing or (base is not None and base.missing):
-        return "the code that defined it is not installed"
-    if not entry.enabled:
-        return "it is disabled"
-    if base is not None and not base.enabled:
-        return f"the tool that it is a preset of, {marked(base.name)}, is disabled"
-    return "what other servers offer is not served" if entry.source == Source.UPSTREAM else ""
+    """Return why nobody can use an entry at all, as the snapshot leaves it out; empty when some can."""
+    return source_of(entry).problem(entry)
 
 
 def permission_of(entry: Entry) -> str:
-    """What an entry asks of its callers: a preset that says nothing asks what its tool does."""
-    base = getattr(entry, "preset_of", None)
-    return str(entry.permission or (base.permission if base is not None else ""))
+    """Return the permission that an entry asks of its callers, empty if none."""
+    return source_of(entry).permission_of(entry)
 
 
 def givers_of(permissions: Collection[str]) -> dict[str, list[Giver]]:

@@ -1,0 +1,29 @@
+"""Collecting what is wrong with a row by field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+Errors = dict[str, list[str]]
+MAX_TEXT: Final = 100_000
+
+
+class UnfitError(ValueError):
+    """A value that cannot be stored; the text is for the administrator."""
+
+
+def collect(errors: Errors, field: str, run: Callable[[], object]) -> None:
+    """Run a check of a field that has no error yet, and keep the text of its ValueError."""
+    if field in errors:
+        return
+    try:
+        run()
+    except ValueError as error:
+        errors[field] = [str(error)]
+
+
+def check_length(text: str) -> None:
+    """Raise UnfitError for a text that is too long."""
+    if len(text) > MAX_TEXT:
+        raise UnfitError(f"This has {len(text)} characters: use at most {MAX_TEXT}.")

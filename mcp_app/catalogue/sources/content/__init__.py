@@ -1,0 +1,1 @@
+"""Texts and files that administrators keep here: prompts with placeholders, and resources."""

@@ -1,0 +1,90 @@
+"""The source of prompts and resources that administrators write or upload."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcp_app.catalogue.definitions.definition import Definition, PromptDefinition, ResourceDefinition
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.checking import Errors
+from mcp_app.catalogue.sources.content import static_content
+from mcp_app.catalogue.sources.content.checks import check_prompt, check_resource
+from mcp_app.models import Prompt, Resource, ResourceTemplate
+from mcp_app.models.catalogue import Row
+
+
+class ContentSource(Source):
+    """Texts and files that are kept here. Resource templates are among its kinds, but need code."""
+
+    stored = label = "admin"
+    kinds = (Prompt, Resource, ResourceTemplate)
+    tone = "good"
+    origin = unserved = ""
+    own_fields = {  # A constant of the class.
+        Prompt: ("name", "template", "arguments"),
+        Resource: ("uri", "name", "mime_type", "text", "file", "annotations"),
+    }
+    travels = True
+
+    def definition(self, row: Row) -> Definition | None:
+        """Return the definition of the text or file of a row."""
+        if isinstance(row, Prompt):
+            return _prompt(row)
+        return _resource(row) if isinstance(row, Resource) else None
+
+    def check(self, row: Row, errors: Errors) -> None:
+        """Check a text or file before it is stored."""
+        if isinstance(row, Prompt):
+            check_prompt(row, errors)
+        elif isinstance(row, Resource):
+            check_resource(row, errors)
+        else:
+            errors["uri_template"] = ["Resource templates are defined in code."]
+
+    def unavailable(self, kind: type[Row], key: str, row: Row | None) -> str:
+        """Return that templates need code."""
+        if kind in self.own_fields:
+            return ""
+        return "Resource templates are defined in code: take it out of the file."
+
+
+def _prompt(row: Prompt) -> PromptDefinition:
+    wire = {"name": row.name, "title": row.name, **({"arguments": row.arguments} if row.arguments else {})}
+    return PromptDefinition(name=row.name, wire=wire, code_path="", template=row.template)
+
+
+def _resource(row: Resource) -> ResourceDefinition:
+    mime_type = listed_mime_type(row.mime_type, str(row.file.name or ""), row.uri, row.text)
+    if row.file:
+        static = static_content.upload_reader(str(row.file.name), mime_type)
+    elif _names_file(row.uri, row.text):
+        static = static_content.directory_reader(mime_type)
+    else:
+        static = static_content.text_reader(row.text, mime_type)
+    wire = {"uri": row.uri, "name": row.name, "mimeType": mime_type}
+    if row.annotations:
+        wire["annotations"] = row.annotations
+    return ResourceDefinition(
+        uri=row.uri,
+        wire=wire,
+        code_path="",
+        is_template=False,
+        static=static,
+        content_revision=row.content_revision,
+    )
+
+
+def listed_mime_type(mime_type: str, file: str, uri: str, text: str) -> str:
+    """What an admin-made resource is listed as: what was said, else what its file's name suggests."""
+    if mime_type:
+        return mime_type
+    if file:
+        return static_content.guess_mime_type(file)
+    return static_content.guess_mime_type(uri) if _names_file(uri, text) else "text/plain"
+
+
+def _names_file(uri: str, text: str) -> bool:
+    return uri.lower().startswith("file:") and not text
+
+
+CONTENT: Final = ContentSource()

@@ -1,0 +1,91 @@
+"""The source of presets, made from a tool of any other source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from mcp_app.catalogue.definitions.definition import ToolDefinition
+from mcp_app.catalogue.definitions.tool_limits import COLUMNS
+from mcp_app.catalogue.sources import registry
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.checking import Errors
+from mcp_app.catalogue.sources.precedence import described, overlaid, stated
+from mcp_app.catalogue.sources.preset.arguments import arguments_of, without_arguments
+from mcp_app.catalogue.sources.preset.checks import check_preset
+from mcp_app.models import Tool
+
+
+class PresetSource(Source):
+    """Tools that administrators make by giving another one a new name and fixing some of its arguments."""
+
+    stored = label = "admin"
+    kinds = (Tool,)
+    variety = "preset"
+    tone = "good"
+    origin = unserved = ""
+    own_fields = {Tool: ("name", "preset_of", "fixed_arguments")}  # A constant of the class.
+    related = ("preset_of",)
+    travels = True
+
+    def definition(self, row: Any) -> ToolDefinition | None:
+        """Return the definition of the tool behind a preset, as the preset has it."""
+        base = self.base_of(row)
+        found = registry.source_of(base).definition(base) if base is not None and base.enabled else None
+        return fixed(found.read(), base, row) if isinstance(found, ToolDefinition) and base else None
+
+    def permission_of(self, row: Any) -> str:
+        """Return the permission of the preset, else that of its tool."""
+        base = self.base_of(row)
+        if row.permission or base is None:
+            return str(row.permission)
+        return registry.source_of(base).permission_of(base)
+
+    def check(self, row: Any, errors: Errors) -> None:
+        """Check name, tool and fixed arguments."""
+        check_preset(row, errors)
+
+    def base_of(self, row: Any) -> Tool | None:
+        """Return the tool that a preset is made from."""
+        base: Tool | None = row.preset_of
+        return base
+
+    def arguments_of(self, row: Any) -> Any:
+        """Return the arguments that are not fixed."""
+        return arguments_of(row)
+
+    def bases(self) -> QuerySet[Tool]:
+        """Return the tools that presets can be made from."""
+        return Tool.objects.filter(preset_of=None).order_by("name")
+
+    def made_from(self, rows: Iterable[Tool]) -> QuerySet[Tool]:
+        """Return the presets of some tools."""
+        return Tool.objects.filter(preset_of__in=[row.pk for row in rows])
+
+
+def fixed(definition: ToolDefinition, base: Tool, preset: Tool) -> ToolDefinition:
+    """Return the definition of a tool under the name of its preset, the administrator's values included.
+
+    The fixed arguments cannot be sent any more.
+    """
+    arguments = dict(preset.fixed_arguments)
+    beneath = overlaid(stated(definition, definition.wire), base)
+    wire = {**described(definition.wire, beneath), "name": preset.name, "title": preset.name}
+    wire["inputSchema"] = without_arguments(definition.wire["inputSchema"], arguments)
+    inner = definition.function
+    return replace(
+        definition,
+        name=preset.name,
+        wire=wire,
+        function=replace(inner, bind=lambda given: inner.bind({**given, **arguments})),
+        permission=beneath["permission"],
+        fixed_arguments=arguments,
+        whole_input=definition.wire["inputSchema"] if arguments else None,
+        **{name: beneath[column] for name, column in COLUMNS.items()},
+    )
+
+
+PRESET: Final = PresetSource()

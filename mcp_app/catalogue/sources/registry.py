@@ -1,0 +1,68 @@
+"""The sources of this installation, found by row or by stored name, and what they say together."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet
+
+from mcp_app.catalogue.definitions.definition import Definition
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.models.catalogue import Row
+
+# Filled by the package.
+SOURCES: Final[list[Source]] = []
+_UNKNOWN: Final = Source()
+
+
+def source_of(row: Row) -> Source:
+    """Return the source of a row."""
+    return named(type(row), row.source)
+
+
+def named(kind: type[Any], stored: str) -> Source:
+    """Return the source of rows of a kind with that stored name."""
+    return next((each for each in SOURCES if each.stored == stored and kind in each.kinds), _UNKNOWN)
+
+
+def made_here(kind: type[Any]) -> Source:
+    """Return the source of entries that administrators make of a kind."""
+    return next(each for each in SOURCES if kind in each.kinds and not each.follows)
+
+
+def own_fields(kind: type[Any]) -> tuple[str, ...]:
+    """Return the fields that entries of a kind are made from, whatever their source."""
+    found = (name for each in SOURCES for name in each.own_fields.get(kind, ()))
+    return tuple(dict.fromkeys(found))
+
+
+def choices() -> dict[str, str]:
+    """Return the label of each stored name."""
+    return {each.stored: each.label for each in SOURCES}
+
+
+def travelling() -> tuple[str, ...]:
+    """Return the stored names that stand in catalogue files."""
+    return tuple(dict.fromkeys(each.stored for each in SOURCES if each.travels))
+
+
+def related(kind: type[Any]) -> tuple[str, ...]:
+    """Return the relations that are always needed with rows of a kind."""
+    return tuple(name for each in SOURCES if kind in each.kinds for name in each.related)
+
+
+def rows_of(kind: type[Any]) -> QuerySet[Any]:
+    """Return the rows of a kind, with what their sources need to know of them."""
+    rows: QuerySet[Any] = kind._default_manager.all()
+    return rows.select_related(*found) if (found := related(kind)) else rows
+
+
+def provided() -> list[list[Definition]]:
+    """Return all definitions that entries are made from, for comparison with those of another moment."""
+    homes = (each.provided(kind) for each in SOURCES for kind in each.kinds)
+    return [list(home.values()) for home in homes if home is not None]
+
+
+def deletable() -> Q:
+    """Return the condition for rows that administrators may delete: code would bring back others."""
+    return Q(source__in=[each.stored for each in SOURCES if not each.follows]) | Q(missing=True)
