@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from mcp_app.conf import Settings
 from mcp_app.protocol.errors import McpError, TooManyRequests, Unavailable
@@ -49,20 +50,12 @@ async def keep_answer(
 
     ``final``: it is the last one of its stream. Raises what ``EventLog`` raises but KeptFull.
     """
+    append = streams.log.finish if final else partial(streams.log.append, kind=ANSWER)
     try:
-        await _append(streams, session, stream, encoded, owner, final)
+        await append(session, stream, encoded, owner=owner)
     except KeptFull as error:
         log.warning("An answer of %s bytes was replaced by an error: %s", len(encoded), error)
-        await _append(streams, session, stream, without_room(encoded), owner, final)
-
-
-async def _append(
-    streams: Streams, session: str, stream: str, encoded: bytes, owner: str, final: bool
-) -> None:
-    if final:
-        await streams.log.finish(session, stream, encoded, owner=owner)
-    else:
-        await streams.log.append(session, stream, encoded, kind=ANSWER, owner=owner)
+        await append(session, stream, without_room(encoded), owner=owner)
 
 
 def without_room(encoded: bytes) -> bytes:

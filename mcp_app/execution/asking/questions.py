@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.definitions.typing_rules import portable
 from mcp_app.execution.asking.message_result import CreateMessageResult
+from mcp_app.foreign_code import contained
 from mcp_app.protocol.errors import InvalidAnswer
 from mcp_app.protocol.features import elicitation, sampling
 
@@ -54,22 +55,30 @@ class Answer:
 
 
 def _is_simple(kind: Any) -> bool:
-    if kind in (str, int, float, bool) or get_origin(kind) is Literal:
-        return True
-    return isinstance(kind, type) and issubclass(kind, Enum)
+    return _is_builtin(kind) or (isinstance(kind, type) and issubclass(kind, Enum))
+
+
+def _is_builtin(kind: Any) -> bool:
+    return kind in (str, int, float, bool) or get_origin(kind) is Literal
+
+
+def _validated(validate: Callable[[Wire], Any], content: Wire) -> Any:
+    """Return the content as a class of the application, whose validators are its code."""
+    with contained():
+        return validate(content)
 
 
 class Form:
     """A question's form: its JSON Schema, and how the answer becomes a Python value."""
 
-    __slots__ = ("_adapter", "_simple", "schema")
+    __slots__ = ("_simple", "_validate", "schema")
 
     def __init__(self, kind: Any) -> None:
         """``kind``: a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple types.
 
         Raises ValueError for another type, and for a form that clients cannot show.
         """
-        self._adapter: TypeAdapter[Any] | None = None
+        self._validate: Callable[[Wire], Any] | None = None
         self._simple = False
         if isinstance(kind, dict):
             self.schema = kind
@@ -78,21 +87,23 @@ class Form:
         self._simple = _is_simple(kind)
         members: dict[str, Any] = {VALUE: (kind, ...)}
         model = create_model("Answer", **members) if self._simple else kind
-        self._adapter = TypeAdapter(portable(model))
-        schema = self._adapter.json_schema()
+        adapter = TypeAdapter(portable(model))
+        schema = adapter.json_schema()
         if "properties" not in schema:
             raise ValueError(
                 f"A form needs a simple type, or a class with members of simple types, not {kind!r}."
             )
         self.schema = flatten(schema)
         elicitation.check_form(self.schema)
+        validate = adapter.validate_python
+        self._validate = validate if _is_builtin(kind) else partial(_validated, validate)
 
     def read(self, content: dict[str, Any]) -> Any:
         """The typed value; raises ToolError when the content does not fit the type."""
-        if self._adapter is None:
+        if self._validate is None:
             return content
         try:
-            value = self._adapter.validate_python(content)
+            value = self._validate(content)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the answer"

@@ -27,7 +27,6 @@ from mcp_app.execution.asking.questions import Answer, Question
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.json_values import jsonable, settle
 from mcp_app.execution.running.transactions import unaskable
-from mcp_app.foreign_code import contained
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, declared_extensions
 from mcp_app.protocol.features.input_required import METHODS, is_answer
@@ -315,8 +314,9 @@ class Context:
         """CAP-02: a client is asked only what it declared, in a form that its revision knows."""
         if reason := unaskable.get():
             raise RuntimeError(reason)
-        key = self._inputs.key_of(question.method, key)
-        session, method = self._call.session, question.method
+        call, method = self._call, question.method
+        session, inputs = call.session, call.inputs or Inputs()
+        call.inputs, key = inputs, inputs.key_of(method, key)
         version, declared = session.version, session.capabilities
         if missing := [capability for capability in question.needed if not getattr(declared, capability)]:
             words = ", ".join(missing).replace("_", " ")
@@ -325,12 +325,12 @@ class Context:
         params = downlevel.message(method, question.params, version)
         if params is None:
             raise CannotAsk(downlevel.why_not(method, question.params, version))
-        if is_modern(version) or self._inputs.kept:
-            if is_modern(version) and self._call.method not in METHODS:
-                raise ToolError(f"{self._call.method} cannot ask on revision {version}.")
+        if is_modern(version) or inputs.kept:
+            if is_modern(version) and call.method not in METHODS:
+                raise ToolError(f"{call.method} cannot ask on revision {version}.")
             return await self._look_up(question, params, key)
         try:
-            return _read(question, await self._call.ask(method, params))
+            return question.read(await call.ask(method, params))
         except ClientFailed as error:
             raise ToolError(_refused(method, error.code, error.message)) from None
         except NoAnswer as error:
@@ -347,7 +347,7 @@ class Context:
             try:
                 if not is_answer(question.method, answer):
                     raise ToolError("it is no answer to such a question")
-                value = _read(question, answer)
+                value = question.read(answer)
             except ToolError as wrong:
                 log.info("The answer %r is asked for again: %s", key, wrong)
                 inputs.refuse(key)
@@ -371,12 +371,6 @@ class Context:
             under_way.discard(mark)
             if self._inputs.requests:
                 call.loop.call_soon_threadsafe(call.suspend)
-
-
-def _read(question: Question[T], answer: dict[str, Any]) -> T:
-    """Return the answer as the form's own type, whose validators are application code."""
-    with contained():
-        return question.read(answer)
 
 
 def _refused(method: str, code: int, message: str) -> str:

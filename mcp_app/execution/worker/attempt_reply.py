@@ -125,33 +125,12 @@ class AttemptReply:
         if self._pump is not None:
             await asyncio.wait((self._pump,))
         failpoints.reach("before-store")
-        if outcome == ASKED and self._call.is_task:
-            return await self._suspend()
-        return await self._end(encoded, outcome)
-
-    async def _suspend(self) -> bool:
-        """A task waits for its client without anybody running: its row keeps what it asked."""
         call = self._call
-        assert self._inputs is not None
-        kept = open_questions.asked(self._inputs, call.inputs)
-        if await self._stored(task_records.suspend, call.id, call.attempt, kept):
-            failpoints.reach("after-store")
-            if call.is_core_task:
-                await self._ask_waits()
-            await tell_of_task(self._streams, call)
-            return True
-        # It was asked to stop meanwhile, unless another attempt has it by now.
-        return await self._end(stored_answers.cancelled(call), "cancelled")
-
-    async def _ask_waits(self) -> None:
-        """TASK4-05; a client that is not asked now is asked when it requests the result again."""
-        try:
-            await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
-        except (DatabaseError, StreamsError) as error:
-            log.warning("The questions of task %s were not sent: %s", self._call.id, error)
-
-    async def _end(self, encoded: bytes, outcome: str) -> bool:
-        call = self._call
+        if outcome == ASKED and call.is_task:
+            if await self._suspend():
+                return True
+            # It was asked to stop meanwhile, unless another attempt has it by now.
+            encoded, outcome = stored_answers.cancelled(call), "cancelled"
         if not await self._stored(records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded):
             self.abandoned = True
             return False
@@ -159,9 +138,29 @@ class AttemptReply:
         if self._shed.count:
             with suppress(StreamsError):
                 await self._tell_of_shed()
-        if await append_answer(self._streams, self._call, encoded):
-            self._published.add(self._call.id)
+        if await append_answer(self._streams, call, encoded):
+            self._published.add(call.id)
         return True
+
+    async def _suspend(self) -> bool:
+        """Store the questions of a task; return False if it may not wait for its client any more."""
+        call = self._call
+        assert self._inputs is not None
+        kept = open_questions.asked(self._inputs, call.inputs)
+        if not await self._stored(task_records.suspend, call.id, call.attempt, kept):
+            return False
+        failpoints.reach("after-store")
+        if call.is_core_task:
+            await self._ask_waits()
+        await tell_of_task(self._streams, call)
+        return True
+
+    async def _ask_waits(self) -> None:
+        """TASK4-05; a client that is not asked now is asked when it requests the result again."""
+        try:
+            await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
+        except (DatabaseError, StreamsError) as error:
+            log.warning("The questions of task %s were not sent: %s", self._call.id, error)
 
     async def _stored(self, change: Callable[..., bool], *values: Any) -> bool:
         """A short outage of the database must not cost a finished call its answer (R15)."""

@@ -75,21 +75,17 @@ def _shared(code: Any, size: int) -> Any:
     return memoryview(mmap.mmap(-1, SLOTS * size)).cast(code)
 
 
-def _number(person: Person) -> int:
-    """Return a person as a number of 64 bits, which is never NO_PERSON."""
-    return int.from_bytes(hashlib.sha256(person.encode()).digest()[:8], "big") | 1
-
-
 class Place:
     """This child's place among the waiting ones of its worker, held within each of its questions.
 
-    ``waits`` and ``must_leave`` may be read from any thread. ``on_leave`` withdraws the open questions.
+    ``person`` is the one whose call asks. ``waits`` and ``must_leave`` may be read from any thread.
+    ``on_leave`` withdraws the open questions.
     """
 
     def __init__(self, children: WaitingChildren, slot: int, most: int) -> None:
         self._children, self._slot, self._most = children, slot, most
         self._open = 0
-        self._person = NO_PERSON
+        self.person: Person | None = None
         self.on_leave: Callable[[], None] = lambda: None
 
     @property
@@ -102,16 +98,16 @@ class Place:
         """Return True if the place was given to another person's call."""
         return self._open > 0 and self._children.leaving[self._slot] > 0
 
-    def serve(self, person: Person) -> None:
-        """Hold the place for the calls of this person from now on."""
-        self._person = _number(person)
-
     def __enter__(self) -> None:
         """Take a place for a question. Raises NoAnswer when no place is left to the person."""
-        children, slot = self._children, self._slot
+        children, slot, person = self._children, self._slot, NO_PERSON
         if not self._open:
-            children.make_room(slot, self._person, self._most)
-            children.people[slot], children.since[slot] = self._person, time.monotonic()
+            if self.person is not None:
+                # 64 bits of a digest, never NO_PERSON.
+                person = int.from_bytes(hashlib.sha256(self.person.encode()).digest()[:8], "big") | 1
+            if slot >= SLOTS or SLOTS - children.pids.tolist().count(0) >= self._most:
+                children.make_room(slot, person, self._most)
+            children.people[slot], children.since[slot] = person, time.monotonic()
             children.leaving[slot] = 0
             children.pids[slot] = os.getpid()
         self._open += 1

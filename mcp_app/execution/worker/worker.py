@@ -191,7 +191,7 @@ class Worker:
             claimed.append((record, monotonic()))
         record, claimed_at = claimed[0]
         principal = principal_of(record.principal, record.user_id, record.api_key_id, record.scopes)
-        self._place.serve(person_of(record.principal))
+        self._place.person = person_of(record.principal)
         failpoints.reach("after-claim")
         renewer = LeaseRenewer(
             record,

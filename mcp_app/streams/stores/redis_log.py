@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from mcp_app.streams.base import (
@@ -50,8 +50,8 @@ class RedisLog:
         if kind not in _SHORT:
             raise ValueError("Only finish() may add the final event.")
         bounds = self.limits.events, self.limits.event_bytes
-        async with self._room(owner, data):
-            return await self._run(scripts.APPEND, session, stream, owner, _SHORT[kind], data, fence, *bounds)
+        written = _SHORT[kind], data, fence, *bounds
+        return await self._run(scripts.APPEND, session, stream, owner, *written, size=len(data))
 
     async def finish(
         self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
@@ -60,8 +60,8 @@ class RedisLog:
         fenced = "" if fence is None else fence
         bounds = self.limits.events, self.limits.event_bytes
         try:
-            async with self._room(owner, data):
-                return await self._run(scripts.FINISH, session, stream, owner, data, fenced, *bounds)
+            written = data, fenced, *bounds
+            return await self._run(scripts.FINISH, session, stream, owner, *written, size=len(data))
         except StreamFinished:
             return None
 
@@ -117,33 +117,32 @@ class RedisLog:
         )
         self._kept.forget(session, [stream])
 
-    def _room(self, owner: str, data: bytes) -> AbstractAsyncContextManager[None]:
-        return self._kept.room(owner, len(data)) if owner and len(data) > LARGE_BYTES else _NO_NEED
-
     async def _run(
-        self, script: Script, session: str, stream: str, owner: str, *arguments: Argument
+        self, script: Script, session: str, stream: str, owner: str, *arguments: Argument, size: int = 0
     ) -> Position:
         """Run a script that writes a stream, and tell the account what it says about it.
 
-        Returns the position it came to; raises StreamFinished for a refusal.
+        Data of a large ``size`` waits for room first. Returns the position it came to; raises StreamFinished
+        for a refusal.
         """
         limits = self.limits
-        reply = await self._batch.script(
-            script,
-            stream_keys(session, stream),
-            int.from_bytes(os.urandom(6)) | 1,  # the epoch: 48 bits, never 0
-            stream,
-            limits.ttl,
-            max(limits.session_ttl, limits.ttl),
-            self._channels.wake + session,
-            owner,
-            *arguments,
-        )
-        if not isinstance(reply, list):
-            raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
-        if len(reply) > 2:
-            self._kept.note(reply[2], session, stream, reply[3], reply[1])
-        return Position(int(reply[0]), int(reply[1]))
+        async with self._kept.room(owner, size) if owner and size > LARGE_BYTES else _NO_NEED:
+            reply = await self._batch.script(
+                script,
+                stream_keys(session, stream),
+                int.from_bytes(os.urandom(6)) | 1,  # the epoch: 48 bits, never 0
+                stream,
+                limits.ttl,
+                max(limits.session_ttl, limits.ttl),
+                self._channels.wake + session,
+                owner,
+                *arguments,
+            )
+            if not isinstance(reply, list):
+                raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
+            if len(reply) > 2:
+                self._kept.note(reply[2], session, stream, reply[3], reply[1])
+            return Position(int(reply[0]), int(reply[1]))
 
 
 def event_of(entry_id: bytes, kind: bytes, data: bytes) -> Event:

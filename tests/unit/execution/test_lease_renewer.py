@@ -102,8 +102,8 @@ async def test_question_whose_place_another_person_takes_is_withdrawn(kept: Kept
     kept.place.on_leave = withdrawn.set
     second, another = Place(kept.children, 1, 2), Place(kept.children, 2, 2)
     for place in (kept.place, second):
-        place.serve(Person("user:1"))
-    another.serve(Person("user:2"))
+        place.person = Person("user:1")
+    another.person = Person("user:2")
     with kept.place, second:
         assert not withdrawn.is_set()
         with another:

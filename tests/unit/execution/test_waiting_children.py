@@ -61,7 +61,7 @@ def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[Pl
     for slot, person in enumerate(people):
         place = Place(children, slot, len(people))
         if person:
-            place.serve(Person(person))
+            place.person = Person(person)
         stack.enter_context(place)
         places.append(place)
     return stack, places
@@ -86,7 +86,7 @@ def test_place_is_taken_from_the_person_who_holds_most(
     children = WaitingChildren()
     stack, places = held_by(children, *holders)
     another = Place(children, len(places), len(places))
-    another.serve(Person(asker))
+    another.person = Person(asker)
     with stack:
         if leaves is None:
             with pytest.raises(NoAnswer, match="Too many"), another:
@@ -105,7 +105,7 @@ def test_place_taken_from_a_person_is_not_counted_twice() -> None:
     with stack:
         for number, person in enumerate("bcd"):
             another = Place(children, 10 + number, len(places))
-            another.serve(Person(person))
+            another.person = Person(person)
             stack.enter_context(another)
         assert [place.must_leave for place in places] == [True, True, True, False, False]
     again = Place(children, 0, 1)
