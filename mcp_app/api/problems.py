@@ -26,22 +26,17 @@ from rest_framework.views import set_rollback
 
 from mcp_app.api.formats import JsonRenderer
 from mcp_app.catalogue.transfer import CatalogueMoved, ImportForbidden, TransferRefused
-from mcp_app.execution.services import Refusal, RetryRefused, StartRefused
-from mcp_app.protocol.errors import Unavailable
+from mcp_app.execution.services import RetryRefused
+from mcp_app.protocol.errors import McpError, Unavailable
+from mcp_app.protocol.refusals import ANSWERS, Code, code_of
 from mcp_app.streams.base import StreamsError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
+# Of refusals that end by themselves.
+PASSING = (429, 503)
 NOT_VALID = "The values are not valid."
 BROKEN = "Something went wrong here. The server's log has it."
-
-STATUS_OF = {
-    Refusal.UNKNOWN_TOOL: 404,
-    Refusal.ARGUMENTS: 400,
-    Refusal.TOO_MANY: 429,
-    Refusal.KEY_USED: 422,
-    Refusal.UNAVAILABLE: 503,
-}
 
 log = logging.getLogger("mcp.api")
 
@@ -68,8 +63,10 @@ def answer(error: Exception, context: dict[str, Any]) -> Response:
         return problem(422, "The catalogue file cannot be imported; nothing was changed.", problems=told)
     if isinstance(error, ImportForbidden):
         return problem(403, "What the file changes needs more permissions.", missing=error.permissions)
-    if isinstance(error, StartRefused):
-        return problem(STATUS_OF[error.reason], str(error), wait=error.wait)
+    if isinstance(error, RetryRefused):
+        return _of_retry(error)
+    if isinstance(error, McpError) and (code := code_of(error)):
+        return problem(ANSWERS[Code(code)].status, error.message, wait=error.retry_after, refusal=code)
     if isinstance(error, (OperationalError, InterfaceError, StreamsError)):
         log.warning("A request was refused for now: %s", error)
         return problem(503, "The database or Redis is away. Try again in a moment.", wait=RETRY_SECONDS)
@@ -84,7 +81,6 @@ _PLAIN: tuple[tuple[Any, int, str], ...] = (
     (RequestDataTooBig, 413, "The body is too large."),
     (SuspiciousOperation, 400, "This request cannot be read."),
     (CatalogueMoved, 409, "The catalogue has changed since: look at what the file would change now."),
-    (RetryRefused, 409, ""),
 )
 
 
@@ -95,6 +91,15 @@ def problem(status: int, detail: str, *, wait: float = 0.0, **more: Any) -> Resp
     if wait:
         response["Retry-After"] = str(math.ceil(wait))
     return response
+
+
+def _of_retry(error: RetryRefused) -> Response:
+    """Return the answer to a refused retry: a conflict, unless the call may begin later."""
+    if not error.code:
+        return problem(409, str(error))
+    status = ANSWERS[Code(error.code)].status
+    status = status if status in PASSING else 409
+    return problem(status, str(error), wait=error.retry_after, refusal=error.code)
 
 
 def errors_of(error: ValidationError) -> dict[str, list[str]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Collection
-from contextlib import suppress
-from enum import StrEnum
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -19,7 +18,7 @@ from mcp_app import conf
 from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.serving.current_snapshot import refreshed_view
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.background.celery import hand_on_new
@@ -36,16 +35,14 @@ from mcp_app.execution.stored.call_record import (
     retriers_of,
 )
 from mcp_app.models import Call, Session, audit, audit_each
-from mcp_app.protocol.errors import TooManyRequests, Unavailable
-from mcp_app.protocol.principal_key import Bound, person_of, share_of
+from mcp_app.observability import tally
+from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.refusals import Code, code_of, refused
 from mcp_app.protocol.versions import V2025_11_25
-from mcp_app.sessions.admission import RETRY_SECONDS, admit_now
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
 from mcp_app.sessions.services import end_sessions_of
 from mcp_app.sessions.session import stored_fields
-from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.announce import announce
-from mcp_app.streams.blocking.counting import count
 
 # Progress that no client asked for is kept under this token, for operators.
 OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
@@ -58,29 +55,28 @@ CANCEL_SLICE = 200
 KEY_REVOKED = "its API key was revoked"
 # The member of its meta that says what was asked for.
 ASKED = "asked"
-
-
-class Refusal(StrEnum):
-    """Why a call was not started."""
-
-    UNKNOWN_TOOL = "unknown tool"
-    ARGUMENTS = "arguments"
-    TOO_MANY = "too many"
-    KEY_USED = "key used"
-    UNAVAILABLE = "unavailable"
-
-
-class StartRefused(Exception):
-    """The call was not started; ``wait`` is in how many seconds to try again, 0.0 if unknown."""
-
-    def __init__(self, reason: Refusal, text: str, wait: float = 0.0) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.wait = wait
+KEY_REUSED = "This key was used for another call: use a new one."
+NO_WORKER = "Without Redis no worker runs background calls."
+# Refusals in the words of the API, and of the pages for operators, where those of the gate are for clients.
+WORDS_OF_START = {
+    Code.UNKNOWN_TOOL: "There is no tool {tool!r} for you.",
+    Code.BACKLOG_FULL: "Too many calls are not over: wait for one to end, or stop one.",
+}
+WORDS_OF_RETRY = {
+    Code.UNKNOWN_TOOL: "The tool {tool} is no longer offered.",
+    Code.INVALID_ARGUMENTS: "The tool no longer takes these arguments: {words}",
+    Code.CALLER_UNKNOWN: "It needs four eyes, and its caller is not known: no user could approve it.",
+    Code.CREDENTIAL_ENDED: "It would wait for approval, which nobody could give. {words}",
+}
 
 
 class RetryRefused(Exception):
-    """The call cannot be made again; the text says why, for the operator."""
+    """The call cannot be made again, or not now; the text is for the operator, ``code`` that of the gate."""
+
+    def __init__(self, text: str, code: str = "", retry_after: float = 0.0) -> None:
+        super().__init__(text)
+        self.code = code
+        self.retry_after = retry_after
 
 
 def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an operator") -> bool:
@@ -175,31 +171,32 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     """Make a call that is over again, as a new call of the same principal; returns its id.
 
     It belongs to no session: it cannot ask questions, and its answer is for the operator. If its tool needs
-    approval it waits for that, whatever was decided about the old one. Raises RetryRefused.
+    approval it waits for that, whatever was decided about the old one. The gate takes it as a call of its
+    principal. Raises RetryRefused.
     """
     old = records.find(call_id)
     if old is None or not old.is_over:
         raise RetryRefused("Only a call that is over can be made again.")
-    entry = refreshed_view(EVERYTHING).tool(old.tool)
-    if entry is None:
-        raise RetryRefused(f"The tool {old.tool} is no longer offered.")
-    new = _again(old, entry, actor)
-    with transaction.atomic():
-        call, _ = records.accept(new)
-        _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
-        transaction.on_commit(lambda: hand_on_new(call))
+    try:
+        with _refusals(old.tool, WORDS_OF_RETRY):
+            new = _again(old, actor)
+            with transaction.atomic():
+                call, _ = _accepted(new)
+                _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
+                transaction.on_commit(lambda: hand_on_new(call))
+    except McpError as refusal:
+        raise RetryRefused(refusal.message, code_of(refusal), refusal.retry_after) from None
     return call.id
 
 
-def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
-    given = {key: value for key, value in old.arguments.items() if key not in entry.fixed_arguments}
-    if problem := entry.check(given):
-        raise RetryRefused(f"The tool no longer takes these arguments: {problem}")
-    if entry.needs_approval and entry.four_eyes and old.user_id is None:
-        raise RetryRefused("It needs four eyes, and its caller is not known: no user could approve it.")
-    if entry.needs_approval and (fallen := _fallen(old)):
-        raise RetryRefused(f"It would wait for approval, which nobody could give. {fallen}")
-    return new_call(
+def _again(old: CallRecord, actor: Any) -> NewCall:
+    offers = refreshed_view(EVERYTHING)
+    fixed = getattr(offers.tool(old.tool), "fixed_arguments", ())
+    given = {key: value for key, value in old.arguments.items() if key not in fixed}
+    entry, refusal = look(offers, old.tool, given)
+    if refusal is not None:
+        raise refusal
+    new = new_call(
         entry,
         given,
         Principal(
@@ -220,6 +217,10 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
         retried_by=getattr(actor, "pk", None),
         retried_before=retriers_of(old),
     )
+    admit_now(new)
+    if new.approval_minutes is not None and (fallen := _fallen(old)):
+        raise refused(Code.CREDENTIAL_ENDED, fallen)
+    return new
 
 
 def _fallen(old: CallRecord) -> str:
@@ -235,27 +236,40 @@ def start_call(
     """Start a tool as a background call of ``principal``; returns its id and whether it is new.
 
     Checked and limited as a client's call is. A repeated ``key`` of the same principal gives the call it
-    started (R7). It cannot ask questions, because it has no client. Raises StartRefused.
+    started (R7). It cannot ask questions, because it has no client. Raises McpError with a code.
     """
     session_id = _session_of(principal, key)
-    if key and (present := request_ids.find_request(session_id, REQUEST_ID)):
-        return _repeated(present, tool, arguments)
-    new = _started(principal, session_id, tool, arguments)
-    with transaction.atomic():
-        call, is_new = _accepted(new)
-        if is_new:
-            _audit(actor, "call.start", call, {"tool": call.tool})
-            transaction.on_commit(lambda: hand_on_new(call))
-    return (call.id, True) if is_new else _repeated(call, tool, arguments)
+    with _refusals(tool, WORDS_OF_START):
+        if key and (present := request_ids.find_request(session_id, REQUEST_ID)):
+            return _repeated(present, tool, arguments)
+        new = _started(principal, session_id, tool, arguments)
+        with transaction.atomic():
+            call, is_new = _accepted(new)
+            if is_new:
+                _audit(actor, "call.start", call, {"tool": call.tool})
+                transaction.on_commit(lambda: hand_on_new(call))
+        return (call.id, True) if is_new else _repeated(call, tool, arguments)
+
+
+@contextmanager
+def _refusals(tool: str, words: Mapping[Code, str]) -> Iterator[None]:
+    """Count refusals, and put those that have other ``words`` here into them."""
+    try:
+        yield
+    except McpError as error:
+        if not (found := code_of(error)):
+            raise
+        tally.note("refusal", found)
+        if (text := words.get(Code(found))) is None:
+            raise
+        text = text.format(tool=tool[:128], words=error.message)
+        raise refused(Code(found), text, error.retry_after) from None
 
 
 def _accepted(new: NewCall) -> tuple[CallRecord, bool]:
     if new.approval_minutes is None:
         return records.accept(new)
-    try:
-        return pending_approvals.accept(new, conf.get().max_waiting_approvals_per_principal)
-    except TooManyRequests as error:
-        raise StartRefused(Refusal.TOO_MANY, error.message) from None
+    return pending_approvals.accept(new, conf.get().max_waiting_approvals_per_principal)
 
 
 def _session_of(principal: Principal, key: str) -> str:
@@ -268,49 +282,29 @@ def _session_of(principal: Principal, key: str) -> str:
 def _repeated(call: CallRecord, tool: str, arguments: dict[str, Any]) -> tuple[UUID, bool]:
     # As asked for, without what a preset adds: that may have changed since.
     if call.meta.get(ASKED) != digest(tool, arguments):
-        raise StartRefused(Refusal.KEY_USED, "This key was used for another call: use a new one.")
+        raise refused(Code.KEY_REUSED, KEY_REUSED)
     return call.id, False
 
 
 def _started(principal: Principal, session_id: str, tool: str, arguments: dict[str, Any]) -> NewCall:
     settings = conf.get()
     if not settings.redis_url:
-        raise StartRefused(Refusal.UNAVAILABLE, "Without Redis no worker runs background calls.")
-    entry = refreshed_view(principal.permissions).tool(tool)
-    if entry is None:
-        raise StartRefused(Refusal.UNKNOWN_TOOL, f"There is no tool {tool[:128]!r} for you.")
-    if problem := entry.check(arguments):
-        raise StartRefused(Refusal.ARGUMENTS, problem)
-    if records.open_of(person_of(principal.key)) >= settings.max_open_background_calls_per_principal:
-        raise StartRefused(Refusal.TOO_MANY, "Too many calls are not over: wait for one to end, or stop one.")
-    _admit(principal)
-    # The same window as that of calls over MCP.
-    limit = entry.calls_per_minute
-    share = share_of(Bound.CALLS_PER_MINUTE, principal.key, entry.name)
-    if limit is not None and (wait := count(share, limit, 60)):
-        text = f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
-        raise StartRefused(Refusal.TOO_MANY, text, wait)
+        raise refused(Code.UNAVAILABLE, NO_WORKER)
+    entry, refusal = look(refreshed_view(principal.permissions), tool, arguments)
+    if refusal is not None:
+        raise refusal
     client = {"name": "api", "version": settings.server_version}
-    fields = stored_fields(principal.key, V2025_11_25, client, {}, announced=0)
-    return new_call(
+    new = new_call(
         entry,
         arguments,
         principal,
         session_id=session_id,
         request_id=REQUEST_ID,
-        session_fields=fields,
+        session_fields=stored_fields(principal.key, V2025_11_25, client, {}, announced=0),
         meta={"progressToken": OPERATOR_TOKEN, ASKED: digest(tool, arguments)},
     )
-
-
-def _admit(principal: Principal) -> None:
-    """Ask whether more may be kept, as for a client's call. While Redis is away, the row waits (R4)."""
-    try:
-        with suppress(StreamsUnavailable):
-            admit_now(conf.get(), principal.key)
-    except (TooManyRequests, Unavailable) as error:
-        reason = Refusal.TOO_MANY if isinstance(error, TooManyRequests) else Refusal.UNAVAILABLE
-        raise StartRefused(reason, error.message, RETRY_SECONDS) from None
+    admit_now(new)
+    return new
 
 
 def _audit(actor: Any, action: str, call: CallRecord, detail: dict[str, Any]) -> None:

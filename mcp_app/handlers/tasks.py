@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.admission.checks import Inline
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.results import error_result
@@ -61,14 +61,15 @@ async def create(
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
     if entry.asks_first is not None:
+        await services.background.gate.admit_inline(
+            Inline.of(entry, context.principal, services.calls.shares, may_wait=True)
+        )
         _ask_first(context, params, entry, arguments)
         return
     inputs = context.inputs(params)
-    if inputs is not None:
-        await spend(services.streams, inputs, services.settings)
     with context.telemetry(entry.name, meta) as telemetry:
         new = _new_task(context, entry, arguments, carried(meta, telemetry.context), inputs)
-        call, start = await services.background.accept(new)
+        call, start = await services.background.accept(new, inputs)
     context.note_if_waiting(call)
     answer = b""
     if not call.waits_for_approval:
@@ -92,7 +93,8 @@ def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, argume
         if failed:
             return failed
         meta = carried(call.meta, call.telemetry.context)
-        stored, _ = await services.background.accept(_new_task(context, entry, arguments, meta, call.inputs))
+        new = _new_task(context, entry, arguments, meta, call.inputs, counted=True)
+        stored, _ = await services.background.accept(new)
         return client_tasks.created(stored).created()
 
     context.run(
@@ -110,6 +112,8 @@ def _new_task(
     arguments: dict[str, Any],
     meta: dict[str, Any],
     inputs: Inputs | None,
+    *,
+    counted: bool = False,
 ) -> NewCall:
     return new_call(
         entry,
@@ -121,6 +125,7 @@ def _new_task(
         meta={**meta, **OPERATOR},
         task_seconds=context.services.settings.task_ttl_seconds,
         inputs=inputs,
+        counted=counted,
     )
 
 

@@ -54,6 +54,8 @@ class McpError(Exception):
 
     code: int = -32603
     http_status: int = 200
+    # Seconds, 0.0 where no time is known.
+    retry_after: float = 0.0
 
     def __init__(
         self,
@@ -278,6 +280,7 @@ class TooManyRequests(Refused):
     def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
         """``retry_after`` is in seconds and is rounded up."""
         super().__init__(message, headers=_retry_after(retry_after), **rest)
+        self.retry_after = retry_after
 
 
 class HeadersTooLarge(Refused):

@@ -6,8 +6,9 @@ import logging
 from functools import partial
 
 from mcp_app.conf import Settings
-from mcp_app.protocol.errors import McpError, TooManyRequests, Unavailable
+from mcp_app.protocol.errors import McpError, TooManyRequests
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.base import ANSWER, KeptFull, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
 from mcp_app.streams.stores import storage_quota
@@ -70,5 +71,5 @@ def answer_too_large() -> McpError:
 
 def _refusal(error: KeptFull | StreamsFull) -> McpError:
     if isinstance(error, KeptFull):
-        return TooManyRequests(TOO_MUCH, retry_after=RETRY_SECONDS)
-    return Unavailable(NEARLY_FULL, retry_after=RETRY_SECONDS)
+        return refused(Code.QUOTA_EXCEEDED, TOO_MUCH, RETRY_SECONDS)
+    return refused(Code.STORAGE_FULL, NEARLY_FULL, RETRY_SECONDS)

@@ -12,7 +12,9 @@ import pytest
 from mcp_app.protocol.principal_key import Bound
 from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
 
-REFUSALS = {"TooManyRequests", "KeptFull", "Throttled", "TOO_MANY"}
+REFUSALS = {"TooManyRequests", "KeptFull", "Throttled"} | {
+    *("RATE_LIMITED", "TOO_MANY_RUNNING", "BACKLOG_FULL", "APPROVALS_FULL")
+}
 NAMED = {"share_of", "person_of"}
 GIVEN = {"Share", "Person", "person"}
 COUNTERS = {"hit", "acquire", "count"}
@@ -23,7 +25,6 @@ WITHOUT_A_PERSON = {
     "mcp_app/oauth/connections.py _check_pace": "the renewals of one connection, against a loop in a client",
     "mcp_app/api/throttling.py _count": "its callers name a person or an address",
     "mcp_app/streams/stores/storage_quota.py check": "its callers give what a person holds",
-    "mcp_app/execution/services.py _accepted": "words for a refusal of pending_approvals.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -105,7 +106,7 @@ def test_every_exception_still_exists() -> None:
     [
         "def f(principal, held):\n    if held[principal.key] > 2:\n        raise TooManyRequests('')",
         "def f(self, principal_key):\n    raise TooManyRequests('Too many.')",
-        "def f():\n    raise StartRefused(Refusal.TOO_MANY, '')",
+        "def f():\n    raise refused(Code.BACKLOG_FULL, '')",
     ],
 )
 def test_rule_finds_a_refusal_that_counts_no_person(source: str) -> None:

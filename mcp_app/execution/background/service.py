@@ -15,9 +15,12 @@ from django.db import DatabaseError
 
 from mcp_app.conf import Settings
 from mcp_app.database import T, aquery, aquery_soon
+from mcp_app.execution.admission.checks import unavailable
+from mcp_app.execution.admission.gate import Gate
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.background import approval, core_tasks
 from mcp_app.execution.background.answer_streams import publish, tell_of_task
-from mcp_app.execution.background.backlog import Backlog
 from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.background.ended_notes import CANCELLED, note_ended
 from mcp_app.execution.background.new_jobs import NewJobs
@@ -30,7 +33,6 @@ from mcp_app.execution.stored import (
     client_tasks,
     pending_approvals,
     records,
-    request_ids,
     stored_answers,
     task_records,
 )
@@ -40,13 +42,10 @@ from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, McpError, TooManyRequests, Unavailable
 from mcp_app.protocol.features.tasks import Task
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.admission import admit
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-
-NO_DATABASE = "The server cannot store the call now. Try again in a moment."
 
 log = logging.getLogger("mcp.background")
 
@@ -56,31 +55,36 @@ class Background:
 
     def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:
         self._streams, self._message_log = streams, message_log
-        self._most_waiting = settings.max_waiting_approvals_per_principal
+        self._settings = settings
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
         self._jobs = NewJobs(streams, settings.redis_url or "")
         self.results = TaskResults(streams, message_log)
         self.waiting = WaitingNotes()
         self._repeats = RepeatedRequests(settings.stream_ttl_seconds)
-        self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
+        self.gate = Gate(streams, settings)
 
-    async def accept(self, new: NewCall) -> tuple[CallRecord, Position]:
+    async def accept(self, new: NewCall, inputs: Inputs | None = None) -> tuple[CallRecord, Position]:
         """Accept a call; returns it and the position in its stream to follow from.
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
         queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
-        that waits for approval gets no job here. A retry attaches to its call (R7). Raises InvalidRequest
-        when other work under the same id is in flight, TooManyRequests, Unavailable and StreamsUnavailable.
+        that waits for approval gets no job here. A retry attaches to its call (R7), also where the gate takes
+        no more. What of ``inputs`` is good for one call is spent once the gate has let it through. Raises
+        InvalidRequest when other work under the same id is in flight, the refusals of the gate, and
+        StreamsUnavailable.
         """
         try:
-            await admit(self._streams, new.principal)
+            for check in self.gate.queued:
+                if check.concerns(new):
+                    await check.soon(new)
         except McpError:
-            # R7: as above a full backlog, a retry adds no call.
             present = await _stored(self._repeats.repeated(new))
             if present is None:
                 raise
             return present, await self.restore(present)
+        if inputs is not None:
+            await spend(self._streams, inputs, self._settings)
         position = await self._streams.log.open(
             new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
@@ -88,13 +92,12 @@ class Background:
         is_new, present = False, None
         try:
             while not is_new and present is None:
-                storing = aquery_soon(_accept, new, self._backlog, self._most_waiting, hand_on)
-                call, is_new = await _stored(storing)
+                call, is_new = await aquery_soon(_accept, new, self._settings, hand_on)
                 if not is_new:
-                    present = await _stored(self._repeats.repeated(new))
-        except Unavailable as error:
-            log.warning("A call was not accepted: %s", error.__cause__)
-            raise
+                    present = await self._repeats.repeated(new)
+        except DatabaseError as error:
+            log.warning("A call was not accepted: %s", error)
+            raise unavailable() from error
         except (InvalidRequest, TooManyRequests):
             await self._streams.log.drop(new.session_id, new.stream)
             raise
@@ -282,21 +285,13 @@ def _is_idle(call: CallRecord) -> bool:
 
 
 def _accept(
-    new: NewCall, backlog: Backlog, most_waiting: int, hand_on: Callable[[CallRecord], None]
+    new: NewCall, settings: Settings, hand_on: Callable[[CallRecord], None]
 ) -> tuple[CallRecord, bool]:
     """Store the call and have its job queued; returns it and whether it is new."""
-    try:
-        backlog.admit(new.principal)
-    except TooManyRequests:
-        # R7: what repeats a call adds none, so it attaches also where no more are taken.
-        present = request_ids.find_request(new.session_id, new.request_id)
-        if present is None:
-            raise
-        return present, False
     if new.approval_minutes is None:
         call, is_new = records.accept(new)
     else:
-        call, is_new = pending_approvals.accept(new, most_waiting)
+        call, is_new = pending_approvals.accept(new, settings.max_waiting_approvals_per_principal)
     if is_new:
         failpoints.reach("after-accept")
         if not call.waits_for_approval:
@@ -322,4 +317,4 @@ async def _stored(work: Awaitable[T]) -> T:
     try:
         return await work
     except DatabaseError as error:
-        raise Unavailable(NO_DATABASE) from error
+        raise unavailable() from error

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
+from mcp_app.execution.admission.checks import check_running
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call, attempt
 from mcp_app.execution.running.context import Context
@@ -18,7 +19,6 @@ from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.counts import Counts
-from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.principal_key import Bound, Share, share_of
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import CLIENT_RECORD
@@ -49,7 +49,7 @@ class Request(Protocol):
 
 
 class Calls:
-    """Admission, start and cancellation of calls; holds nothing after they ended."""
+    """Start and cancellation of calls; holds nothing after they ended."""
 
     def __init__(
         self,
@@ -65,13 +65,14 @@ class Calls:
         self._requests = requests
         self._counts = counts
         self._settings = settings
-        self._running: dict[Share, int] = {}
+        # How many calls each person runs here.
+        self.shares: dict[Share, int] = {}
         self._sessions: dict[str, Negotiated] = {}
 
     @property
     def running(self) -> int:
         """How many calls this process runs now."""
-        return sum(self._running.values())
+        return sum(self.shares.values())
 
     def in_flight(self) -> dict[str, list[Call]]:
         """The calls this process runs now, by the record of their session."""
@@ -101,7 +102,7 @@ class Calls:
         session, principal = request.session, request.principal
         share = share_of(Bound.RUNNING_CALLS, principal.key)
         session.check_free(request.request_id)
-        running = self._admit(share)
+        running = check_running(self.shares, share, self._settings.max_running_calls_per_principal)
         call = Call(
             request_id=request.request_id,
             method=request.method,
@@ -124,20 +125,13 @@ class Calls:
         session.in_flight[request.request_id] = call
         request.reply.calls.append(call)
         self._sessions[session.id] = session
-        self._running[share] = running + 1
+        self.shares[share] = running + 1
         code = attempt(call, work, Context(call, self._read), in_task=waits)
         if waits:
             begin(code, call.loop)  # The call keeps its task.
         else:
             run(code)
         return call
-
-    def _admit(self, share: Share) -> int:
-        """Return how many calls the person runs now; raises TooManyRequests."""
-        running = self._running.get(share, 0)
-        if running >= self._settings.max_running_calls_per_principal:
-            raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
-        return running
 
     def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Cancel a call running in this process; False when there is none."""
@@ -192,11 +186,11 @@ class Calls:
 
     def _finished(self, call: Call, seconds: float) -> None:
         share = share_of(Bound.RUNNING_CALLS, call.principal.key)
-        running = self._running[share] - 1
+        running = self.shares[share] - 1
         if running:
-            self._running[share] = running
+            self.shares[share] = running
         else:
-            del self._running[share]
+            del self.shares[share]
         if not call.session.in_flight:
             self._sessions.pop(call.session.id, None)
         tool = call.target if call.method == "tools/call" else ""

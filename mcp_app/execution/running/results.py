@@ -20,6 +20,7 @@ from mcp_app.execution.running.json_values import (
     settle,
 )
 from mcp_app.protocol.errors import InternalError
+from mcp_app.protocol.refusals import META
 
 log = logging.getLogger("mcp.call")
 Result = dict[str, Any]
@@ -44,9 +45,10 @@ def to_result(value: Any, entry: ToolEntry) -> Result:
     return result
 
 
-def error_result(text: str) -> Result:
-    """A result that reports a failure to the model (TOOL-12)."""
-    return {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
+def error_result(text: str, refusal: str = "") -> Result:
+    """Return a result that reports a failure to the model (TOOL-12), with the code of a ``refusal``."""
+    result = {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
+    return {**result, "_meta": {META: refusal}} if refusal else result
 
 
 def unexpected(method: str, target: str) -> InternalError:

@@ -32,10 +32,12 @@ def new_call(
     retried_before: tuple[str, ...] = (),
     task_seconds: float | None = None,
     inputs: Inputs | None = None,
+    counted: bool = False,
 ) -> NewCall:
     """Return a call of a tool with checked ``arguments``, under the limits and the approval the tool has now.
 
-    The approval of an earlier round holds as long as the work is the same.
+    The approval of an earlier round holds as long as the work is the same. A call that was ``counted`` before
+    it asked its client is not counted again.
     """
     whole = {**arguments, **entry.fixed_arguments}
     approval = "" if inputs is None else inputs.approved
@@ -61,6 +63,7 @@ def new_call(
         retry_of=retry_of,
         retried_by=retried_by,
         retried_before=retried_before,
+        calls_per_minute=None if counted else entry.calls_per_minute,
         approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
         approved=approved,
         work=work_of(entry.identity, whole) if entry.needs_approval else "",

@@ -51,7 +51,8 @@ class NewCall(Request):
     ``approved``: it was approved before. ``work`` is what an approval holds for, ``catalogue_revision`` the
     catalogue that the caller saw; both only of calls that need one. With ``task_seconds`` it is a task, for
     which its client may ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has
-    them. ``lane`` is the tool if only so many of its calls may run at once.
+    them. ``lane`` is the tool if only so many of its calls may run at once. ``calls_per_minute`` is for the
+    gate, not stored.
     """
 
     timeout: float
@@ -62,6 +63,7 @@ class NewCall(Request):
     retry_of: UUID | None = None
     retried_by: int | None = None
     retried_before: tuple[str, ...] = ()
+    calls_per_minute: int | None = None
     approval_minutes: int | None = None
     work: str = ""
     catalogue_revision: int | None = None

@@ -16,11 +16,11 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from mcp_app import database_clock
+from mcp_app.execution.admission.checks import check_waiting
 from mcp_app.execution.stored import call_record, records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import State, Transition
-from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.principal_key import person_of
 
 LONGEST_REASON = 500
@@ -61,8 +61,8 @@ def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
     """As ``records.accept``; raises TooManyRequests when ``most`` calls of the person wait already."""
     with transaction.atomic():
         call, is_new = records.accept(new)
-        if is_new and _waiting().filter(person=person_of(new.principal)).count() > most:
-            raise TooManyRequests("Too many calls wait for approval: wait for a decision, or cancel one.")
+        if is_new:
+            check_waiting(person_of(new.principal), most)
     return call, is_new
 
 

@@ -31,7 +31,7 @@ from mcp_app.execution.stored.request_ids import find_request
 from mcp_app.models import Call
 from mcp_app.protocol import call_state
 from mcp_app.protocol.call_state import ACTIVE, TERMINAL, UNSTARTED, State, Transition
-from mcp_app.protocol.principal_key import Person, person_of
+from mcp_app.protocol.principal_key import person_of
 
 LEASE_SECONDS = 15.0
 # Twice that: a lease that reaches further was written before that clock was set back.
@@ -335,11 +335,6 @@ def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
     since = database_clock.now(-older_than)
     rows = Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)
     return [record(row) for row in rows.order_by("accepted_at")[:limit]]
-
-
-def open_of(person: Person) -> int:
-    """Return how many calls of a person are not over."""
-    return Call.objects.filter(OPEN, person=person).count()
 
 
 def probe() -> datetime:

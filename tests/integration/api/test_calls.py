@@ -24,6 +24,8 @@ from mcp_app.execution.stored import records
 from mcp_app.execution.stored.statements import FINISH_UNSTARTED
 from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.principal_key import Bound, person_of, share_of
+from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.connections.keys import KEPT
 from mcp_app.streams.gateway import Streams
 from mcpsite.redis_server import RedisServer
@@ -215,6 +217,62 @@ def test_a_call_that_is_over_is_made_again_with_a_link_to_the_first(api: Client)
     assert again.status_code == 202
     assert again.json()["retry_of_id"] == call_id
     assert AuditEvent.objects.filter(action="call.retry").exists()
+
+
+# In the order of the gate, with the status of a start and of a retry.
+REFUSALS = {
+    "unknown_tool": (404, 409),
+    "invalid_arguments": (400, 409),
+    "rate_limited": (429, 429),
+    "backlog_full": (429, 429),
+    "quota_exceeded": (429, 429),
+    "approvals_full": (429, 429),
+}
+
+
+@pytest.fixture
+def stopped(api: Client) -> Call:
+    """A call that can be made again."""
+    call = Call.objects.get(pk=_start(api).json()["id"])
+    api.post(f"/api/calls/{call.pk}/cancel/")
+    return call
+
+
+def _refuse(code: str, call: Call, settings: Any) -> None:
+    """Have the gate refuse calls for a reason, and for all that come after it in its order."""
+    later = list(REFUSALS)[list(REFUSALS).index(code) :]
+    most = {"MAX_OPEN_BACKGROUND_CALLS_PER_PRINCIPAL": 0} if "backlog_full" in later else {}
+    settings.MCP = {**settings.MCP, "MAX_WAITING_APPROVALS_PER_PRINCIPAL": 0, **most}
+    limit = 1 if "rate_limited" in later else None
+    if limit:
+        count(share_of(Bound.CALLS_PER_MINUTE, call.principal, "count"), limit, 60)
+    if "quota_exceeded" in later:
+        with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
+            client.hset(KEPT[2], person_of(call.principal), conf.get().max_kept_bytes_per_principal)
+    if "invalid_arguments" in later:
+        Call.objects.filter(pk=call.pk).update(arguments='{"to":"three"}')
+    gone = "unknown_tool" in later
+    Tool.objects.filter(name="count").update(calls_per_minute=limit, needs_approval=True, enabled=not gone)
+    refresh_now(force=True)
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+@pytest.mark.parametrize("way", ["start", "retry"])
+def test_gate_refuses_starts_and_retries_in_one_order(
+    way: str, code: str, api: Client, stopped: Call, settings: Any
+) -> None:
+    """A call that is made again passes the limits of any call; it once passed rate and backlog unasked."""
+    _refuse(code, stopped, settings)
+    arguments = orjson.loads(Call.objects.get(pk=stopped.pk).arguments)
+    refused = (
+        _start(api, {"tool": "count", "arguments": arguments})
+        if way == "start"
+        else api.post(f"/api/calls/{stopped.pk}/retry/")
+    )
+    assert refused.json()["refusal"] == code
+    assert refused.status_code == REFUSALS[code][way == "retry"]
+    assert (int(refused.get("Retry-After", 0)) > 0) == (refused.status_code == 429)
+    assert Call.objects.count() == 1
 
 
 def test_secrets_are_shown_to_nobody_but_the_caller_who_sent_them(client_of: ClientOf, seeded: Seed) -> None:

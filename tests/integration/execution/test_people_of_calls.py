@@ -9,6 +9,7 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
+from mcp_app.execution.admission.checks import open_of
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.acceptance import new_stream
 from mcp_app.models import Call
@@ -30,4 +31,4 @@ def test_open_calls_of_an_earlier_version_count_for_their_people() -> None:
     found = dict(Call.objects.exclude(pk=over.id).values_list("principal", "person"))
     assert found == dict(zip(keys, ["user:1", "user:1", "user:5", "loopback"], strict=True))
     assert Call.objects.get(pk=over.id).person == ""
-    assert [records.open_of(person) for person in ("user:1", "user:5")] == [2, 1]
+    assert [open_of(person) for person in ("user:1", "user:5")] == [2, 1]

@@ -59,7 +59,7 @@ def test_an_unknown_tool_is_an_invalid_params_error_that_names_it(name: str, cli
     error = client.converse("tools/call", {"name": name, "arguments": {}}).error
     assert error["code"] == -32602
     assert error["message"] == f"Unknown tool: {name[:128]}"
-    assert error["data"] == {"kind": "tool_not_found", "name": name[:128]}
+    assert error["data"] == {"kind": "tool_not_found", "name": name[:128], "refusal": "unknown_tool"}
 
 
 @pytest.mark.requirement("TOOL-07")

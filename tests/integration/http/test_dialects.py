@@ -117,11 +117,19 @@ def test_progress_in_the_early_form_is_taken_and_ours_has_the_published_form(cli
     )
 
 
+UNKNOWN = {"refusal": "unknown_tool"}
+
+
 @pytest.mark.requirement("DLG-000-10", "DLG-004-03")
 @pytest.mark.parametrize(
     ("method", "params", "code", "data"),
     [
-        ("tools/call", {"name": "no-tool"}, -32602, {"kind": "tool_not_found", "name": "no-tool"}),
+        (
+            "tools/call",
+            {"name": "no-tool"},
+            -32602,
+            {"kind": "tool_not_found", "name": "no-tool", **UNKNOWN},
+        ),
         ("prompts/get", {"name": "no-prompt"}, -32602, {"kind": "prompt_not_found", "name": "no-prompt"}),
         ("resources/read", {"uri": "no://thing"}, -32002, {"uri": "no://thing"}),
     ],

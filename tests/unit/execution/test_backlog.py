@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from mcp_app.execution.background import backlog
-from mcp_app.execution.background.backlog import Backlog
+from mcp_app.execution.admission import checks
+from mcp_app.execution.admission.checks import Backlog
 from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.protocol.refusals import Code, code_of
+from mcp_app.streams.gateway import Streams
+from tests.unit.execution.attempts import SETTINGS, new_call
 
 
 class Rows:
     """The open calls of each principal, and how often somebody asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams: Streams) -> None:
         self.open: dict[str, int] = {}
         self.asked = 0
+        settings = replace(SETTINGS, max_open_background_calls_per_principal=10)
+        self._check = Backlog(streams, settings, self.count)
 
-    def count(self, principal: str) -> int:
+    async def count(self, principal: str) -> int:
         self.asked += 1
         return self.open.get(principal, 0)
 
+    async def admit(self, principal: str) -> None:
+        await self._check.soon(new_call(principal=principal))
 
-def test_one_count_is_enough_until_what_it_left_is_used_up() -> None:
-    rows = Rows()
-    admission = Backlog(10, rows.count)
+
+async def test_one_count_is_enough_until_what_it_left_is_used_up(streams: Streams) -> None:
+    rows = Rows(streams)
     for _ in range(10):
-        admission.admit("ada")
+        await rows.admit("ada")
     assert rows.asked == 1
     rows.open["ada"] = 4  # Six are over by now.
     for _ in range(6):
-        admission.admit("ada")
+        await rows.admit("ada")
     assert rows.asked == 2
 
 
-def test_at_the_limit_a_call_is_refused_and_others_are_not() -> None:
-    rows = Rows()
+async def test_at_the_limit_a_call_is_refused_and_others_are_not(streams: Streams) -> None:
+    rows = Rows(streams)
     rows.open["ada"] = 10
-    admission = Backlog(10, rows.count)
     with pytest.raises(TooManyRequests) as refused:
-        admission.admit("ada")
-    assert refused.value.http_status == 429
-    admission.admit("bob")
+        await rows.admit("ada")
+    assert (refused.value.http_status, code_of(refused.value)) == (429, Code.BACKLOG_FULL)
+    await rows.admit("bob")
     rows.open["ada"] = 9
-    admission.admit("ada")
+    await rows.admit("ada")
 
 
-def test_it_forgets_rather_than_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backlog, "REMEMBERED", 2)
-    rows = Rows()
-    admission = Backlog(10, rows.count)
+async def test_it_forgets_rather_than_grows(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "REMEMBERED", 2)
+    rows = Rows(streams)
     for principal in ("a", "b", "c", "a"):
-        admission.admit(principal)
+        await rows.admit(principal)
     assert rows.asked == 4

@@ -17,7 +17,7 @@ from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, n
 
 def is_over(stage: Stage, call: Call) -> bool:
     """Nothing of the call is left behind."""
-    return not stage.session.in_flight and not stage.calls._running and not stage.calls._sessions
+    return not stage.session.in_flight and not stage.calls.shares and not stage.calls._sessions
 
 
 async def test_a_result_is_the_answer_and_nothing_is_left_behind(stage: Stage) -> None:

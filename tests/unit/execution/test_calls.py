@@ -54,7 +54,7 @@ async def test_a_principal_runs_a_bounded_number_of_calls_and_others_are_not_tou
     await stage.said(calls[0])
     assert "result" in (await stage.said(stage.start(at_once, request_id=4)))[0]
     await stage.calls.close(0.001)
-    assert not stage.calls._running
+    assert not stage.calls.shares
 
 
 @pytest.mark.requirement("CAN-01", "CAN-03")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -356,8 +357,7 @@ async def test_a_client_cancels_its_waiting_call_and_the_end_of_the_session_does
 
 
 async def test_one_call_too_many_is_refused_and_leaves_no_stream(streams: Streams) -> None:
-    background = Background(streams, SETTINGS)
-    background._most_waiting = 0
+    background = Background(streams, replace(SETTINGS, max_waiting_approvals_per_principal=0))
     with pytest.raises(TooManyRequests):
         await background.accept(new_call(approval_minutes=60))
     assert await streams.log.head(SESSION, STREAM) is None

@@ -100,6 +100,7 @@ async def test_a_member_of_a_batch_is_refused_also_where_there_is_a_worker(
     assert "not in a batch" in answer["result"]["content"][0]["text"]
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_four_eyes_need_to_know_who_asks(streams: Streams) -> None:
     with registry.isolated() as alone:
         tool(needs_approval=True, four_eyes=True)(at_once)

@@ -147,9 +147,16 @@ async def test_unknown_metadata_is_not_echoed(server: Server) -> None:
     assert result["_meta"].keys() == {SERVER_INFO}
 
 
+UNKNOWN = {"refusal": "unknown_tool"}
 # The request, its status, its code, and what the error's data holds.
 REFUSED: list[tuple[str, dict[str, Any], int, int, Any]] = [
-    ("tools/call", {"name": "lost"}, 400, -32602, {"kind": "tool_not_found", "name": "lost"}),
+    (
+        "tools/call",
+        {"name": "lost"},
+        400,
+        -32602,
+        {"kind": "tool_not_found", "name": "lost", **UNKNOWN},
+    ),
     ("tools/call", {"name": 7}, 400, -32602, None),
     ("tools/call", {"name": "at_once", "arguments": []}, 400, -32602, None),
     ("prompts/get", {"name": "lost"}, 400, -32602, {"kind": "prompt_not_found", "name": "lost"}),

@@ -1,0 +1,77 @@
+"""The refusals of calls: a closed list of codes, each with the error that carries it.
+
+A code is the same word in an answer, in the message log, in the metrics and in the figures.
+``docs/refusals.md`` lists all of them for callers and operators.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from mcp_app.protocol.errors import InvalidParams, McpError, TooManyRequests, Unavailable
+
+# The member of an error's data that has the code, and that of the ``_meta`` of a tool error.
+MEMBER: Final = "refusal"
+META: Final = "django-mcp/refusal"
+
+
+class Code(StrEnum):
+    """The reason why a call did not begin."""
+
+    UNKNOWN_TOOL = "unknown_tool"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    RATE_LIMITED = "rate_limited"
+    TOO_MANY_RUNNING = "too_many_running"
+    BACKLOG_FULL = "backlog_full"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    STORAGE_FULL = "storage_full"
+    APPROVAL_IMPOSSIBLE = "approval_impossible"
+    CALLER_UNKNOWN = "caller_unknown"
+    CREDENTIAL_ENDED = "credential_ended"
+    APPROVALS_FULL = "approvals_full"
+    KEY_REUSED = "key_reused"
+    UNAVAILABLE = "unavailable"
+
+
+class Answer(NamedTuple):
+    """The answer to a refused call: its error over MCP and its status over the API.
+
+    ``as_result``: over MCP the model is to read it, so that it is a tool error and no protocol error.
+    """
+
+    error: type[McpError]
+    status: int
+    as_result: bool = False
+
+
+ANSWERS: Final = {
+    Code.UNKNOWN_TOOL: Answer(InvalidParams, 404),
+    Code.INVALID_ARGUMENTS: Answer(InvalidParams, 400, as_result=True),
+    Code.RATE_LIMITED: Answer(InvalidParams, 429, as_result=True),
+    Code.TOO_MANY_RUNNING: Answer(TooManyRequests, 429),
+    Code.BACKLOG_FULL: Answer(TooManyRequests, 429),
+    Code.QUOTA_EXCEEDED: Answer(TooManyRequests, 429),
+    Code.STORAGE_FULL: Answer(Unavailable, 503),
+    Code.APPROVAL_IMPOSSIBLE: Answer(InvalidParams, 409, as_result=True),
+    Code.CALLER_UNKNOWN: Answer(InvalidParams, 409, as_result=True),
+    Code.CREDENTIAL_ENDED: Answer(InvalidParams, 409, as_result=True),
+    Code.APPROVALS_FULL: Answer(TooManyRequests, 429),
+    Code.KEY_REUSED: Answer(InvalidParams, 422),
+    Code.UNAVAILABLE: Answer(Unavailable, 503),
+}
+
+
+def refused(code: Code, text: str, retry_after: float = 0.0, **data: Any) -> McpError:
+    """Return the error that refuses a call; ``retry_after`` is in seconds, 0.0 where no time is known."""
+    kind, told = ANSWERS[code].error, {**data, MEMBER: code.value}
+    if retry_after and (kind is TooManyRequests or kind is Unavailable):
+        return kind(text, data=told, retry_after=retry_after)
+    error = kind(text, data=told)
+    error.retry_after = retry_after
+    return error
+
+
+def code_of(error: McpError | None) -> str:
+    """Return the code of a refusal; "" for any other error."""
+    return "" if error is None or error.data is None else str(error.data.get(MEMBER, ""))

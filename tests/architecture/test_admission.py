@@ -1,0 +1,60 @@
+"""Each check of the gate is made in ``execution/admission`` alone, so that no second copy can drift."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.architecture.test_source import SOURCES, name_of
+
+GATE = "mcp_app/execution/admission/"
+# By what a check cannot be written without: the places that need it for something else.
+CHECKS = {
+    r"\bentry\.check\(": {},
+    r"\bcalls_per_minute\b": {
+        "mcp_app/catalogue/": "definition and form of the limit",
+        "mcp_app/models/catalogue.py": "its column",
+        "mcp_app/execution/stored/": "hands it to the gate",
+    },
+    r"\bCALLS_PER_MINUTE\b": {"mcp_app/protocol/principal_key.py": "its name"},
+    r"\bmax_running_calls_per_principal\b": {
+        "mcp_app/conf.py": "the setting",
+        "mcp_app/execution/running/calls.py": "hands it to the gate, for requests of every kind",
+    },
+    r"\bmax_open_background_calls_per_principal\b": {"mcp_app/conf.py": "the setting"},
+    r"\bmax_waiting_approvals_per_principal\b": {
+        "mcp_app/conf.py": "the setting",
+        "mcp_app/execution/background/service.py": "hands it to the gate, within a transaction",
+        "mcp_app/execution/services.py": "hands it to the gate, within a transaction",
+    },
+    r"\badmission\.admit(_now)?\(|\bsessions\.admission import .*\badmit_now\b": {},
+}
+# Each way in: MCP of both eras and stdio, tasks of both kinds; API, bench and retry.
+ASKERS = {
+    "mcp_app/execution/background/service.py",
+    "mcp_app/execution/services.py",
+    "mcp_app/handlers/tools.py",
+}
+
+
+def users_of(pattern: str) -> set[str]:
+    found = re.compile(pattern)
+    return {name_of(path) for path in SOURCES if found.search(path.read_text())}
+
+
+@pytest.mark.parametrize("pattern", CHECKS)
+def test_check_of_the_gate_has_no_second_copy(pattern: str) -> None:
+    elsewhere = {user for user in users_of(pattern) if not user.startswith((GATE, *CHECKS[pattern]))}
+    assert elsewhere == set(), "ask mcp_app.execution.admission.gate"
+
+
+@pytest.mark.parametrize("pattern", CHECKS)
+def test_every_exception_of_the_gate_still_exists(pattern: str) -> None:
+    users = users_of(pattern)
+    assert [place for place in CHECKS[pattern] if not any(user.startswith(place) for user in users)] == []
+
+
+def test_gate_is_asked_by_every_way_in() -> None:
+    users = users_of(r"mcp_app\.execution\.admission\.gate")
+    assert {user for user in users if not user.startswith(GATE)} == ASKERS

@@ -1,0 +1,118 @@
+"""The gate over MCP: one order of refusals, each with its code, whichever way a call takes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_app.catalogue.definitions.decorators import tool
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import entry_builder
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.running.reply import StreamReference
+from mcp_app.models import Call, Source, Tool
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.principal_key import Bound, share_of
+from mcp_app.protocol.refusals import META, Code
+from mcp_app.streams.gateway import Streams
+from tests.unit.handlers.desk import Desk, offer
+
+REDIS = "redis://nowhere.invalid"
+RATED = {"calls_per_minute": 1}
+GUARDED = {"needs_approval": True, "four_eyes": True}
+# In the order of the gate: the code, and the call that all of the later checks would refuse, too.
+QUEUED = (
+    *(Code.UNKNOWN_TOOL, Code.INVALID_ARGUMENTS, Code.RATE_LIMITED, Code.BACKLOG_FULL),
+    *(Code.QUOTA_EXCEEDED, Code.CALLER_UNKNOWN),
+)
+INLINE = (
+    *(Code.UNKNOWN_TOOL, Code.INVALID_ARGUMENTS, Code.RATE_LIMITED, Code.TOO_MANY_RUNNING),
+    Code.APPROVAL_IMPOSSIBLE,
+)
+
+
+async def work(text: str = "") -> str:
+    """Do some work."""
+    return text
+
+
+async def hang() -> None:
+    """Never end."""
+    await asyncio.Event().wait()
+
+
+def entry_of(function: Any, **options: Any) -> ToolEntry:
+    with registry.isolated() as alone:
+        tool(**options)(function)
+        (definition,) = alone.tools.values()
+    return entry_builder.tool(Tool(pk=1, name=function.__name__, source=Source.CODE), definition)
+
+
+def code_of(answer: dict[str, Any]) -> str:
+    """Return the code of a refusal, from its error or from its result."""
+    if "error" in answer:
+        return str(answer["error"]["data"]["refusal"])
+    assert answer["result"]["isError"]
+    return str(answer["result"]["_meta"][META])
+
+
+async def full_desk(streams: Streams, later: tuple[Code, ...], **settings: Any) -> Desk:
+    """Return a desk whose gate refuses calls of ``work`` for each of some reasons."""
+    if Code.BACKLOG_FULL in later:
+        settings["max_open_background_calls_per_principal"] = 0
+    desk = Desk(streams, **settings)
+    await desk.open()
+    if Code.QUOTA_EXCEEDED in later:
+        streams.log.limits = replace(streams.log.limits, kept_bytes=1)
+        await streams.log.append(desk.session.id, "kept", b"x")
+    if Code.RATE_LIMITED in later:
+        share = share_of(Bound.CALLS_PER_MINUTE, desk.principal.key, "work")
+        await streams.windows.hit(share, 1, 60)
+    return desk
+
+
+def asked(later: tuple[Code, ...]) -> dict[str, Any]:
+    arguments = {"text": 3} if Code.INVALID_ARGUMENTS in later else {}
+    return {"name": "nobody" if Code.UNKNOWN_TOOL in later else "work", "arguments": arguments}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("place", range(len(QUEUED)), ids=QUEUED)
+async def test_gate_refuses_queued_calls_in_one_order(place: int, streams: Streams) -> None:
+    later = QUEUED[place:]
+    options = {**RATED, **GUARDED} if Code.RATE_LIMITED in later else GUARDED
+    offer(tools=[entry_of(work, **options)])
+    desk = await full_desk(streams, later, redis_url=REDIS)
+    assert code_of(await desk.request("tools/call", asked(later))) == QUEUED[place]
+    assert not await Call.objects.aexists()
+
+
+@pytest.mark.parametrize("place", range(len(INLINE)), ids=INLINE)
+async def test_gate_refuses_inline_calls_in_one_order(place: int, streams: Streams) -> None:
+    later = INLINE[place:]
+    options = {**RATED, **GUARDED} if Code.RATE_LIMITED in later else GUARDED
+    offer(tools=[entry_of(work, **options), entry_of(hang)])
+    most = 1 if Code.TOO_MANY_RUNNING in later else 2
+    desk = await full_desk(streams, later, max_running_calls_per_principal=most)
+    hangs = asyncio.create_task(desk.request("tools/call", {"name": "hang"}, 1))
+    while not desk.process.calls.running:
+        await asyncio.sleep(0)
+    assert code_of(await desk.request("tools/call", asked(later), 2)) == INLINE[place]
+    desk.process.calls.cancel(desk.session.id, 1, "the test ends")
+    await hangs
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_repeated_request_attaches_also_above_the_rate(streams: Streams) -> None:
+    """A request that repeats a call adds none, so that no limit is in its way (R7)."""
+    offer(tools=[entry_of(work, background=True, **RATED)])
+    desk = await full_desk(streams, (), redis_url=REDIS)
+    message = jsonrpc.Request(1, "tools/call", {"name": "work"})
+    for _ in range(2):
+        answer = await desk.process.dispatcher.request(desk.session, desk.principal, message, b"{}")
+        assert isinstance(answer, StreamReference)
+    assert await Call.objects.acount() == 1
+    assert code_of(await desk.request("tools/call", {"name": "work"}, 2)) == Code.RATE_LIMITED
