@@ -23,6 +23,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler
 from django.db import DatabaseError
 
+from mcp_app.protocol.messages.server import ENDPOINT
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -76,8 +78,8 @@ class Application:
             "/message": mcp.http_sse,
         }
         self.routes: dict[str, Endpoint] = {
-            **dict.fromkeys(("/mcp", *self._others), self._first_request),
-            **dict.fromkeys((f"{path}/" for path in ("/mcp", "/sse", *PATHS)), self._without_slash),
+            **dict.fromkeys((ENDPOINT, *self._others), self._first_request),
+            **dict.fromkeys((f"{path}/" for path in (ENDPOINT, "/sse", *PATHS)), self._without_slash),
             "/healthz": health.healthz,
             "/readyz": health.readyz,
             **dict.fromkeys(PATHS, resource_metadata),
@@ -130,7 +132,7 @@ class Application:
         await self.routes[scope["path"]](scope, receive, send)
 
     def _serve(self) -> None:
-        self.routes.update({"/mcp": self._mcp.endpoint or self._mcp, **self._others})
+        self.routes.update({ENDPOINT: self._mcp.endpoint or self._mcp, **self._others})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The live console; its libraries are loaded when its first page connects."""
@@ -151,7 +153,7 @@ class Application:
         from mcp_app.catalogue.changing.code_mirror import mirror
 
         routing = await asyncio.to_thread(import_module, "mcp_app.console.routing")
-        if self.routes["/mcp"] == self._first_request:
+        if self.routes[ENDPOINT] == self._first_request:
             await sync_to_async(mirror)()
         console: Endpoint = routing.Console(self._mcp.streams)
         return console

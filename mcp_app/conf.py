@@ -18,6 +18,7 @@ from django.core.signals import setting_changed
 from mcp_app.protocol import scopes
 from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
 from mcp_app.protocol.http.transport_security import names_loopback
+from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import SERVED
 
 # Nearly the length that Django requires of its own secret key.
@@ -193,6 +194,17 @@ class Settings:
             "session_key",
         )
     )
+
+    @property
+    def server(self) -> Server:
+        """The identity of this installation, as clients and people are given it."""
+        return Server(
+            self.server_name,
+            self.server_version,
+            title=self.server_title,
+            instructions=self.instructions,
+            website=self.public_url,
+        )
 
     @property
     def tombstone_seconds(self) -> int:

@@ -78,7 +78,7 @@ class Process(Services):
             background=Background(streams, settings, log),
             log=log,
             counts=counts,
-            views=Views(),
+            views=Views(settings.server),
         )
         self._ended_connections = EndedConnections(self.calls)
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)

@@ -40,7 +40,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 def server_document(request: HttpRequest) -> HttpResponse:
     """``server.json``, as MCP registries read it; 404 when the page is switched off."""
     _only_when_on()
-    document = server_json(connection_for(request), conf.get().server_version)
+    document = server_json(connection_for(request), conf.get().server.version)
     layout: dict[str, Any] = {"indent": 2, "ensure_ascii": False}
     return JsonResponse(document, json_dumps_params=layout, headers={"Cache-Control": "no-cache"})
 

@@ -16,6 +16,7 @@ from mcp_app.auth.refusals import insufficient, worded
 from mcp_app.auth.services import find_api_key, note_api_key_used, principal_of_key, principal_of_user
 from mcp_app.auth.site import metadata_url, requested
 from mcp_app.auth.tokens import kind_of
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.scopes import ADMIN
 
 
@@ -74,7 +75,7 @@ def _check_scope(request: Request, principal: Principal) -> None:
 
 
 def _metadata(request: Request) -> str:
-    return metadata_url(request.META.get("HTTP_HOST", ""), "/mcp")
+    return metadata_url(request.META.get("HTTP_HOST", ""), ENDPOINT)
 
 
 class BrowserAuthentication(SessionAuthentication):

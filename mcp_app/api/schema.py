@@ -70,12 +70,12 @@ class Root(ApiView):
     @described(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
         """The API's description and its authentication."""
-        own = conf.get()
+        own = conf.get().server
         names = {**{name: f"{name}-list" for name in LISTS}, **OTHERS}
         return Response(
             {
-                "server": own.server_name,
-                "server_version": own.server_version,
+                "server": own.name,
+                "server_version": own.version,
                 "api_version": VERSION,
                 "user": request.user.get_username(),
                 "principal": request.auth.key,

@@ -16,11 +16,11 @@ from mcp_app import conf
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 from mcp_app.protocol import scopes
 from mcp_app.protocol.http.transport_security import names_loopback
+from mcp_app.protocol.messages.server import ENDPOINT
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 # One document at both; clients look at one or the other first.
 SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
-ENDPOINT: Final = "/mcp"
 # Doors of the same server: a token for one opens the other (AUTH-17).
 DOORS: Final = (ENDPOINT, "/sse")
 # What stands beside this in OAUTH_SCOPES every token of the provider has; nobody asks for it.

@@ -12,15 +12,14 @@ from mcp_app.auth.site import issuer
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection, is_address
 from mcp_app.protocol.http.transport_security import names_loopback
 
-ENDPOINT = "/mcp"
-
 
 def public_url() -> str:
     """The endpoint at the public address, empty when none is set; a wrong one is ImproperlyConfigured."""
-    base = conf.get().public_url
+    settings = conf.get()
+    base = settings.public_url
     if not base:
         return ""
-    url = base.rstrip("/") + ENDPOINT
+    url = base.rstrip("/") + settings.server.path
     if not is_address(url):
         raise ImproperlyConfigured(
             f"settings.MCP['PUBLIC_URL'] must be an http or https address, got {base!r}."
@@ -31,13 +30,14 @@ def public_url() -> str:
 def connection_at(url: str, key: str = "") -> Connection:
     """This server at ``url``; with ``key``, for its owner only. Raises ValueError for a wrong address."""
     settings = conf.get()
+    server = settings.server
     local = settings.auth == "loopback" and names_loopback(urlsplit(url).netloc.encode())
     return Connection(
-        settings.server_name,
+        server.name,
         url,
         needs_key=bool(key) or not local,
         key=key or KEY_PLACEHOLDER,
-        title=settings.server_title,
+        title=server.title,
         logs_in=not key and bool(issuer()),
     )
 
@@ -52,7 +52,7 @@ def connection_for(request: HttpRequest, key: str = "") -> Connection:
     if url:
         return connection_at(url, key)
     # get_host compares with ALLOWED_HOSTS; it accepts any digits as a port.
-    url = f"{request.scheme}://{request.get_host()}{ENDPOINT}"
+    url = f"{request.scheme}://{request.get_host()}{conf.get().server.path}"
     if not is_address(url):
         raise DisallowedHost("The Host field makes no address.")
     return connection_at(url, key)

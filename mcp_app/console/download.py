@@ -11,6 +11,7 @@ import orjson
 from mcp_app.console.history import every
 from mcp_app.console.line import Line
 from mcp_app.database import aquery
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.sessions.searching.language import Search
 
 MOST = 100_000
@@ -68,7 +69,7 @@ def entry(line: Line) -> dict[str, Any]:
         "startedDateTime": began.isoformat(),
         "time": line.ms or 0,
         "request": _side(line.payload)
-        | {"method": "POST" if line.direction == "in" else "SSE", "url": "/mcp"},
+        | {"method": "POST" if line.direction == "in" else "SSE", "url": ENDPOINT},
         "response": {
             "status": 200 if line.answer else 202,
             "statusText": line.outcome,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from mcp_app import conf
-from mcp_app.connect.address import ENDPOINT, connection_at, public_url
+from mcp_app.connect.address import connection_at, public_url
+from mcp_app.protocol.messages.server import ENDPOINT
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 from django.apps import apps
 from django.db import DatabaseError
 
-from mcp_app.connect.address import ENDPOINT, connection_at
+from mcp_app.connect.address import connection_at
 from mcp_app.doctor.conversation import Arrivals, Conversation, Refused
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressFailed
 from mcp_app.egress.own_site import Answer, OwnSite
 from mcp_app.models import Tool
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.blocking.presence import Presence
 

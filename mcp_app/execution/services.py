@@ -293,7 +293,7 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
     entry, refusal = look(refreshed_view(principal.permissions), tool, arguments)
     if refusal is not None:
         raise refusal
-    client = {"name": "api", "version": settings.server_version}
+    client = {"name": "api", "version": settings.server.version}
     new = new_call(
         entry,
         arguments,

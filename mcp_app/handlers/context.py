@@ -26,6 +26,7 @@ from mcp_app.observability.correlation import Correlation
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import InternalError, InvalidParams, McpError
 from mcp_app.protocol.messages.progress import check_progress_token
+from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
@@ -56,7 +57,7 @@ class Services:
     completions: RateWindow = field(default_factory=RateWindow)
     # Of ``initialize``: what some kinds of clients propose with what becomes of it, and the encoded results.
     agreed: dict[bytes, Agreed] = field(default_factory=dict)
-    initialize_results: dict[tuple[str, bool], bytes] = field(default_factory=dict)
+    initialize_results: dict[tuple[Server, str, bool], bytes] = field(default_factory=dict)
 
     async def change_session(self, session: Session, **fields: str) -> None:
         """Change a session and its record."""

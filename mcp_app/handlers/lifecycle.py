@@ -15,8 +15,8 @@ from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import MEMO_BYTES, known, server_capabilities
 from mcp_app.protocol.dialects import MISSING_VERSION
 from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
+from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
-from mcp_app.sessions.exchange import server_info
 from mcp_app.sessions.negotiated import Agreed, negotiated_fields
 from mcp_app.sessions.session import Session, bounded, opening_fields
 
@@ -69,7 +69,7 @@ async def initialize(
         fields=fields,
         address=address,
     )
-    return session, _result(services, agreed.version, principal)
+    return session, _result(services, catalogue.server, agreed.version, principal)
 
 
 def _agree(settings: Settings, requested: object, capabilities: object, client_info: object) -> Agreed:
@@ -90,24 +90,26 @@ def _agree(settings: Settings, requested: object, capabilities: object, client_i
     return Agreed(version, client["name"], client["version"], fields)
 
 
-def _result(services: Services, version: str, principal: Principal) -> bytes:
-    """What the server says of itself at one revision, encoded once."""
-    key = version, core_tasks.is_known(principal)
+def _result(services: Services, server: Server, version: str, principal: Principal) -> bytes:
+    """Return the InitializeResult of a server at one revision, encoded once."""
+    key = server, version, core_tasks.is_known(principal)
     found = services.initialize_results.get(key)
     if found is None:
-        found = orjson.dumps(_initialize_result(services.settings, version, principal))
+        found = orjson.dumps(_initialize_result(services.settings, server, version, principal))
         services.initialize_results[key] = found
     return found
 
 
-def _initialize_result(settings: Settings, version: str, principal: Principal) -> dict[str, Any]:
+def _initialize_result(
+    settings: Settings, server: Server, version: str, principal: Principal
+) -> dict[str, Any]:
     result: dict[str, Any] = {
         "protocolVersion": version,
         "capabilities": capabilities(settings, version, principal),
-        "serverInfo": server_info(settings),
+        "serverInfo": server.info,
     }
-    if settings.instructions:
-        result["instructions"] = settings.instructions
+    if server.instructions:
+        result["instructions"] = server.instructions
     return downlevel.result("initialize", result, version)
 
 
@@ -134,8 +136,8 @@ def discover(context: Asked, params: Params) -> Result:
         "supportedVersions": list(settings.versions),
         "capabilities": capabilities(settings, context.session.version, context.principal),
     }
-    if settings.instructions:
-        result["instructions"] = settings.instructions
+    if instructions := context.catalogue.server.instructions:
+        result["instructions"] = instructions
     return result
 
 

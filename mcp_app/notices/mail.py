@@ -35,7 +35,7 @@ def send(to: str, needs: Sequence[Need]) -> None:
 
 
 def _subject(needs: Sequence[Need]) -> str:
-    server = conf.get().server_title or conf.get().server_name
+    server = conf.get().server.label
     what = needs[0].text if len(needs) == 1 else f"{len(needs)} things wait for you"
     # A line break in a subject would begin another header, which Django refuses.
     return " ".join(f"[{server}] {what}".split())

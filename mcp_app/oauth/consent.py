@@ -92,9 +92,7 @@ def page(
     request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200, to: str = ""
 ) -> HttpResponse:
     """One of our pages; ``to`` is the address that its form may lead to in the end, besides our own."""
-    settings = conf.get()
-    title = settings.server_title or settings.server_name
-    response = render(request, template, {"server": title, **context}, status=status)
+    response = render(request, template, {"server": conf.get().server.label, **context}, status=status)
     # Browsers hold a form to this through every redirect that answers it.
     target = f" {_source(to)}" if to else ""
     own = urlsplit(static("mcp_app/oauth.css")).netloc or "'self'"

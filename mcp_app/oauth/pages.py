@@ -34,11 +34,10 @@ class Login(LoginView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """What the page shows."""
         settings = conf.get()
-        title = settings.server_title or settings.server_name
         context: dict[str, Any] = super().get_context_data(**kwargs)
         to_client = reverse("mcp_oauth:authorize") in self.get_redirect_url()
         company = (settings.login_name or "your company") if offers_company_login() else ""
-        return {**context, "server": title, "to_client": to_client, "company": company}
+        return {**context, "server": settings.server.label, "to_client": to_client, "company": company}
 
 
 @method_decorator(only_when_offered, name="dispatch")

@@ -16,7 +16,8 @@ from mcp_app import conf, database_clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import MEMO_BYTES, ClientCapabilities, known
 from mcp_app.protocol.messages import envelope, jsonrpc
-from mcp_app.protocol.messages.envelope import SERVER_INFO, Envelope
+from mcp_app.protocol.messages.envelope import Envelope
+from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.session import Session, bounded
@@ -30,15 +31,16 @@ _COMMON = frozenset(("_meta", "resultType", *downlevel.CACHE_HINTS))
 class Exchange(Negotiated):
     """One request. Its ``id`` is random: a client's own request ids say nothing beyond the client (T-MOD-13).
 
-    ``log_level`` is empty when the request asked for no log messages (LOG-03).
+    ``log_level`` is empty when the request asked for no log messages (LOG-03). ``server`` is the one that its
+    results name.
     """
 
-    __slots__ = ("_id",)
+    __slots__ = ("_id", "server")
 
-    def __init__(self, said: Envelope, principal_key: str, exchange_id: str = "") -> None:
+    def __init__(self, said: Envelope, principal_key: str, server: Server, exchange_id: str = "") -> None:
         # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
         self._id = exchange_id
-        self.principal_key = principal_key
+        self.principal_key, self.server = principal_key, server
         self.created_at = database_clock.timestamp()
         self.transport = MODERN
         self.version = said.version
@@ -62,17 +64,17 @@ class Exchange(Negotiated):
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         """See ``Negotiated.fit``."""
-        return downlevel.complete(method, downlevel.result(method, result, self.version), server_meta())
+        return downlevel.complete(method, downlevel.result(method, result, self.version), self.server.meta)
 
     def complete(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         """See ``Negotiated.complete``."""
-        return downlevel.complete(method, result, server_meta())
+        return downlevel.complete(method, result, self.server.meta)
 
     def answer(self, request: jsonrpc.Request, result: dict[str, Any] | bytes) -> bytes:
         """See ``Negotiated.answer``; what results have in common is encoded once."""
         if type(result) is dict and not (result and _COMMON.isdisjoint(result)):
             return jsonrpc.encode_result(request.id, self.complete(request.method, result))
-        return jsonrpc.encode_result(request.id, result, _words().opening(request.method))
+        return jsonrpc.encode_result(request.id, result, self.server.opening(request.method))
 
 
 def restored(session_id: str, fields: dict[str, str]) -> Session | Exchange:
@@ -86,7 +88,7 @@ def restored(session_id: str, fields: dict[str, str]) -> Session | Exchange:
     }
     if fields.get("log_level"):
         meta[envelope.LOG_LEVEL] = fields["log_level"]
-    return Exchange(envelope.read({"_meta": meta}), fields["principal"], session_id)
+    return Exchange(envelope.read({"_meta": meta}), fields["principal"], conf.get().server, session_id)
 
 
 @lru_cache(maxsize=256)
@@ -102,51 +104,8 @@ def _read(said: Envelope) -> tuple[ClientCapabilities, dict[str, Any], dict[str,
     return capabilities, known(said.capabilities), info, client
 
 
-class _Words:
-    """What the results of a process have in common, as long as its settings stay."""
-
-    def __init__(self, settings: conf.Settings) -> None:
-        self.settings = settings
-        self.meta = {SERVER_INFO: server_info(settings)}
-        self._openings: dict[str, bytes] = {}
-
-    def opening(self, method: str) -> bytes:
-        """The beginning of a result with at least one member more."""
-        found = self._openings.get(method)
-        if found is None:
-            found = orjson.dumps(downlevel.complete(method, {}, self.meta))[:-1] + b","
-            self._openings[method] = found
-        return found
-
-
-def _words() -> _Words:
-    global _said  # noqa: PLW0603 - one for a process, made anew when a test changes its settings
-    settings = conf.get()
-    if _said is None or _said.settings is not settings:
-        _said = _Words(settings)
-    return _said
-
-
-_said: _Words | None = None
-
-
-def server_meta() -> dict[str, Any]:
-    """The ``_meta`` of every result: the server's identity (DISC-03)."""
-    return _words().meta
-
-
 @lru_cache(maxsize=1_000)
 def _record_id(principal_key: str, client: tuple[str, ...]) -> str:
     """One for all requests of the same client of the same principal; nothing but the record hangs on it."""
     parts = "\0".join((principal_key, *client))
     return CLIENT_RECORD + hashlib.sha256(parts.encode()).hexdigest()[:40]
-
-
-def server_info(settings: conf.Settings) -> dict[str, Any]:
-    """What the server calls itself, with the members of the newest revisions."""
-    info: dict[str, Any] = {"name": settings.server_name, "version": settings.server_version}
-    if settings.server_title:
-        info["title"] = settings.server_title
-    if settings.public_url:
-        info["websiteUrl"] = settings.public_url
-    return info

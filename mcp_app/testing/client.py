@@ -271,7 +271,7 @@ class Client:
         return Asked(self._process, session, self._principal, catalogue)
 
     def _exchange_of(self, meta: Params) -> Exchange:
-        return Exchange(envelope.read({"_meta": meta}), self._principal.key)
+        return Exchange(envelope.read({"_meta": meta}), self._principal.key, self._process.views.server)
 
     def _capabilities(self, version: str) -> Params:
         declared = self._answers().capabilities()

@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 
 from mcp_app import conf
-from mcp_app.auth.site import DOORS, ENDPOINT, RESOURCE_METADATA, issuer, requested, resource
+from mcp_app.auth.site import DOORS, RESOURCE_METADATA, issuer, requested, resource
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 
@@ -56,11 +57,10 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
 
 def described(host: str, path: str) -> dict[str, Any]:
     """The document; ``resource`` has the host under which the client addressed the server."""
-    settings = conf.get()
     return {
         "resource": resource(host, path),
         "authorization_servers": [issuer(host)],
         "scopes_supported": requested(BASIC).split(),
         "bearer_methods_supported": ["header"],
-        "resource_name": settings.server_title or settings.server_name,
+        "resource_name": conf.get().server.label,
     }

@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any, Final
 
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue.serving.current_snapshot import Views
 from mcp_app.handlers.context import Asked
 from mcp_app.handlers.subscriptions import KINDS, grant
 from mcp_app.process import Process
@@ -28,7 +27,6 @@ from mcp_app.protocol.features.subscriptions import (
 )
 from mcp_app.protocol.features.tasks import TASK_IDS
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.exchange import server_meta
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.transports.task_news import TaskNews
 from mcp_app.transports.turns import take_turns
@@ -51,29 +49,29 @@ class Subscription:
         "keys",
         "principal",
         "request_id",
+        "server",
         "tag",
     )
 
     def __init__(
         self,
-        exchange_id: str,
-        principal: Principal,
-        views: Views,
+        asked: Asked,
         request_id: jsonrpc.Id,
         granted: dict[str, Any],
         wake: Callable[[], None],
     ) -> None:
-        self.id = exchange_id
-        self.principal = principal  # as of the last look; a transport may replace it
+        self.id = asked.session.id
+        self.server = asked.catalogue.server
+        self.principal = asked.principal  # as of the last look; a transport may replace it
         self.request_id = request_id
         self.tag = jsonrpc.encode_id(request_id)
         self.keys: tuple[Key, ...] = tuple(
             (member, name) for member in KINDS for name in granted.get(member, ())
         )
         self._lists = tuple([kind for member, kind in LISTS.items() if granted.get(member)])
-        self._views = views
+        self._views = asked.services.views
         # Those of the catalogue that was last announced to its client: one object for all that heard of it.
-        self._heard = views.of(principal.permissions).snapshot.revisions
+        self._heard = asked.catalogue.snapshot.revisions
         self._news: dict[Key, Notice] = {}
         self._wake = wake
 
@@ -139,7 +137,7 @@ class Subscriptions:
         started = perf_counter()
         exchange, principal = asked.session, asked.principal
         granted = await grant(asked, request.params)
-        subscription = Subscription(exchange.id, principal, self._process.views, request.id, granted, wake)
+        subscription = Subscription(asked, request.id, granted, wake)
         self._listening[subscription] = None
         for key in subscription.keys:
             self._by_key.setdefault(key, {})[subscription] = None
@@ -168,7 +166,7 @@ class Subscriptions:
 
     def closing(self, subscription: Subscription) -> bytes:
         """The answer with which the server ends a subscription, noted as sent."""
-        answer = closing(subscription.request_id, server_meta())
+        answer = closing(subscription.request_id, subscription.server.meta)
         self._process.log.single(
             subscription.id,
             subscription.principal.key,

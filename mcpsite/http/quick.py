@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcpsite.http.connection import BoundedConnection, Refused
 
 if TYPE_CHECKING:  # Loaded before Django is set up.
     from mcp_app.execution.running.reply import Answered
     from mcp_app.transports.streamable_http.begun import Begun, BegunSession
 
-PATH = b"/mcp"
+PATH = ENDPOINT.encode()
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-cache, no-transform\r\n%b"
     b"content-length: %d\r\n\r\n%b"

@@ -10,6 +10,10 @@ from tests.architecture.test_source import SOURCES, name_of, tree_of
 
 SNAPSHOT = "mcp_app.catalogue.serving.current_snapshot"
 MOST_READERS = 4
+# Where the endpoint's path is spelled, and what is read of the settings to make the server's identity.
+SPELLED = "mcp_app/protocol/messages/server.py"
+IDENTITY = {"instructions", "server_name", "server_title", "server_version"}
+READS = "mcp_app/conf.py"
 # What serves requests. It may know the type of what gives it views, and nothing else of the snapshot in use.
 SERVES = ("dispatcher.py", "execution/running/", "handlers/", "sessions/", "transports/")
 
@@ -39,3 +43,33 @@ def test_what_serves_requests_uses_the_view_it_was_given() -> None:
         and (names := set(imported(path)) - {"Views"})
     }
     assert found == {}
+
+
+def test_the_path_of_the_endpoint_is_spelled_once() -> None:
+    spelled = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant) and _is_endpoint(node.value)
+    ]
+    assert [where.partition(":")[0] for where in spelled] == [SPELLED], spelled
+
+
+def _is_endpoint(value: object) -> bool:
+    """Whether a constant is the path, or a piece of an f-string that ends an address with it."""
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return isinstance(text, str) and text.rstrip("/") == "/mcp"
+
+
+def test_the_identity_of_the_server_is_read_from_settings_once() -> None:
+    """Others are given a ``Server``; apps in contrib know the public settings only."""
+    readers = {
+        name_of(path)
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr in IDENTITY
+        and not ast.unparse(node.value).endswith("server")
+        and "contrib" not in path.parts
+    }
+    assert readers == {READS, SPELLED}

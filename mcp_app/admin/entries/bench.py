@@ -23,7 +23,7 @@ from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of, verdict
 from mcp_app.catalogue.sources.registry import source_of
-from mcp_app.connect.address import ENDPOINT, connection_for
+from mcp_app.connect.address import connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.models import Message
 from mcp_app.text import marked
@@ -148,14 +148,14 @@ class BenchAdmin(CallersPages):
     # The data for the page.
 
     def _page_data(self, request: HttpRequest, entry: Entry) -> dict[str, Any]:
-        key = self._key(entry)
+        key, server = self._key(entry), conf.get().server
         may_read = request.user.has_perm("mcp_app.view_message")
         return {
             "kind": self.kind,
             "key": key,
             "schema": self.bench_schema(entry),
-            "endpoint": ENDPOINT,
-            "client": {"name": CLIENT_NAME, "version": conf.get().server_version},
+            "endpoint": server.path,
+            "client": {"name": CLIENT_NAME, "version": server.version},
             "user": request.user.get_username(),
             "principal": bench_key(request.user.pk, request.user.pk),
             "tokenUrl": self.page_url("try_token", entry),

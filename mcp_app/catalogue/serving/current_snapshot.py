@@ -7,11 +7,13 @@ import threading
 from collections.abc import Container
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from mcp_app import conf
 from mcp_app.catalogue.serving import snapshot_loader
 from mcp_app.catalogue.serving.entries import NOTHING_BUILT
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.database import thread_connection
+from mcp_app.protocol.messages.server import Server
 
 
 class _Holder:
@@ -35,9 +37,14 @@ def current() -> Catalogue:
 class Views:
     """Gives each request of one process its view, always of the snapshot in use at that moment."""
 
+    __slots__ = ("server",)
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
     def of(self, permissions: Container[str]) -> CatalogueView:
         """Return the view of a caller with these permissions; no I/O. Call it once for each request."""
-        return CatalogueView(_holder.catalogue, permissions)
+        return CatalogueView(_holder.catalogue, permissions, self.server)
 
 
 def loaded() -> Catalogue:
@@ -59,7 +66,7 @@ def refresh_now(*, force: bool = False) -> Catalogue:
 
 def refreshed_view(permissions: Container[str]) -> CatalogueView:
     """Return a caller's view of the stored catalogue, for what belongs to no request; blocks."""
-    return CatalogueView(refresh_now(), permissions)
+    return CatalogueView(refresh_now(), permissions, conf.get().server)
 
 
 async def refresh(force: bool = False) -> Catalogue:

@@ -10,10 +10,11 @@ from mcp_app.catalogue.serving import completion
 from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.messages.server import Server
 
 
 class CatalogueView(NamedTuple):
-    """One snapshot and the permissions of one caller; entries without permission do not exist (TOOL-08).
+    """One snapshot as one caller sees it; entries without permission do not exist (TOOL-08).
 
     A view is immutable and never replaces its snapshot. A request gets its view when it begins and keeps it
     until it ends, so all its steps see one state of the catalogue. What outlives a request (a session, an
@@ -21,11 +22,12 @@ class CatalogueView(NamedTuple):
     change that was announced is never answered from the snapshot before it.
 
     ``permissions`` is anything with ``in``. The encoded lists are cached by the snapshot, for all callers
-    whose permissions show the same entries.
+    whose permissions show the same entries. ``server`` is what clients are told that this is a catalogue of.
     """
 
     snapshot: Catalogue
     permissions: Container[str]
+    server: Server
 
     @property
     def revision(self) -> int:

@@ -112,7 +112,7 @@ class Worker:
         self._place.on_leave = partial(self._tell, partial(self._requests.give_up, GAVE_WAY))
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
-        self._offered: Catalogue = EMPTY
+        self._offered, self._server = EMPTY, settings.server
         self._limits = Limits()
         # By session, request id and the call's own id.
         self._running: dict[tuple[str, str | int, str], Call] = {}
@@ -272,7 +272,7 @@ class Worker:
             # As it was when the call was accepted.
             session=session_of(record),
             principal=principal,
-            catalogue=CatalogueView(self._offered, principal.permissions),
+            catalogue=CatalogueView(self._offered, principal.permissions, self._server),
             reply=reply,
             requests=self._requests,
             settings=self._settings,

@@ -57,7 +57,7 @@ def _connection(url: str) -> Connection:
 
 
 def _chosen(connection: Connection, client: str | None) -> list[Snippet]:
-    document = json.dumps(server_json(connection, conf.get().server_version), indent=2, ensure_ascii=False)
+    document = json.dumps(server_json(connection, conf.get().server.version), indent=2, ensure_ascii=False)
     registry = Snippet(REGISTRY, "MCP registries", REGISTRY, document)
     found = [*snippets(connection), registry]
     return [snippet for snippet in found if client in (None, snippet.client)]

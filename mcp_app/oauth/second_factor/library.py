@@ -29,5 +29,4 @@ class Adapter(DefaultMFAAdapter):
 
     def get_totp_issuer(self) -> str:
         """Where it is for, in the app."""
-        settings = conf.get()
-        return settings.server_title or settings.server_name
+        return conf.get().server.label

@@ -38,7 +38,7 @@ class Metrics:
         """Answer one request; a refusal is worded as those of /mcp are."""
         try:
             await self._admit(scope)
-            body = families.exposition(await self._read(), self._process.settings.server_version)
+            body = families.exposition(await self._read(), self._process.views.server.version)
         except McpError as error:
             await send_error(send, error)
             return

@@ -60,7 +60,7 @@ class Exchanges:
         try:
             if request.id in self._open:
                 raise InvalidRequest("A request with this id is still being served.")
-            exchange = self._admit(request)
+            exchange = self._admit(request, catalogue)
         except McpError as error:
             await self._refuse(error, catalogue, request, frame)
             return
@@ -100,7 +100,7 @@ class Exchanges:
             log.info("A request was not answered: %s", error)
             self._end()  # The client reads no more.
 
-    def _admit(self, request: jsonrpc.Request) -> Exchange:
+    def _admit(self, request: jsonrpc.Request, catalogue: CatalogueView) -> Exchange:
         """The rungs of ERA-10 that do not concern HTTP, in their order."""
         said = envelope.read(request.params)
         if said.version not in self._served:
@@ -108,7 +108,7 @@ class Exchanges:
         if request.method not in self._process.dispatcher.methods[said.version] and request.method != LISTEN:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
         check_scopes(self._principal, request)
-        return Exchange(said, self._principal.key)
+        return Exchange(said, self._principal.key, catalogue.server)
 
     async def _refuse(
         self, error: McpError, catalogue: CatalogueView, request: jsonrpc.Request, frame: bytes

@@ -184,7 +184,7 @@ class Modern:
             _check_arguments(fields, params, catalogue)
         if method not in self._dispatcher.methods[said.version] and method != LISTEN:
             raise MethodNotFound(f"Method not found: {method[:128]}")
-        return Exchange(said, principal.key)
+        return Exchange(said, principal.key, catalogue.server)
 
     def _take_in(
         self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal

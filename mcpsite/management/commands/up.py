@@ -18,6 +18,7 @@ from mcp_app import conf
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
 from mcp_app.connect.snippets import snippets
 from mcp_app.observability.logs import json_line
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcpsite.environment import (
     BASE_DIR,
@@ -213,7 +214,7 @@ class Health:
 
 def healthy_line(environment: Environment, first: FirstStart | None) -> str:
     """The same as one line of JSON, without what was generated: lines of log are kept, and sent elsewhere."""
-    facts = {"mcp": f"{environment.base_url}/mcp", "admin": f"{environment.base_url}/admin/"}
+    facts = {"mcp": environment.base_url + ENDPOINT, "admin": f"{environment.base_url}/admin/"}
     if first:
         facts |= {"user": first.user, "remedy": f"manage.py changepassword {first.user} sets a password"}
     return json_line(logger="mcp.up", message="The server is healthy.", process="up", **facts)
@@ -221,13 +222,13 @@ def healthy_line(environment: Environment, first: FirstStart | None) -> str:
 
 def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     """The one block for a person to read: the address, the access rule, and the line to paste."""
-    url = f"{environment.base_url}/mcp"
+    url = environment.base_url + ENDPOINT
     needs_key = environment.auth != "loopback" and environment.api_keys
     key = first.api_key if first and needs_key else KEY_PLACEHOLDER
     provider = environment.oauth_issuer if environment.auth == "external" else ""
     # Clients are told of a provider by the metadata of this server, which need its address.
     logs_in = environment.offers_oauth or bool(provider and environment.client_url)
-    connection = Connection(conf.get().server_name, url, needs_key=needs_key, key=key, logs_in=logs_in)
+    connection = Connection(conf.get().server.name, url, needs_key=needs_key, key=key, logs_in=logs_in)
     (client,) = snippets(connection, "claude-code")
     lines = ["", f"  MCP      {url}", f"  Admin    {environment.base_url}/admin/"]
     if first:

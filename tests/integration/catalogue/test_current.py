@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import Tool
+from tests.views import SERVER, seen
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOBODY: frozenset[str] = frozenset()
@@ -28,7 +28,7 @@ def prepare() -> Tool:
 
 def test_before_anything_is_loaded_nothing_is_offered() -> None:
     assert current_snapshot.current().revision == -1
-    assert current_snapshot.Views().of(NOBODY).tool("add") is None
+    assert current_snapshot.Views(SERVER).of(NOBODY).tool("add") is None
 
 
 def test_the_snapshot_in_use_does_not_change_until_it_is_refreshed() -> None:
@@ -36,9 +36,9 @@ def test_the_snapshot_in_use_does_not_change_until_it_is_refreshed() -> None:
     held = current_snapshot.current()
     services.set_enabled(entries=[row], enabled=False, actor=None)
     assert current_snapshot.current() is held
-    assert CatalogueView(held, NOBODY).tool("add") is not None
+    assert seen(held, NOBODY).tool("add") is not None
     assert current_snapshot.refreshed_view(NOBODY).tool("add") is None
-    assert CatalogueView(held, NOBODY).tool("add") is not None
+    assert seen(held, NOBODY).tool("add") is not None
 
 
 def test_a_refresh_without_a_new_revision_is_one_query_and_keeps_the_snapshot() -> None:
@@ -66,5 +66,5 @@ def test_a_row_with_an_unusable_schema_does_not_take_the_others_with_it(register
     prepare()
     registered.tools["add"].wire["outputSchema"] = {"type": "nothing"}
     held = current_snapshot.refresh_now(force=True)
-    assert CatalogueView(held, NOBODY).tool("add") is None
-    assert CatalogueView(held, NOBODY).prompt("code_review") is not None
+    assert seen(held, NOBODY).tool("add") is None
+    assert seen(held, NOBODY).prompt("code_review") is not None

@@ -17,7 +17,6 @@ from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.changing.rolling_back import roll_back
 from mcp_app.catalogue.changing.services import ChangedMeanwhile
 from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,
@@ -28,6 +27,7 @@ from mcp_app.models import (
     Tool,
 )
 from tests.racing import at_once
+from tests.views import seen
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 NOBODY: frozenset[str] = frozenset()
@@ -84,7 +84,7 @@ def test_a_draft_is_seen_by_no_client_and_is_no_revision(announced: list[int]) -
     new_prompt()
     assert announced == []
     assert current_snapshot.refresh_now() is before
-    assert CatalogueView(before, NOBODY).prompt("new") is None
+    assert seen(before, NOBODY).prompt("new") is None
     assert Prompt.objects.get(name="p").template == "Hi"
     assert (draft.values, draft.note, draft.revision, draft.version) == (
         {"template": "Draft"},

@@ -16,8 +16,8 @@ from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import CatalogueRevision, Prompt, Resource, Source, Tool
+from tests.views import seen
 
 pytestmark = pytest.mark.django_db
 Validators = dict[str, Any]
@@ -43,7 +43,7 @@ def offer(count: int) -> list[str]:
 
 
 def found(held: Catalogue, name: str) -> ToolEntry:
-    entry = CatalogueView(held, EVERYTHING).tool(name)
+    entry = seen(held, EVERYTHING).tool(name)
     assert entry is not None
     return entry
 

@@ -11,7 +11,6 @@ from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import Mirrored, mirror
 from mcp_app.catalogue.definitions.registry import Registry
 from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,
@@ -22,6 +21,7 @@ from mcp_app.models import (
     Tool,
 )
 from tests.racing import at_once
+from tests.views import seen
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOBODY: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ def test_code_entries_come_in_the_order_of_the_code_and_before_those_of_administ
         actor=None, name="aaa", preset_of=Tool.objects.get(name="add"), fixed_arguments={"b": 1}
     )
     held = current_snapshot.refresh_now()
-    listed = CatalogueView(held, NOBODY).page("tools", "2025-11-25").decode()
+    listed = seen(held, NOBODY).page("tools", "2025-11-25").decode()
     places = [listed.index(f'"name":"{name}"') for name in ("add", "zebra", "ant", "aaa")]
     assert places == sorted(places)
 
@@ -126,6 +126,6 @@ def test_a_permission_given_in_code_cannot_be_emptied_only_replaced(registered: 
     assert row.permission == "app.use"
     services.update_entry(entry=row, actor=None, permission="")
     held: Any = current_snapshot.refresh_now()
-    assert CatalogueView(held, NOBODY).tool("guarded") is None
+    assert seen(held, NOBODY).tool("guarded") is None
     services.update_entry(entry=row, actor=None, permission="app.other")
     assert current_snapshot.refreshed_view({"app.other"}).tool("guarded") is not None

@@ -16,7 +16,6 @@ from mcp_app.auth.permissions import permissions_of
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,
@@ -29,6 +28,7 @@ from mcp_app.models import (
 from mcp_app.protocol.errors import ResourceNotFound
 from tests.integration.catalogue.transfers import bring
 from tests.media_samples import FOR_MODELS
+from tests.views import seen
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOBODY: frozenset[str] = frozenset()
@@ -342,7 +342,7 @@ def test_every_kind_can_be_switched_off_and_on(kind: Any, announced: list[int]) 
     assert services.set_enabled(entries=[row], enabled=False, actor=None) == 0
     held = current_snapshot.refresh_now()
     lists = ["tools", "prompts", "resources", "templates"]
-    empty = [name for name in lists if b'"name"' not in CatalogueView(held, NOBODY).page(name, "2025-11-25")]
+    empty = [name for name in lists if b'"name"' not in seen(held, NOBODY).page(name, "2025-11-25")]
     assert len(empty) == 1
     assert services.set_enabled(entries=[row], enabled=True, actor=None) == 1
     assert announced == [2, 3]

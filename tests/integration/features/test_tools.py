@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from mcp_app.catalogue.serving.snapshot import EMPTY
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.messages.names import check_name
 from tests.integration.features.catalogue_app.values import SECRET
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client
 from tests.live import LiveServer, eventually
+from tests.views import seen
 
 
 @pytest.mark.requirement("TOOL-01")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_list_of_no_tools_is_an_empty_list(version: str) -> None:
-    assert CatalogueView(EMPTY, frozenset()).page("tools", version) == b'{"tools":[]}'
+    assert seen(EMPTY, frozenset()).page("tools", version) == b'{"tools":[]}'
 
 
 @pytest.mark.requirement("TOOL-01", "TOOL-02")

@@ -12,10 +12,10 @@ from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.serving import pages
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2025_03_26, V2025_06_18, V2025_11_25
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
+from tests.views import seen
 
 NOBODY: frozenset[str] = frozenset()
 REVISIONS = {"tools": 1, "prompts": 1, "resources": 1}
@@ -39,7 +39,7 @@ def catalogue(
 def page(
     held: Catalogue, cursor: str | None = None, permissions: Container[str] = NOBODY
 ) -> tuple[list[str], str | None]:
-    result = orjson.loads(CatalogueView(held, permissions).page("tools", V2025_11_25, cursor))
+    result = orjson.loads(seen(held, permissions).page("tools", V2025_11_25, cursor))
     return [item["name"] for item in result["tools"]], result.get("nextCursor")
 
 
@@ -62,7 +62,7 @@ def everything(held: Catalogue, permissions: Container[str] = NOBODY) -> list[st
     ],
 )
 def test_an_empty_list_is_a_result(kind: str, member: str) -> None:
-    assert orjson.loads(CatalogueView(EMPTY, NOBODY).page(kind, V2025_11_25)) == {member: []}
+    assert orjson.loads(seen(EMPTY, NOBODY).page(kind, V2025_11_25)) == {member: []}
 
 
 @pytest.mark.requirement("PAGE-01", "TOOL-04")
@@ -93,7 +93,7 @@ def test_a_cursor_works_in_another_process_and_after_entries_came_and_went() -> 
 @pytest.mark.parametrize("cursor", ["", "x", "A" * 40, "../../etc", "é"])
 def test_a_cursor_that_is_not_ours_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidParams):
-        CatalogueView(catalogue([named(1)]), NOBODY).page("tools", V2025_11_25, cursor)
+        seen(catalogue([named(1)]), NOBODY).page("tools", V2025_11_25, cursor)
 
 
 @pytest.mark.requirement("PAGE-02")
@@ -102,7 +102,7 @@ def test_a_cursor_of_another_list_or_another_view_is_refused() -> None:
     cursor = page(held)[1]
     for kind, permissions in (("prompts", NOBODY), ("tools", frozenset({"app.secret"}))):
         with pytest.raises(InvalidParams):
-            CatalogueView(held, permissions).page(kind, V2025_11_25, cursor)
+            seen(held, permissions).page(kind, V2025_11_25, cursor)
 
 
 @pytest.mark.requirement("TOOL-08", "RES-06")
@@ -110,23 +110,23 @@ def test_what_a_caller_may_not_use_is_neither_listed_nor_found() -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
     for permissions, names in ((NOBODY, ["t1"]), ({"app.use"}, ["t1", "t2"]), (EVERYTHING, ["t1", "t2"])):
         assert everything(held, permissions) == names
-        assert [name for name in ("t1", "t2", "t3") if CatalogueView(held, permissions).tool(name)] == names
+        assert [name for name in ("t1", "t2", "t3") if seen(held, permissions).tool(name)] == names
 
 
 def test_a_page_is_encoded_once_for_all_callers_who_see_the_same() -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
-    first = CatalogueView(held, frozenset({"other.thing"})).page("tools", V2025_11_25)
-    assert CatalogueView(held, NOBODY).page("tools", V2025_11_25) is first
-    assert CatalogueView(held, NOBODY).page("tools", V2025_06_18) is not first
+    first = seen(held, frozenset({"other.thing"})).page("tools", V2025_11_25)
+    assert seen(held, NOBODY).page("tools", V2025_11_25) is first
+    assert seen(held, NOBODY).page("tools", V2025_06_18) is not first
 
 
 def test_cached_pages_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
     monkeypatch.setattr(pages, "MAX_CACHED_BYTES", 1)
-    first = CatalogueView(held, NOBODY).page("tools", V2025_11_25)
-    assert CatalogueView(held, NOBODY).page("tools", V2025_11_25) is first
-    CatalogueView(held, frozenset({"app.use"})).page("tools", V2025_11_25)
-    assert CatalogueView(held, NOBODY).page("tools", V2025_11_25) is not first
+    first = seen(held, NOBODY).page("tools", V2025_11_25)
+    assert seen(held, NOBODY).page("tools", V2025_11_25) is first
+    seen(held, frozenset({"app.use"})).page("tools", V2025_11_25)
+    assert seen(held, NOBODY).page("tools", V2025_11_25) is not first
 
 
 @pytest.mark.requirement("TOOL-02")
@@ -134,7 +134,7 @@ def test_a_list_has_only_the_members_of_its_revision() -> None:
     entry = tool_entry(lambda: None, name="t", icons=["https://example.com/i.png"], title="T")
     held = catalogue([entry])
     by_version = {
-        version: set(orjson.loads(CatalogueView(held, NOBODY).page("tools", version))["tools"][0])
+        version: set(orjson.loads(seen(held, NOBODY).page("tools", version))["tools"][0])
         for version in (V2025_03_26, V2025_06_18, V2025_11_25)
     }
     assert by_version[V2025_03_26] == {"name", "inputSchema"}
@@ -165,7 +165,7 @@ def test_exact_resources_win_then_the_first_template_and_nothing_is_normalised()
     )
 
     def found(uri: str) -> tuple[str, dict[str, str]] | None:
-        match = CatalogueView(held, NOBODY).resource(uri)
+        match = seen(held, NOBODY).resource(uri)
         return (match[0].uri, match[1]) if match else None
 
     assert found("notes://today") == ("notes://today", {})
@@ -177,14 +177,14 @@ def test_exact_resources_win_then_the_first_template_and_nothing_is_normalised()
 
 def test_a_variable_that_does_not_fit_its_type_is_no_resource() -> None:
     held = catalogue(templates=[resource_entry(read_year, "years://{year}")])
-    assert CatalogueView(held, NOBODY).resource("years://2025") is not None
-    assert CatalogueView(held, NOBODY).resource("years://soon") is None
+    assert seen(held, NOBODY).resource("years://2025") is not None
+    assert seen(held, NOBODY).resource("years://soon") is None
 
 
 def test_a_template_the_caller_may_not_use_is_not_found() -> None:
     held = catalogue(templates=[resource_entry(read_note, "notes://{slug}", permission="app.use")])
-    assert CatalogueView(held, NOBODY).resource("notes://1") is None
-    assert CatalogueView(held, EVERYTHING).resource("notes://1") is not None
+    assert seen(held, NOBODY).resource("notes://1") is None
+    assert seen(held, EVERYTHING).resource("notes://1") is not None
 
 
 def review(code: str, language: str = "", number: str = "", other: str = "") -> str:
@@ -230,7 +230,7 @@ async def test_an_argument_is_completed_from_its_candidates(
     ref: dict[str, str], argument: str, value: str, completed: Any
 ) -> None:
     others = {"code": "given", "unknown": "x"}
-    assert await CatalogueView(completing(), EVERYTHING).complete(ref, argument, value, others) == completed
+    assert await seen(completing(), EVERYTHING).complete(ref, argument, value, others) == completed
 
 
 @pytest.mark.requirement("COMP-04", "COMP-05")
@@ -250,7 +250,7 @@ async def test_what_is_unknown_or_hidden_cannot_be_completed(
     ref: dict[str, str], argument: str, permissions: Container[str]
 ) -> None:
     with pytest.raises(InvalidParams):
-        await CatalogueView(completing(), permissions).complete(ref, argument, "", {})
+        await seen(completing(), permissions).complete(ref, argument, "", {})
 
 
 @pytest.mark.requirement("PROMPT-03", "PROMPT-04")
@@ -320,7 +320,7 @@ def test_a_page_that_is_kept_is_kept_for_those_permissions_that_revision_and_tha
     first, cursor = page(held, None, reader)
     assert page(held, cursor, reader)[0] != first
     for version in (V2025_03_26, V2025_11_25):
-        listed = orjson.loads(CatalogueView(held, NOBODY).page("tools", version))["tools"]
+        listed = orjson.loads(seen(held, NOBODY).page("tools", version))["tools"]
         assert ("title" in listed[0]) is (version == V2025_11_25)
     # An administrator's change is a snapshot of its own, which begins without any page.
     changed = catalogue(tools[:1], revision=2)

@@ -6,7 +6,6 @@ from typing import Any
 
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.serving.snapshot import EMPTY
-from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.background.service import Background
 from mcp_app.execution.running.call import Call
@@ -22,6 +21,7 @@ from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams
 from tests.approved_work import bound
+from tests.views import seen
 
 SESSION = "a-session-of-these-tests"
 STREAM = "call-1"
@@ -75,7 +75,7 @@ def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> Call:
         target=record.tool,
         session=Session(record.session_id, record.session_fields),
         principal=LOOPBACK,
-        catalogue=CatalogueView(EMPTY, LOOPBACK.permissions),
+        catalogue=seen(EMPTY, LOOPBACK.permissions),
         reply=reply,
         requests=ClientRequests(streams, log, 5.0),
         settings=SETTINGS,

@@ -30,6 +30,7 @@ from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.store import events_of
+from tests.views import SERVER
 
 EVERYTHING = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
 SETTINGS = Settings(message_log=False, sync_threads=2)
@@ -95,7 +96,7 @@ class Stage:
     ) -> Call:
         """Begin a call; its reply is ``call.reply``."""
         reply = reply or Reply(self.streams, self.session, 1)
-        catalogue = Views().of(principal.permissions)
+        catalogue = Views(SERVER).of(principal.permissions)
         return self.calls.start(
             Asked(self.session, principal, reply, request_id, method, catalogue),
             target="target",

@@ -17,6 +17,7 @@ from mcp_app.sessions.message_log import ANSWER, OUTCOME, PAYLOAD
 from mcp_app.streams.gateway import Streams
 from tests.envelopes import envelope_of
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, in_thread, never
+from tests.views import SERVER
 
 OTHER = Principal(key="other", name="other", permissions=frozenset())
 
@@ -71,7 +72,7 @@ async def test_a_cancel_finds_exactly_the_call_it_names(stage: Stage) -> None:
 
 
 async def test_an_operator_stops_the_request_of_a_modern_client_by_its_record(streams: Streams) -> None:
-    mine, other = (Exchange(envelope_of({}, {"name": name}), LOOPBACK.key) for name in "ab")
+    mine, other = (Exchange(envelope_of({}, {"name": name}), LOOPBACK.key, SERVER) for name in "ab")
     stage = Stage(streams, mine)
     call = stage.start(never)
     await begun(call)

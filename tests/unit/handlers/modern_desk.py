@@ -41,7 +41,7 @@ class ModernDesk(Desk):
     ) -> dict[str, Any]:
         """The answer to one request; ``exchange`` and ``reply`` are the ones it had."""
         declared = DECLARED if capabilities is None else capabilities
-        self.exchange = Exchange(envelope_of(declared), principal.key)
+        self.exchange = Exchange(envelope_of(declared), principal.key, self.process.views.server)
         request = jsonrpc.Request(1, method, params)
         async with asyncio.timeout(10):
             self.reply: ExchangeReply = await self.process.dispatcher.exchange(

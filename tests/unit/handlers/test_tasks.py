@@ -30,6 +30,7 @@ from tests.unit.catalogue.entries import tool_entry
 from tests.unit.execution.attempts import new_call
 from tests.unit.handlers.desk import offer
 from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk, start
+from tests.views import SERVER
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -80,7 +81,7 @@ async def test_a_task_is_stored_before_it_is_told_and_ends_with_its_result(moder
 async def test_without_the_extension_or_without_background_there_is_no_task(modern: ModernDesk) -> None:
     small = await modern.ask("tools/call", {"name": "small", "task": {"ttl": 5}})
     assert small["result"]["content"] == RESULT["content"]
-    exchange = Exchange(envelope_of(), LOOPBACK.key)
+    exchange = Exchange(envelope_of(), LOOPBACK.key, SERVER)
     request = jsonrpc.Request(1, "tools/call", {"name": "work", "task": {"ttl": 5}})
     reply = await modern.process.dispatcher.exchange(modern.asked(exchange), request, b"{}")
     assert not reply.answered

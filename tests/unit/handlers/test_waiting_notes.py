@@ -20,6 +20,7 @@ from tests.envelopes import envelope_of
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import offer
 from tests.unit.handlers.modern_desk import ModernDesk, start
+from tests.views import SERVER
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -73,7 +74,7 @@ async def test_a_call_that_waits_for_approval_is_in_the_log_at_once(desk: Modern
 
 
 async def test_so_is_one_of_a_modern_client(desk: ModernDesk) -> None:
-    exchange = Exchange(envelope_of(), LOOPBACK.key)
+    exchange = Exchange(envelope_of(), LOOPBACK.key, SERVER)
     request = jsonrpc.Request(7, "tools/call", {"name": "watched"})
     reply = await desk.process.dispatcher.exchange(desk.asked(exchange), request, b"{}")
     reply.close()

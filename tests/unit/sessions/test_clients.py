@@ -9,12 +9,13 @@ from mcp_app.sessions.exchange import Exchange, restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.gateway import Streams
 from tests.envelopes import envelope_of
+from tests.views import SERVER
 
 IDLE = 1_800.0
 
 
 def made(name: str = "probe", principal: str = "key:1", version: str = "2026-07-28") -> Exchange:
-    return Exchange(envelope_of({}, {"name": name, "version": "1"}, version), principal)
+    return Exchange(envelope_of({}, {"name": name, "version": "1"}, version), principal, SERVER)
 
 
 def facts(log: MessageLog) -> list[dict[str, Any]]:

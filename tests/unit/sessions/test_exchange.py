@@ -11,10 +11,11 @@ from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages.jsonrpc import Request
 from mcp_app.sessions.exchange import Exchange
 from tests.envelopes import envelope_of
+from tests.views import SERVER
 
 
 def exchange(principal: str = "user:1", capabilities: dict[str, Any] | None = None) -> Exchange:
-    return Exchange(envelope_of(capabilities, {"name": "a client"}), principal)
+    return Exchange(envelope_of(capabilities, {"name": "a client"}), principal, SERVER)
 
 
 @pytest.mark.requirement("T-MOD-13")
@@ -22,7 +23,7 @@ def test_an_id_is_made_once_and_for_one_request_only() -> None:
     one, other = exchange(), exchange()
     assert one.id == one.id
     assert one.id != other.id
-    assert Exchange(envelope_of(), "user:1", "x-1").id == "x-1"
+    assert Exchange(envelope_of(), "user:1", SERVER, "x-1").id == "x-1"
 
 
 def test_what_is_remembered_of_a_client_is_not_shared_between_principals() -> None:

@@ -13,6 +13,7 @@ from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.transports import notices
+from tests.views import SERVER
 
 TOOLS = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 PROMPTS = b'{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}'
@@ -27,7 +28,7 @@ def _catalogue() -> Iterator[None]:
 
 
 def view() -> CatalogueView:
-    return Views().of(frozenset())
+    return Views(SERVER).of(frozenset())
 
 
 def session(announced: int, *, initialized: bool = True) -> Session:

@@ -49,7 +49,7 @@ class Listener:
         """The task ids that are acknowledged."""
         declared = DECLARED if capabilities is None else capabilities
         request = jsonrpc.Request("s", "subscriptions/listen", {"notifications": {"taskIds": task_ids}})
-        exchange = Exchange(envelope_of(declared), LOOPBACK.key)
+        exchange = Exchange(envelope_of(declared), LOOPBACK.key, self.desk.process.views.server)
         self.subscription, said = await self.all.open(
             self.desk.asked(exchange), request, b"{}", "", self.woken.set
         )

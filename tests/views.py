@@ -1,0 +1,16 @@
+"""Views of a catalogue that no process serves."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from mcp_app.catalogue.serving.snapshot import Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.protocol.messages.server import Server
+
+SERVER = Server("tests", "1")
+
+
+def seen(catalogue: Catalogue, permissions: Container[str]) -> CatalogueView:
+    """The view of a caller with these permissions."""
+    return CatalogueView(catalogue, permissions, SERVER)
