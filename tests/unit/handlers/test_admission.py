@@ -112,7 +112,7 @@ async def test_repeated_request_attaches_also_above_the_rate(streams: Streams) -
     desk = await full_desk(streams, (), redis_url=REDIS)
     message = jsonrpc.Request(1, "tools/call", {"name": "work"})
     for _ in range(2):
-        answer = await desk.process.dispatcher.request(desk.session, desk.principal, message, b"{}")
+        answer = await desk.process.dispatcher.request(desk.asked(), message, b"{}")
         assert isinstance(answer, StreamReference)
     assert await Call.objects.acount() == 1
     assert code_of(await desk.request("tools/call", {"name": "work"}, 2)) == Code.RATE_LIMITED
