@@ -25,7 +25,7 @@ from mcp_app.models import (
     Resource,
     ResourceTemplate,
     Session,
-    Source,
+    StoredSource,
     Tool,
 )
 from mcp_app.observability.rollup_cells import RollupCells
@@ -109,7 +109,7 @@ def _code_tool(name: str, description: str, schema: dict[str, Any], **more: Any)
     definition = {"name": name, "description": description, "inputSchema": schema}
     return Tool.objects.create(
         name=name,
-        source=Source.CODE,
+        source=StoredSource.CODE,
         input_schema=schema,
         definition=definition,
         definition_hash="a" * 64,
@@ -138,7 +138,7 @@ def _tools() -> tuple[Tool, Tool, Tool]:
     )
     preset = Tool.objects.create(
         name="greet_world",
-        source=Source.ADMIN,
+        source=StoredSource.ADMIN,
         preset_of=echo,
         fixed_arguments={"text": "Hello, world"},
         title="Greet the world",
@@ -152,14 +152,14 @@ def _prompts() -> tuple[Prompt, Prompt]:
     arguments = [{"name": "code", "required": True}, {"name": "language", "required": False}]
     code = Prompt.objects.create(
         name="code_review",
-        source=Source.CODE,
+        source=StoredSource.CODE,
         arguments=arguments,
         code_path="mcp_app.contrib.demo.mcp.code_review",
         definition={"name": "code_review", "description": "Reviews code.", "arguments": arguments},
     )
     own = Prompt.objects.create(
         name="summarise",
-        source=Source.ADMIN,
+        source=StoredSource.ADMIN,
         title="Summarise a text",
         description="Short and plain.",
         template="Summarise for {{audience}}:\n\n{{text}}\n\n{{unknown}} stays.",
@@ -175,21 +175,21 @@ def _resources() -> tuple[Resource, ResourceTemplate]:
     Resource.objects.create(
         uri="server://info",
         name="info",
-        source=Source.CODE,
+        source=StoredSource.CODE,
         mime_type="application/json",
         definition={"uri": "server://info", "name": "info", "mimeType": "application/json"},
     )
     own = Resource.objects.create(
         uri="notes://house-rules",
         name="House rules",
-        source=Source.ADMIN,
+        source=StoredSource.ADMIN,
         mime_type="text/plain",
         text="Be kind.\n" * 3,
     )
     template = ResourceTemplate.objects.create(
         uri_template="demo://greeting/{name}",
         name="greeting",
-        source=Source.CODE,
+        source=StoredSource.CODE,
         mime_type="text/plain",
         definition={"uriTemplate": "demo://greeting/{name}", "name": "greeting"},
     )
@@ -439,7 +439,7 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
     call(session, 101, payload="[" * 4000, answer="x" * 9000, method=HOSTILE["url"], target=HOSTILE["long"])
     Tool.objects.create(
         name=HOSTILE["script"],
-        source=Source.UPSTREAM,
+        source=StoredSource.UPSTREAM,
         title=ALL_HOSTILE[:200],
         description=ALL_HOSTILE,
         input_schema=HOSTILE,
@@ -451,7 +451,7 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
     )
     Prompt.objects.create(
         name=HOSTILE["image"],
-        source=Source.UPSTREAM,
+        source=StoredSource.UPSTREAM,
         title=HOSTILE["bidi"],
         description=ALL_HOSTILE,
         definition=HOSTILE,
@@ -460,7 +460,7 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
     Resource.objects.create(
         uri=HOSTILE["url"],
         name=HOSTILE["script"],
-        source=Source.UPSTREAM,
+        source=StoredSource.UPSTREAM,
         title=HOSTILE["svg"],
         definition=HOSTILE,
         mime_type=HOSTILE["image"],

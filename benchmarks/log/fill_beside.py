@@ -18,7 +18,7 @@ from mcp_app.models import (
     Prompt,
     Resource,
     SavedSearch,
-    Source,
+    StoredSource,
     Tool,
 )
 
@@ -72,7 +72,7 @@ def _people(root: Any) -> list[Any]:
 
 def _entries(tools: int) -> None:
     """Presets with the names that the log has, and prompts and resources of administrators."""
-    first = Tool.objects.filter(source=Source.CODE).order_by("pk").first()
+    first = Tool.objects.filter(source=StoredSource.CODE).order_by("pk").first()
     assert first is not None, "the demo has tools"
     Tool.objects.bulk_create(
         Tool(name=f"tool_{n}", title=f"Tool {n}", description="Says something. " * 20, preset_of=first,
@@ -92,7 +92,7 @@ def _entries(tools: int) -> None:
 
 
 def _changes(root: Any) -> None:
-    prompts = list(Prompt.objects.filter(source=Source.ADMIN).values_list("pk", "name"))
+    prompts = list(Prompt.objects.filter(source=StoredSource.ADMIN).values_list("pk", "name"))
     CatalogueChange.objects.bulk_create(
         (
             CatalogueChange(revision=n, kind="prompt", key=name, entry_id=pk, action="update", actor=root,

@@ -3,7 +3,7 @@
 from mcp_app.models.access import ApiKey, ExternalIdentity, ServiceUser
 from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
-from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, StoredSource, Tool
 from mcp_app.models.doctor import Doctor
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour
@@ -39,7 +39,7 @@ __all__ = [
     "SavedSearch",
     "ServiceUser",
     "Session",
-    "Source",
+    "StoredSource",
     "TaskWait",
     "TimeZoneChoice",
     "Tool",

@@ -10,8 +10,8 @@ from django.db import models
 from mcp_app.aware_times import AwareDateTimeField
 
 
-class Source(models.TextChoices):
-    """Where an entry comes from; only ``admin`` entries may have their definition edited."""
+class StoredSource(models.TextChoices):
+    """The names of sources in rows; only ``admin`` entries may have their definition edited."""
 
     CODE = "code", "code"
     ADMIN = "admin", "admin"
@@ -29,7 +29,9 @@ class Entry(models.Model):
     KIND: ClassVar[str]
     KEY: ClassVar[str] = "name"
 
-    source = models.CharField(max_length=16, choices=Source.choices, default=Source.ADMIN, editable=False)
+    source = models.CharField(
+        max_length=16, choices=StoredSource.choices, default=StoredSource.ADMIN, editable=False
+    )
     enabled = models.BooleanField(default=True, db_index=True, help_text="Offered to clients.")
     title = models.CharField(max_length=200, blank=True, help_text="Shown to people instead of the name.")
     description = models.TextField(blank=True, help_text="Tells a model when and how to use this.")

@@ -22,7 +22,7 @@ from mcp_app import optional_parts, tool
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
-from mcp_app.models.catalogue import Source
+from mcp_app.models.catalogue import StoredSource
 from mcp_app.notices.channels import choose
 from mcp_app.optional_parts import Part
 from mcpsite.first_start import prepare
@@ -187,7 +187,7 @@ def test_background_tools_without_redis_are_told_of_in_public_only() -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize(("permission", "reported"), [("mcp_app.view_tool", False), ("shop.gone", True)])
 def test_a_permission_of_a_row_must_exist(permission: str, reported: bool) -> None:
-    Tool.objects.create(name="x\x1b\u202e", source=Source.CODE, permission=permission)
+    Tool.objects.create(name="x\x1b\u202e", source=StoredSource.CODE, permission=permission)
     assert found() == {}
     messages = found(databases=["default"])
     assert ("mcp_app.W014" in messages) is reported

@@ -46,6 +46,11 @@ def travelling() -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.stored for each in SOURCES if each.travels))
 
 
+def travelling_rows() -> Q:
+    """Return the condition for rows that stand in catalogue files."""
+    return Q(source__in=travelling())
+
+
 def related(kind: type[Any]) -> tuple[str, ...]:
     """Return the relations that are always needed with rows of a kind."""
     return tuple(name for each in SOURCES if kind in each.kinds for name in each.related)

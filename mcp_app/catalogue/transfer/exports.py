@@ -8,7 +8,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.sources.content import files
-from mcp_app.catalogue.sources.registry import rows_of, source_of, travelling
+from mcp_app.catalogue.sources.registry import rows_of, source_of, travelling_rows
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.fields import SECTIONS, same, values_of, written
@@ -35,7 +35,7 @@ def document() -> dict[str, Any]:
         revisions.lock()
         untouched = Untouched()
         for section, kind in SECTIONS.items():
-            rows = rows_of(kind).filter(source__in=travelling(), missing=False)
+            rows = rows_of(kind).filter(travelling_rows(), missing=False)
             entries = [_entry(row, untouched, problems) for row in sorted(rows, key=revisions.key_of)]
             result[section] = [entry for entry in entries if entry is not None]
     if problems:

@@ -30,7 +30,7 @@ from mcp_app.models import (
     Resource,
     ResourceTemplate,
     Session,
-    Source,
+    StoredSource,
     Tool,
 )
 from mcp_app.observability.rollup_cells import RollupCells
@@ -173,7 +173,7 @@ def _versions(root: Any, evil: Any) -> None:
 def _upstream() -> None:
     """What another server offers is taken as it is."""
     everything = {
-        "source": Source.UPSTREAM,
+        "source": StoredSource.UPSTREAM,
         "title": planted("upstream.title", 200),
         "description": planted("upstream.description"),
         "meta": {planted("upstream.meta_key"): planted("upstream.meta_value")},

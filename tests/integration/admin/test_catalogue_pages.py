@@ -16,7 +16,15 @@ from rest_framework.viewsets import ViewSet
 
 from mcp_app import expose
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.models import AuditEvent, CatalogueChange, CatalogueRevision, Prompt, Resource, Source, Tool
+from mcp_app.models import (
+    AuditEvent,
+    CatalogueChange,
+    CatalogueRevision,
+    Prompt,
+    Resource,
+    StoredSource,
+    Tool,
+)
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 
@@ -71,7 +79,11 @@ def _choose(client: Client, model: str, action: str, *rows: Any, **more: str) ->
 def test_a_preset_is_made_and_remembered(root: Client, seeded: Seed) -> None:
     assert root.post(page("tool", "add"), _preset(seeded)).status_code == 302
     made = Tool.objects.get(name="shout")
-    assert (made.source, made.preset_of, made.fixed_arguments) == (Source.ADMIN, seeded.echo, {"text": "HI"})
+    assert (made.source, made.preset_of, made.fixed_arguments) == (
+        StoredSource.ADMIN,
+        seeded.echo,
+        {"text": "HI"},
+    )
     assert made.updated_by == seeded.root
     change = CatalogueChange.objects.get(kind="tool", key="shout")
     assert (change.action, change.actor) == ("created", seeded.root)
@@ -216,9 +228,9 @@ def test_the_switch_in_the_list_does_what_its_button_says_and_keeps_the_filters(
 
 
 def test_many_are_switched_as_one_revision(root: Client, seeded: Seed) -> None:
-    tools = list(Tool.objects.filter(source=Source.CODE))
+    tools = list(Tool.objects.filter(source=StoredSource.CODE))
     assert "Disabled: 4 of 5." in _choose(root, "tool", "disable_entries", *tools).content.decode()
-    assert not Tool.objects.filter(source=Source.CODE, enabled=True).exists()
+    assert not Tool.objects.filter(source=StoredSource.CODE, enabled=True).exists()
     revisions = set(CatalogueChange.objects.filter(action="disabled").values_list("revision", flat=True))
     assert len(revisions) == 1
     assert "Enabled: 5 of 5." in _choose(root, "tool", "enable_entries", *tools).content.decode()

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from mcp_app.admin import undo
 from mcp_app.catalogue.changing.services import set_enabled
-from mcp_app.models import AuditEvent, CatalogueChange, SavedSearch, Source, Tool
+from mcp_app.models import AuditEvent, CatalogueChange, SavedSearch, StoredSource, Tool
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -62,7 +62,7 @@ def test_what_was_switched_at_once_is_switched_back_as_one_change_that_says_so(
     root: Client, seeded: Seed
 ) -> None:
     was_on = set(Tool.objects.filter(enabled=True).values_list("name", flat=True))
-    answer = disable(root, *Tool.objects.filter(source=Source.CODE))
+    answer = disable(root, *Tool.objects.filter(source=StoredSource.CODE))
     switched = CatalogueChange.objects.filter(action="disabled")
     revision = switched.values_list("revision", flat=True)[0]
     number = switched.count()

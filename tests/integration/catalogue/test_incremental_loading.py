@@ -16,7 +16,7 @@ from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue
-from mcp_app.models import CatalogueRevision, Prompt, Resource, Source, Tool
+from mcp_app.models import CatalogueRevision, Prompt, Resource, StoredSource, Tool
 from tests.views import seen
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def offer(count: int) -> list[str]:
         tool(numbered(number))
     names = [f"t{number}" for number in range(count)]
     # To mirror 1,200 would take most of the test.
-    Tool.objects.bulk_create(Tool(name=name, source=Source.CODE) for name in names)
+    Tool.objects.bulk_create(Tool(name=name, source=StoredSource.CODE) for name in names)
     current_snapshot.refresh_now()
     return names
 

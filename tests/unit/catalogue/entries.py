@@ -9,7 +9,7 @@ from mcp_app import prompt, resource, tool
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.models import Prompt, Resource, ResourceTemplate, StoredSource, Tool
 
 
 def tool_entry(function: Callable[..., Any], number: int = 1, **options: Any) -> ToolEntry:
@@ -38,4 +38,4 @@ def resource_entry(function: Callable[..., Any], uri: str, number: int = 1, **op
 
 
 def _row(kind: type[Any], number: int) -> Any:
-    return kind(pk=number, position=number * 10, source=Source.CODE)
+    return kind(pk=number, position=number * 10, source=StoredSource.CODE)

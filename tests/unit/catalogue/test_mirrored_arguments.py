@@ -11,7 +11,7 @@ from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.sources.preset.source import fixed
-from mcp_app.models import Source, Tool
+from mcp_app.models import StoredSource, Tool
 from tests.unit.catalogue.entries import tool, tool_entry
 
 Region = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
@@ -78,9 +78,14 @@ def test_an_argument_that_a_preset_fixes_is_mirrored_no_more() -> None:
     with registry.isolated() as alone:
         tool()(regional)
         (definition,) = alone.tools.values()
-    base = Tool(pk=1, position=1, source=Source.CODE)
+    base = Tool(pk=1, position=1, source=StoredSource.CODE)
     row = Tool(
-        pk=2, position=2, source=Source.ADMIN, name="fixed", fixed_arguments={"region": "eu"}, preset_of=base
+        pk=2,
+        position=2,
+        source=StoredSource.ADMIN,
+        name="fixed",
+        fixed_arguments={"region": "eu"},
+        preset_of=base,
     )
     entry = entry_builder.tool(row, fixed(definition, base, row))
     assert [header.name for header in entry.param_headers] == ["Mcp-Param-Count"]

@@ -15,7 +15,7 @@ from mcp_app.catalogue.schemas.portable import portable
 from mcp_app.catalogue.schemas.refusals import RULES, portable_names, refusals
 from mcp_app.checks import schemas
 from mcp_app.doctor import Installation, Level, code
-from mcp_app.models import Source, Tool
+from mcp_app.models import StoredSource, Tool
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "checks.md"
 TEXT = {"type": "string"}
@@ -133,8 +133,8 @@ def test_check_and_doctor_name_tool_clients_and_remedy(settings: Any, strict: bo
 @pytest.mark.django_db
 @pytest.mark.requirement("SCHEMA-07")
 def test_strict_server_publishes_no_preset_that_clients_refuse(settings: Any) -> None:
-    base = Tool.objects.create(name="choosy", source=Source.CODE, input_schema=_object(a=TEXT))
-    preset = Tool(name="dotted.name", preset_of=base, source=Source.ADMIN, fixed_arguments={"a": "x"})
+    base = Tool.objects.create(name="choosy", source=StoredSource.CODE, input_schema=_object(a=TEXT))
+    preset = Tool(name="dotted.name", preset_of=base, source=StoredSource.ADMIN, fixed_arguments={"a": "x"})
     check(preset)
     settings.MCP = {**settings.MCP, "STRICT_SCHEMAS": True}
     with pytest.raises(ValidationError, match="Refused by OpenAI's API"):

@@ -13,7 +13,7 @@ from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.running.reply import StreamReference
-from mcp_app.models import Call, Source, Tool
+from mcp_app.models import Call, StoredSource, Tool
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.refusals import META, Code
@@ -48,7 +48,7 @@ def entry_of(function: Any, **options: Any) -> ToolEntry:
     with registry.isolated() as alone:
         tool(**options)(function)
         (definition,) = alone.tools.values()
-    return entry_builder.tool(Tool(pk=1, name=function.__name__, source=Source.CODE), definition)
+    return entry_builder.tool(Tool(pk=1, name=function.__name__, source=StoredSource.CODE), definition)
 
 
 def code_of(answer: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from mcp_app.catalogue.serving import current_snapshot, entry_builder
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.sources.preset.source import fixed as fixed_in
 from mcp_app.execution.running.runner import Runner
-from mcp_app.models import Source, Tool
+from mcp_app.models import StoredSource, Tool
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing import Client
@@ -59,11 +59,11 @@ def entry_of(function: Any, mark: str) -> ToolEntry:
     with registry.isolated() as alone:
         tool(**options)(function)  # type: ignore[arg-type]
         (definition,) = alone.tools.values()
-    row = Tool(pk=1, name=function.__name__, source=Source.CODE, **base)
+    row = Tool(pk=1, name=function.__name__, source=StoredSource.CODE, **base)
     if preset is None:
         return entry_builder.tool(row, definition)
     fixed = {"text": "fixed"}
-    made = Tool(pk=2, name="made", source=Source.ADMIN, preset_of=row, fixed_arguments=fixed, **preset)
+    made = Tool(pk=2, name="made", source=StoredSource.ADMIN, preset_of=row, fixed_arguments=fixed, **preset)
     return entry_builder.tool(made, fixed_in(definition, row, made))
 
 
@@ -105,7 +105,7 @@ async def test_four_eyes_need_to_know_who_asks(streams: Streams) -> None:
     with registry.isolated() as alone:
         tool(needs_approval=True, four_eyes=True)(at_once)
         (definition,) = alone.tools.values()
-    offer(tools=[entry_builder.tool(Tool(pk=1, source=Source.CODE), definition)])
+    offer(tools=[entry_builder.tool(Tool(pk=1, source=StoredSource.CODE), definition)])
     desk = Desk(streams, redis_url="redis://nowhere.invalid")
     await desk.open()
     answer = await desk.request("tools/call", {"name": "at_once"})
