@@ -236,7 +236,8 @@ def _saving(actor: Any, entry: Row | None, why: str) -> ChangeAuthor:
 def _save(
     kind: type[R], entry: R | None, values: Mapping[str, Any], author: ChangeAuthor, seen: int | None
 ) -> R:
-    _refuse_unknown(kind, made_here(kind), values)
+    own = None if entry is None or source_of(entry).follows else source_of(entry)
+    _refuse_unknown(kind, own or made_here(kind), values)
     with transaction.atomic():
         revisions.lock()
         if entry is None:

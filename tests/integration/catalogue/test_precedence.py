@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from mcp_app import tool
+from mcp_app.catalogue.access import permission_of
+from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
 from mcp_app.catalogue.serving import snapshot_loader
@@ -58,6 +60,21 @@ def test_limit_stated_in_code_is_neither_exported_nor_pruned(options: dict[str, 
     assert json.loads(export_catalogue())["tools"] == []
     planned = plan(HEAD, prune=True)
     assert (planned.differences, planned.changes, planned.removed) == ([], [], [])
+
+
+def test_permission_stated_in_code_is_named_where_an_administrator_has_cleared_it() -> None:
+    def guarded() -> str:
+        return ""
+
+    tool(permission="auth.add_user")(guarded)
+    mirror()
+    Tool.objects.filter(name="guarded").update(permission="")
+    row = Tool.objects.get(name="guarded")
+    services.save_tool_preset(actor=None, name="preset", preset_of=row)
+    loaded = snapshot_loader.load()
+    for name in ("guarded", "preset"):
+        served = loaded.tools[name].permission
+        assert permission_of(Tool.objects.get(name=name)) == served == "auth.add_user"
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
