@@ -23,11 +23,13 @@ from mcp_app.execution.running.results import unexpected
 from mcp_app.handlers import lifecycle, notifications, tools
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import by_version, quick_by_version, unknown
+from mcp_app.observability import tally
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitted
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.refusals import Code, code_in, refused
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.admission import admit
 from mcp_app.sessions.client_requests import without_content, without_contents
@@ -330,6 +332,7 @@ class Dispatcher:
             trace_fields,
         )
         error: McpError | None = None
+        refusal = ""
         try:
             handler = self.methods[session.version].get(request.method)
             if handler is None:
@@ -341,21 +344,23 @@ class Dispatcher:
                 return None
             encoded = session.answer(request, result)  # type: ignore[arg-type]
             outcome = "tool_error" if type(result) is dict and result.get("isError") else "ok"
-        except McpError as refused:
-            error = refused
+            refusal = code_in(result)
+        except McpError as raised:
+            error = raised
         except (SessionEnded, StreamFinished):
             error = SessionNotFound()
         except StreamsUnavailable:
-            error = Unavailable(NO_REDIS)
+            error = refused(Code.UNAVAILABLE, NO_REDIS, 1)
         except Exception:  # noqa: BLE001 - the boundary: whatever a handler raises becomes one answer
             with correlated(Correlation(session.id, "", request.id, principal.key)):
                 error = unexpected(request.method, "")
         if error is not None:
             encoded, outcome = jsonrpc.encode_error(fitted(error, session.version), request.id), "error"
+            refusal = error.refusal
         reply.answer(encoded)
         tool = _tool(request, asked.catalogue)
         facts = (request.method, request.id, "" if tool == OTHER else tool)
-        self._note(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
+        self._note(session.record_id, principal, payload, encoded, started, outcome, facts, tool, refusal)
         return error
 
     def _note(
@@ -368,11 +373,14 @@ class Dispatcher:
         outcome: str,
         facts: tuple[str, Any, str],
         tool: str = "",
+        refusal: str = "",
     ) -> None:
         seconds = perf_counter() - started
         self._counts.done(facts[0], outcome, tool, seconds)
+        if refusal:
+            tally.note("refusal", refusal)
         if self._log.enabled:
-            self._log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts)
+            self._log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts, refusal)
 
 
 NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."

@@ -14,6 +14,7 @@ from mcp_app.auth.services import key_states, login_name
 from mcp_app.catalogue.sources import registry
 from mcp_app.models import Message
 from mcp_app.protocol.call_state import TERMINAL, State
+from mcp_app.protocol.refusals import Code
 from mcp_app.protocol.versions import LEGACY
 from mcp_app.sessions.services import session_states
 
@@ -99,6 +100,7 @@ class MessageFilter(serializers.Serializer[Any]):
     request_id = _text(120)
     direction = _choice(Message.Direction.choices)
     outcome = _choice(Message.Outcome.choices)
+    refusal = _choice([code.value for code in Code])
     since = _moment()
     until = _moment()
 

@@ -28,7 +28,7 @@ from mcp_app.api.formats import JsonRenderer
 from mcp_app.catalogue.transfer import CatalogueMoved, ImportForbidden, TransferRefused
 from mcp_app.execution.services import RetryRefused
 from mcp_app.protocol.errors import McpError, Unavailable
-from mcp_app.protocol.refusals import ANSWERS, Code, code_of
+from mcp_app.protocol.refusals import ANSWERS, Code
 from mcp_app.streams.base import StreamsError
 
 MEDIA_TYPE = "application/problem+json"
@@ -65,8 +65,9 @@ def answer(error: Exception, context: dict[str, Any]) -> Response:
         return problem(403, "What the file changes needs more permissions.", missing=error.permissions)
     if isinstance(error, RetryRefused):
         return _of_retry(error)
-    if isinstance(error, McpError) and (code := code_of(error)):
-        return problem(ANSWERS[Code(code)].status, error.message, wait=error.retry_after, refusal=code)
+    if isinstance(error, McpError) and error.refusal:
+        status = ANSWERS[Code(error.refusal)].status
+        return problem(status, error.message, wait=error.retry_after, refusal=error.refusal)
     if isinstance(error, (OperationalError, InterfaceError, StreamsError)):
         log.warning("A request was refused for now: %s", error)
         return problem(503, "The database or Redis is away. Try again in a moment.", wait=RETRY_SECONDS)

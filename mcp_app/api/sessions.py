@@ -77,7 +77,7 @@ class MessageListed(RowSerializer[Message]):
         model = Message
         fields: Any = (
             "id", "at", "session_id", "direction", "kind", "method", "request_id", "target", "outcome",
-            "code", "duration_ms", "principal", "process", "skipped",
+            "code", "refusal", "duration_ms", "principal", "process", "skipped",
         )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ def record(line: Line) -> dict[str, Any]:
         "request_id": line.request_id,
         "target": line.target,
         "status": line.outcome,
+        "refusal": line.refusal,
         "ms": line.ms,
         "process": line.process,
         "message": _value(line.payload),

@@ -37,14 +37,24 @@ class Line:
         "position",
         "principal",
         "process",
+        "refusal",
         "request_id",
         "session",
         "skipped",
         "target",
     )
 
-    def __init__(self, fields: list[Any], *, process: str, position: str, pk: int | None, skipped: int):
-        """``fields`` as the message log writes them."""
+    def __init__(
+        self,
+        fields: list[Any],
+        *,
+        process: str,
+        position: str,
+        pk: int | None,
+        skipped: int,
+        refusal: str = "",
+    ):
+        """``fields`` as the message log writes them, beside them the code of a ``refusal``."""
         (
             self.session,
             self.principal,
@@ -63,6 +73,7 @@ class Line:
         self.position = position
         self.pk = pk
         self.skipped = skipped
+        self.refusal = refusal
         # Named only where a search asks for it: a line says its session.
         self.client = ""
         self._encoded = b""
@@ -105,6 +116,7 @@ class Line:
             "id": marked(self.request_id),
             "target": marked(self.target),
             "status": marked(self.outcome),
+            "refusal": marked(self.refusal),
             "ms": self.ms,
             "process": marked(self.process),
             "summary": marked(summary(self.kind, self.method, self.payload, self.answer, self.outcome)),
@@ -116,10 +128,15 @@ class Line:
 
 def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
     """The lines of one batch of the queue."""
+    refusals = dict(batch.get("refusals", ()))
     for number, fields in enumerate(batch["lines"]):
-        skipped = batch["skipped"] if number == 0 else 0
         yield Line(
-            fields, process=batch["process"], position=f"{batch_id}-{number}", pk=None, skipped=skipped
+            fields,
+            process=batch["process"],
+            position=f"{batch_id}-{number}",
+            pk=None,
+            skipped=batch["skipped"] if number == 0 else 0,
+            refusal=refusals.get(number, ""),
         )
 
 
@@ -140,7 +157,12 @@ def line_of(message: Message) -> Line:
         message.duration_ms,
     ]
     return Line(
-        fields, process=message.process, position=message.position, pk=message.pk, skipped=message.skipped
+        fields,
+        process=message.process,
+        position=message.position,
+        pk=message.pk,
+        skipped=message.skipped,
+        refusal=message.refusal or "",
     )
 
 

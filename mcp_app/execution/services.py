@@ -37,7 +37,7 @@ from mcp_app.execution.stored.call_record import (
 from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.observability import tally
 from mcp_app.protocol.errors import McpError
-from mcp_app.protocol.refusals import Code, code_of, refused
+from mcp_app.protocol.refusals import Code, refused
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
 from mcp_app.sessions.services import end_sessions_of
@@ -185,7 +185,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
                 _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
                 transaction.on_commit(lambda: hand_on_new(call))
     except McpError as refusal:
-        raise RetryRefused(refusal.message, code_of(refusal), refusal.retry_after) from None
+        raise RetryRefused(refusal.message, refusal.refusal, refusal.retry_after) from None
     return call.id
 
 
@@ -257,13 +257,14 @@ def _refusals(tool: str, words: Mapping[Code, str]) -> Iterator[None]:
     try:
         yield
     except McpError as error:
-        if not (found := code_of(error)):
+        if not error.refusal:
             raise
-        tally.note("refusal", found)
-        if (text := words.get(Code(found))) is None:
+        code = Code(error.refusal)
+        tally.note("refusal", code)
+        if (text := words.get(code)) is None:
             raise
         text = text.format(tool=tool[:128], words=error.message)
-        raise refused(Code(found), text, error.retry_after) from None
+        raise refused(code, text, error.retry_after) from None
 
 
 def _accepted(new: NewCall) -> tuple[CallRecord, bool]:

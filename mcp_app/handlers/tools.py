@@ -26,7 +26,7 @@ from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.messages.trace_context import carried
-from mcp_app.protocol.refusals import ANSWERS, Code, code_of
+from mcp_app.protocol.refusals import ANSWERS, Code
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 
@@ -108,7 +108,7 @@ def _told(context: RequestContext, params: Params, refusal: McpError) -> Result:
     A client that asked for a task has no result to carry it. Before 2025-11-25 wrong arguments are a protocol
     error, too (TOOL-09, TOOL-10).
     """
-    code = code_of(refusal)
+    code = refusal.refusal
     if not code or not ANSWERS[Code(code)].as_result or core_tasks.wanted(context, params):
         raise refusal
     if code == Code.INVALID_ARGUMENTS and context.version < V2025_11_25:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from mcp_app.aware_times import AwareDateTimeField
 
@@ -78,6 +79,8 @@ class Message(models.Model):
     answer = models.TextField(blank=True)
     outcome = models.CharField(max_length=12, choices=Outcome.choices, blank=True)
     code = models.IntegerField(null=True)
+    # None in most rows, and from processes of a version that knows no codes.
+    refusal = models.CharField(max_length=24, null=True, help_text="Why a call did not begin.")  # noqa: DJ001
     duration_ms = models.FloatField(null=True)
     principal = models.CharField(max_length=120, blank=True)
     process = models.CharField(max_length=60, blank=True)
@@ -97,6 +100,9 @@ class Message(models.Model):
             models.Index(fields=["target", "-id"]),
             models.Index(fields=["principal", "-id"]),
             models.Index(fields=["request_id", "-id"]),
+            models.Index(
+                fields=["refusal", "-id"], name="mcp_message_refusal", condition=Q(refusal__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

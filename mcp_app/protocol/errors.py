@@ -56,6 +56,8 @@ class McpError(Exception):
     http_status: int = 200
     # Seconds, 0.0 where no time is known.
     retry_after: float = 0.0
+    # The code of a refused call (``refusals.Code``).
+    refusal: str = ""
 
     def __init__(
         self,

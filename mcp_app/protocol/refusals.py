@@ -65,13 +65,16 @@ ANSWERS: Final = {
 def refused(code: Code, text: str, retry_after: float = 0.0, **data: Any) -> McpError:
     """Return the error that refuses a call; ``retry_after`` is in seconds, 0.0 where no time is known."""
     kind, told = ANSWERS[code].error, {**data, MEMBER: code.value}
+    error: McpError
     if retry_after and (kind is TooManyRequests or kind is Unavailable):
-        return kind(text, data=told, retry_after=retry_after)
-    error = kind(text, data=told)
-    error.retry_after = retry_after
+        error = kind(text, data=told, retry_after=retry_after)
+    else:
+        error = kind(text, data=told)
+    error.retry_after, error.refusal = retry_after, code.value
     return error
 
 
-def code_of(error: McpError | None) -> str:
-    """Return the code of a refusal; "" for any other error."""
-    return "" if error is None or error.data is None else str(error.data.get(MEMBER, ""))
+def code_in(result: Any) -> str:
+    """Return the code in a tool error that the gate made; "" for any other result."""
+    meta = result.get("_meta") if type(result) is dict and result.get("isError") else None
+    return meta.get(META, "") if type(meta) is dict else ""

@@ -29,7 +29,7 @@ TOLD: Final = ("outcome", "method", "target", "principal")
 COUNTS: Final = (*TOLD, "session_id")
 MOST_VALUES: Final = 6
 # The fields that have an index, the most telling ones first.
-LEADING: Final = ("session", "request_id", "target", "principal", "outcome", "method")
+LEADING: Final = ("session", "request_id", "refusal", "target", "principal", "outcome", "method")
 OTHERS: Final = ("direction",)
 # An outcome to ask for that stands for both kinds of error.
 FAILED: Final = "failed"

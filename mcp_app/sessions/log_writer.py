@@ -148,6 +148,8 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
     messages = [_message(batch["process"], line) for line in batch["lines"]]
     for number, message in enumerate(messages):
         message.position = f"{batch_id}-{number}"
+    for number, code in batch.get("refusals", ()):
+        messages[number].refusal = _storable(code)
     if messages:
         for message in messages:
             if message.kind not in MARKS:

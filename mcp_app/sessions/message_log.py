@@ -45,7 +45,7 @@ LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/te
 
 # The places of a pending line and of its facts. It is a plain tuple: a named one takes six times as long to
 # make, and every request on the hot path makes one.
-SESSION_ID, PRINCIPAL, AT, DIRECTION, KIND, PAYLOAD, ANSWER, SECONDS, OUTCOME, FACTS = range(10)
+SESSION_ID, PRINCIPAL, AT, DIRECTION, KIND, PAYLOAD, ANSWER, SECONDS, OUTCOME, FACTS, REFUSAL = range(11)
 METHOD, REQUEST_ID, TARGET = range(3)
 
 log = logging.getLogger("mcp.message_log")
@@ -83,8 +83,12 @@ class MessageLog:
         seconds: float | None,
         outcome: str,
         facts: tuple[str, Any, str],
+        refusal: str = "",
     ) -> None:
-        """One client request and its answer; ``facts`` are method, request id and target."""
+        """Log one client request and its answer; ``facts`` are method, request id and target.
+
+        ``refusal`` is the code of a call that the gate did not let begin.
+        """
         self._add(
             (
                 session_id,
@@ -97,6 +101,7 @@ class MessageLog:
                 seconds,
                 outcome,
                 facts,
+                refusal,
             )
         )
 
@@ -132,6 +137,7 @@ class MessageLog:
                 None,
                 "",
                 facts,
+                "",
             )
         )
 
@@ -235,6 +241,9 @@ class MessageLog:
             }
             if skipped:
                 batch |= {"skipped": self._skipped.total, "tally": skipped}
+            # Beside the lines, which a worker of an older version reads, too.
+            if refusals := _refusals(self._pending[: len(lines)]):
+                batch["refusals"] = refusals
             encoded = orjson.dumps(batch)
             if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
                 return encoded, skipped, len(facts), len(lines)
@@ -273,7 +282,7 @@ class MessageLog:
                 method,
                 request_id,
                 target,
-            ) in slice_
+            ), _ in slice_
         ]
 
     async def _flush_forever(self) -> None:
@@ -297,6 +306,11 @@ class MessageLog:
 def _size(lines: list[tuple[Any, ...]]) -> int:
     """The bytes of the messages in some lines."""
     return sum([len(line[PAYLOAD]) + len(line[ANSWER]) for line in lines])
+
+
+def _refusals(lines: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
+    """Return the places of lines that are refusals, each with its code."""
+    return [(number, line[REFUSAL]) for number, line in enumerate(lines) if line[REFUSAL]]
 
 
 def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:

@@ -72,6 +72,7 @@ class Call:
         "principal",
         "progress_above",
         "progress_token",
+        "refusal",
         "reply",
         "request_id",
         "session",
@@ -116,7 +117,7 @@ class Call:
         self.on_timeout, self.finished = on_timeout, finished
         self.telemetry, self.inputs = telemetry, inputs
         self.task: asyncio.Task[Any] | None = None  # None also for what never waits
-        self.outcome = self.stopped_by = ""
+        self.outcome = self.stopped_by = self.refusal = ""
         self.threads: tuple[Work, ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
@@ -365,6 +366,7 @@ async def attempt(
         except McpError as error:
             fit = fitted(error, call.session.version)
             encoded, outcome = jsonrpc.encode_error(fit, call.request_id), "error"
+            call.refusal = error.refusal
     except (asyncio.CancelledError, Cancelled, Suspended):
         encoded, outcome = ending(call)
     except BaseException as error:  # noqa: BLE001 - the boundary: application code may raise anything

@@ -25,6 +25,7 @@ class Logged(Protocol):
     target: str
     payload: bytes
     outcome: str
+    refusal: str
     noted_at: float
 
 
@@ -52,7 +53,7 @@ def note_answered(call: Logged, log: MessageLog, encoded: bytes, seconds: float)
         return
     facts = (call.method, str(call.request_id), call.target)
     session, principal = call.session.record_id, call.principal.key
-    log.exchange(session, principal, call.payload, encoded, seconds, call.outcome, facts)
+    log.exchange(session, principal, call.payload, encoded, seconds, call.outcome, facts, call.refusal)
 
 
 def _note(call: Logged, log: MessageLog, kind: str, direction: str, method: str, payload: bytes) -> None:

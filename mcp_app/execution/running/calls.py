@@ -17,6 +17,7 @@ from mcp_app.execution.running.first_step import begin, run
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
+from mcp_app.observability import tally
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.principal_key import Bound, Share, share_of
@@ -195,6 +196,8 @@ class Calls:
             self._sessions.pop(call.session.id, None)
         tool = call.target if call.method == "tools/call" else ""
         self._counts.done(call.method, call.outcome, tool, seconds)
+        if call.refusal:
+            tally.note("refusal", call.refusal)
 
 
 async def _still_running(calls: list[Call], seconds: float) -> bool:

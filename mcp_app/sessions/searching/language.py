@@ -43,6 +43,7 @@ KEYS: Final = {
     "tool": 'the tool a call names; tool:"" names none, or one that is not offered',
     "target": "the tool, prompt or resource named",
     "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
+    "refusal": "why a call did not begin: a code such as rate_limited",
     "user": "who: a user name, or what stands beside it, such as user:1/key:2",
     "client": "what the client calls itself",
     "since": "in the page's time zone: 30m, 2h, 7d (ago), today, 14:05, 2026-11-23, 2026-11-23T14:05",
@@ -59,6 +60,7 @@ _COLUMNS: Final = {
     "tool": "target",
     "target": "target",
     "method": "method",
+    "refusal": "refusal",
     "id": "request_id",
     "session": "session",
     "kind": "kind",
@@ -66,13 +68,13 @@ _COLUMNS: Final = {
 }
 # With nothing in quotes they find what names none.
 _MAY_BE_NONE: Final = frozenset({"tool", "target"})
-_LEADING: Final = frozenset({"target", "method", "request_id", "session"})
+_LEADING: Final = frozenset({"target", "method", "request_id", "session", "refusal"})
 # Methods of lines that name a tool: calls, and what is sent on their behalf.
 _OF_TOOLS: Final = ("tools/call", "notifications/")
 # Where the database calls a column otherwise than a line does.
 _STORED: Final = {"session": "session__pk"}
 # Terms the database finds by an index; for the others it reads rows.
-_INDEXED: Final = frozenset({"method", "session", "status"})
+_INDEXED: Final = frozenset({"method", "session", "status", "refusal"})
 # No index can serve these: a planner must not leave the one that hands out rows in order for it.
 _TIME: Final = Coalesce(F("at"), F("at"))
 _CLIENT: Final = Coalesce(
@@ -90,6 +92,7 @@ class Line(Protocol):
     ms: float | None
     outcome: str
     principal: str
+    refusal: str
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 from mcp_app.execution.admission import checks
 from mcp_app.execution.admission.checks import Backlog
 from mcp_app.protocol.errors import TooManyRequests
-from mcp_app.protocol.refusals import Code, code_of
+from mcp_app.protocol.refusals import Code
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.attempts import SETTINGS, new_call
 
@@ -47,7 +47,7 @@ async def test_at_the_limit_a_call_is_refused_and_others_are_not(streams: Stream
     rows.open["ada"] = 10
     with pytest.raises(TooManyRequests) as refused:
         await rows.admit("ada")
-    assert (refused.value.http_status, code_of(refused.value)) == (429, Code.BACKLOG_FULL)
+    assert (refused.value.http_status, refused.value.refusal) == (429, Code.BACKLOG_FULL)
     await rows.admit("bob")
     rows.open["ada"] = 9
     await rows.admit("ada")

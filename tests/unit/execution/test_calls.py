@@ -142,7 +142,7 @@ async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> Non
     assert line[:2] == (stage.session.id, LOOPBACK.key)
     assert line[PAYLOAD] == call.payload
     assert line[ANSWER] == call.reply.answers[0]
-    assert line[OUTCOME:] == ("ok", ("tools/call", "r", "target"))
+    assert line[OUTCOME:] == ("ok", ("tools/call", "r", "target"), "")
 
 
 async def test_a_finished_call_leaves_nothing_for_the_garbage_collector(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from mcp_app.catalogue.definitions.decorators import tool
@@ -14,6 +15,7 @@ from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.running.reply import StreamReference
 from mcp_app.models import Call, StoredSource, Tool
+from mcp_app.observability import tally
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.refusals import META, Code
@@ -103,6 +105,23 @@ async def test_gate_refuses_inline_calls_in_one_order(place: int, streams: Strea
     assert code_of(await desk.request("tools/call", asked(later), 2)) == INLINE[place]
     desk.process.calls.cancel(desk.session.id, 1, "the test ends")
     await hangs
+
+
+async def test_refusal_has_its_code_in_the_log_and_is_counted(streams: Streams) -> None:
+    """Lines keep the places that a worker of an older version reads; the code stands beside them."""
+    tally.take()
+    offer(tools=[entry_of(work, **RATED)])
+    desk = await full_desk(streams, (), message_log=True)
+    for number, name in enumerate(["work", "work", "nobody"]):
+        await desk.request("tools/call", {"name": name}, number)
+    await desk.process.log.flush()
+    (batch,) = [orjson.loads(encoded) for _, encoded in await streams.messages.read("0", 10)]
+    assert batch["refusals"] == [[1, "rate_limited"], [2, "unknown_tool"]]
+    assert {len(line) for line in batch["lines"]} == {12}
+    assert sorted(tally.take()) == [
+        ("refusal ", "", "rate_limited", 1),
+        ("refusal ", "", "unknown_tool", 1),
+    ]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -53,6 +53,12 @@ def test_lines_are_stored_in_order_with_all_they_tell() -> None:
     assert queue.batches == []
 
 
+def test_code_of_a_refusal_is_stored_with_its_line() -> None:
+    drain(ListQueue(batch(line("1"), line("2"), refusals=[[1, "rate_limited"]])))
+    found = Message.objects.order_by("id").values_list("request_id", "refusal")
+    assert list(found) == [("1", None), ("2", "rate_limited")]
+
+
 def test_an_empty_queue_is_left_in_peace() -> None:
     with connection.execute_wrapper(_refuse):
         assert drain(ListQueue()) == 0

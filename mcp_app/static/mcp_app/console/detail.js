@@ -66,7 +66,7 @@ export class Detail {
 
   facts(row) {
     const list = element("dl", "mcp-facts");
-    const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
+    const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["refusal", row.refusal], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
       ["who", row.who], ["client", row.session], ["process", row.process], ["size", `${row.size} characters`]];
     for (const [name, text] of facts) {
       if (!text) continue;
