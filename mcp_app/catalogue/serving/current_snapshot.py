@@ -59,8 +59,9 @@ def refresh_now(*, force: bool = False) -> Catalogue:
     """
     with _loading:
         present = _holder.catalogue
-        if force or snapshot_loader.revision_number() != present.revision:
-            _holder.catalogue = snapshot_loader.load(NOTHING_BUILT if force else present.built)
+        at = snapshot_loader.revision()
+        if force or at.number != present.revision:
+            _holder.catalogue = snapshot_loader.load(NOTHING_BUILT if force else present.built, at)
         return _holder.catalogue
 
 

@@ -24,30 +24,29 @@ from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 log = logging.getLogger("mcp.catalogue")
 _ATTEMPTS = 5
+_REVISION = ", ".join(field.attname for field in CatalogueRevision._meta.concrete_fields)
 
 
 def revision() -> CatalogueRevision:
-    """The stored revision row, all zero before the first change."""
-    return CatalogueRevision.objects.filter(pk=1).first() or CatalogueRevision(pk=1)
+    """Return the stored revision row, all zero before the first change.
 
-
-def revision_number() -> int:
-    """The number of that row; written in SQL because it is asked for at every call and Django's own words for
-    it take fifteen times as long as the answer.
+    In SQL, because it is read at every call and a query of Django takes many times as long.
     """
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT number FROM {CatalogueRevision._meta.db_table} WHERE id = 1")  # noqa: S608
+        cursor.execute(f"SELECT {_REVISION} FROM {CatalogueRevision._meta.db_table} WHERE id = 1")  # noqa: S608
         row = cursor.fetchone()
-    return row[0] if row else 0
+    return CatalogueRevision(*row) if row else CatalogueRevision(pk=1)
 
 
-def load(before: BuiltEntries = NOTHING_BUILT) -> Catalogue:
+def load(before: BuiltEntries = NOTHING_BUILT, at: CatalogueRevision | None = None) -> Catalogue:
     """Return the catalogue as stored now; entries whose rows are unchanged are taken from ``before``.
+
+    ``at`` is the revision, if it has just been read.
 
     Rows change in the same transaction as the revision, so rows read between two equal revisions belong
     together. If writers never pause, the older revision is kept: the next look will find the newer one.
     """
-    at = revision()
+    at = at or revision()
     catalogue = _read(at, before)
     for _ in range(_ATTEMPTS):
         after = revision()

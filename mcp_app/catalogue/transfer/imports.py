@@ -71,12 +71,12 @@ def import_catalogue(
     """
     document = notations.read(data, notation)
     if dry_run:
-        at = snapshot_loader.revision_number()
+        at = snapshot_loader.revision().number
         return _imported(0, at, plan(document, prune=prune))
     with transaction.atomic():
         # The rows that the plan was made from must not change.
         revisions.lock()
-        at = snapshot_loader.revision_number()
+        at = snapshot_loader.revision().number
         if at_revision not in (None, at):
             raise CatalogueMoved
         planned = plan(document, prune=prune)

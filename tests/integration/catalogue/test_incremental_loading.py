@@ -178,5 +178,5 @@ def test_load_after_an_edit_reads_one_row_in_full() -> None:
     edit("t1", title="T")
     with CaptureQueriesContext(connection) as queries:
         current_snapshot.refresh_now()
-    # The revision three times, the digests of four kinds, the edited row.
-    assert len(queries) == 8
+    # The revision before and after, the digests of four kinds, the edited row.
+    assert len(queries) == 7

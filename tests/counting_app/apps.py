@@ -1,0 +1,34 @@
+"""The Django app that writes down SQL statements."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.db.backends.signals import connection_created
+
+
+class CountingConfig(AppConfig):
+    """Discovered like any application's."""
+
+    name = "tests.counting_app"
+    label = "counting_app"
+
+    def ready(self) -> None:
+        """Have every connection of this process write down its statements."""
+        path = settings.DATA_DIR / "statements"
+        written = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+        def write_down(execute: Any, sql: str, *more: Any) -> Any:
+            # One write, so that lines of several processes do not mix.
+            os.write(written, f"{' '.join(sql.split())[:160]}\n".encode())
+            return execute(sql, *more)
+
+        def watch(connection: Any, **_: Any) -> None:
+            # A connection that was closed opens again with the wrappers it had.
+            if write_down not in connection.execute_wrappers:
+                connection.execute_wrappers.append(write_down)
+
+        connection_created.connect(watch, weak=False)
