@@ -18,6 +18,8 @@ from mcp_app.text import marked
 # What an administrator may set of an entry of any source, in the order it is shown in, and of any tool.
 DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
 LIMITS: Final = tuple(COLUMNS.values())
+# Own fields with a place of their own in an identity.
+_IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
 
 
 class Source:
@@ -37,7 +39,7 @@ class Source:
     origin: ClassVar[str] = "its source"
     # Fields that an administrator makes an entry from, in the order of forms, the key first.
     own_fields: ClassVar[Mapping[type[Row], tuple[str, ...]]] = {}
-    # Relations of rows that are always needed with them.
+    # Relations to rows of the same kind that are always needed with an entry.
     related: ClassVar[tuple[str, ...]] = ()
     # Entries stand in catalogue files.
     travels: ClassVar[bool] = False
@@ -122,9 +124,10 @@ class Source:
         return row.input_schema
 
     def identity(self, row: Tool) -> list[Any]:
-        """Return what decides which code runs for a tool, and with which fixed arguments, as JSON values."""
-        base = self.base_of(row)
-        return [_code(row), None if base is None else _code(base), row.fixed_arguments]
+        """Return what decides which work a call of a tool does, as JSON values: approval is bound to it."""
+        base, own = self.base_of(row), self.own_fields.get(type(row), ())
+        more = [row.serializable_value(name) for name in own if name not in _IDENTIFIED]
+        return [_code(row), None if base is None else _code(base), row.fixed_arguments, *more]
 
     def _provided(self, row: Row) -> Definition | None:
         return (self.provided(type(row)) or {}).get(getattr(row, row.KEY))

@@ -36,9 +36,9 @@ def own_fields(kind: type[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def choices() -> dict[str, str]:
-    """Return the label of each stored name."""
-    return {each.stored: each.label for each in SOURCES}
+def choices() -> list[tuple[str, str]]:
+    """Return each stored name with its label."""
+    return list(dict.fromkeys((each.stored, each.label) for each in SOURCES))
 
 
 def travelling() -> tuple[str, ...]:
