@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from django import forms
+from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -18,6 +19,7 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 from mcp_app.sessions.counting.figures import Expected, expected
+from mcp_app.sessions.counting.refusals import RefusalCount, refusal_counts
 from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
 from mcp_app.sessions.searching.language import LONGEST, parse, term_of, without
 from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
@@ -335,3 +337,16 @@ def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
 def _narrower(kept: dict[str, str], term: str) -> str:
     """The same search with one more term."""
     return "?" + urlencode({**kept, "q": f"{kept.get('q', '')} {term}".strip()}) if term else ""
+
+
+def refusals_of(
+    since: datetime, until: datetime | None = None, tool: str = ""
+) -> list[tuple[RefusalCount, str]]:
+    """Return the refused calls of a time by code, each with the address of its messages."""
+    time = {"since": in_utc(since)} if until is None else {"since": in_utc(since), "until": in_utc(until)}
+    page = reverse("admin:mcp_app_message_changelist")
+    limit = {"target": tool} if tool else {}
+    return [
+        (found, f"{page}?{urlencode({'q': f'refusal:{found.code}', **limit, **time})}")
+        for found in refusal_counts(since, until, tool)
+    ]

@@ -13,6 +13,7 @@ import yaml
 
 from mcp_app.conf import Settings
 from mcp_app.contrib.web_tools import conf as web_tools
+from mcp_app.protocol.refusals import Code
 from mcpsite.environment import REMEDIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,3 +92,8 @@ def test_lines_of_a_page_wrap_at_120(page: Path) -> None:
     prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     lines = [line for line in prose.splitlines() if not line.lstrip().startswith("|")]
     assert not [line for line in lines if len(line) > 120]
+
+
+def test_every_code_of_a_refusal_is_documented_in_order() -> None:
+    table = (ROOT / "docs/refusals.md").read_text().partition("## Codes")[2]
+    assert re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE) == [code.value for code in Code]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
@@ -17,8 +18,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app import database_clock
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import with_window
+from mcp_app.admin.timeline import refusals_of
 from mcp_app.auth.membership import group_of
 from mcp_app.auth.permissions import holders_of, may_view_people
 from mcp_app.auth.principal_names import name_of
@@ -31,9 +34,11 @@ from mcp_app.catalogue.access import (
     permission_of,
     verdict,
 )
+from mcp_app.sessions.counting.refusals import RefusalCount
 from mcp_app.text import marked
 
 PEOPLE_PER_PAGE: Final = 50
+RECENT: Final = timedelta(days=1)
 Entry = Any
 
 
@@ -84,8 +89,15 @@ class CallersPages(ModelAdmin[Any]):
             "asked": asked,
             "page": page,
             "callers": _callers([*page], entry, self.kind, givers),
+            "refusals": self._refusals(request, entry),
         }
         return TemplateResponse(request, "mcp_admin/callers.html", context)
+
+    def _refusals(self, request: HttpRequest, entry: Entry) -> list[tuple[RefusalCount, str]]:
+        """Return the refused calls of a tool in the last day, for those who may read the log."""
+        if self.kind != "tool" or not request.user.has_perm("mcp_app.view_message"):
+            return []
+        return refusals_of(database_clock.utcnow() - RECENT, tool=entry.name)
 
 
 def rule_of(entry: Entry) -> str:

@@ -19,6 +19,7 @@ from mcp_app.admin.figures.period import asked_period, end_of_log, query_of
 from mcp_app.admin.figures.table import Cell, Head, Row, Table, heads, lines, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
 from mcp_app.admin.markup import in_utc
+from mcp_app.admin.timeline import refusals_of
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.time_zone import shown_zone
 from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, share
@@ -28,6 +29,7 @@ from mcp_app.observability.rollup_cells import MINUTE, TOOL_CHARACTERS
 from mcp_app.sessions import traffic
 from mcp_app.sessions.counting import tool_figures
 from mcp_app.sessions.counting.figures import TOOL, Named, named
+from mcp_app.sessions.counting.refusals import RefusalCount
 from mcp_app.sessions.log_pages import ANSWERED, FAILED
 from mcp_app.sessions.rollups import MOST_TOOLS
 from mcp_app.sessions.traffic import PERIODS, Period
@@ -74,6 +76,7 @@ class Figures:
     csv_url: str
     more: int
     workers: list[WorkerRow]
+    refusals: list[tuple[RefusalCount, str]]
     counts_callers: bool
     tool: str
     whole: bool
@@ -107,6 +110,7 @@ def figures(request: HttpRequest) -> Figures:
         "?" + urlencode({**query, "sort": order, "format": "csv"}),
         more,
         workers(begun) if request.user.has_perm("mcp_app.view_call") else [],
+        refusals_of(since, period.until, tool),
         by in (CLIENT, PRINCIPAL),
         tool,
         whole,

@@ -17,6 +17,7 @@ from mcp_app.catalogue.definitions.tool_limits import (
     MAX_APPROVAL_MINUTES,
     MAX_PRIORITY,
     MAX_RETRIES,
+    POSITIVE,
     QUEUE_NAME,
 )
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, check_length, collect
@@ -125,12 +126,11 @@ def _check_queue(row: Tool) -> None:
 
 _LIMIT_CHECKS: Final[dict[str, Callable[[Tool], None]]] = {
     "timeout": _check_timeout,
-    "calls_per_minute": _is_positive("calls_per_minute"),
+    **{limit: _is_positive(COLUMNS[limit]) for limit in POSITIVE},
     "background": _is_as_in_code("background", "runs this tool in the background"),
     "retries": _check_retries,
     "queue": _check_queue,
     "priority": _is_within("priority", 0, MAX_PRIORITY),
-    "max_running": _is_positive("max_running"),
     "needs_approval": _is_as_in_code("needs_approval", "has each call of this tool approved"),
     "approval_minutes": _is_within("approval_minutes", 1, MAX_APPROVAL_MINUTES),
     "four_eyes": _is_as_in_code("four_eyes", "has a user other than the caller approve"),

@@ -13,6 +13,7 @@ from mcp_app.catalogue.definitions.tool_limits import (
     MAX_APPROVAL_MINUTES,
     MAX_PRIORITY,
     MAX_RETRIES,
+    POSITIVE,
     QUEUE_NAME,
     LimitKeywords,
     ToolLimits,
@@ -187,10 +188,10 @@ def _check_limits(where: str, options: ToolOptions) -> None:
         raise DefinitionError(
             f"{where}: timeout is in seconds and must be positive, got {options.timeout!r}."
         )
-    if options.calls_per_minute is not None and options.calls_per_minute <= 0:
-        raise DefinitionError(
-            f"{where}: calls_per_minute must be positive, got {options.calls_per_minute!r}."
-        )
+    for limit in POSITIVE:
+        number = getattr(options, limit)
+        if number is not None and number <= 0:
+            raise DefinitionError(f"{where}: {limit} must be positive, got {number!r}.")
 
 
 def _check_queueing(where: str, options: ToolOptions) -> None:
@@ -205,8 +206,6 @@ def _check_queueing(where: str, options: ToolOptions) -> None:
         )
     if not 0 <= options.retries <= MAX_RETRIES or not 0 <= options.priority <= MAX_PRIORITY:
         raise DefinitionError(f"{where}: retries are 0 to {MAX_RETRIES} and priority is 0 to {MAX_PRIORITY}.")
-    if options.max_running is not None and options.max_running < 1:
-        raise DefinitionError(f"{where}: max_running must be at least 1, got {options.max_running!r}.")
     if options.queue and not QUEUE_NAME.fullmatch(options.queue):
         raise DefinitionError(f"{where}: a queue is named by letters, digits and _.- only.")
 

@@ -1,7 +1,7 @@
 """The limits of a tool, which its code states and an administrator may change: their one list.
 
-Definitions, entries, history, forms and API take their fields from ``ToolLimits``. A further limit is a field
-and a keyword here, a column of ``Tool`` and a check in ``row_checks``.
+Definitions, entries, history, forms, API and the gate take their fields from ``ToolLimits``. A further limit
+is a field and a keyword here, a column of ``Tool``, and a check of the gate (``execution.admission.checks``).
 """
 
 from __future__ import annotations
@@ -58,9 +58,16 @@ class ToolLimits:
         return {name: getattr(self, name) for name in COLUMNS}
 
 
+class _Unlimited(ToolLimits):
+    """A tool with no limit."""
+
+
+NO_LIMITS: Final = _Unlimited()
 # By the name of each limit the column that has it in a row.
 COLUMNS: Final = {
     limit.name: {"timeout": "timeout_seconds"}.get(limit.name, limit.name) for limit in fields(ToolLimits)
 }
+# Whole numbers of which None is no limit, and the least is 1.
+POSITIVE: Final = ("calls_per_minute", "max_running")
 # If code or an administrator switches one of these on, the other cannot switch it off.
 SWITCHES: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.default is False)

@@ -13,6 +13,7 @@ from django.db import DatabaseError
 
 from mcp_app import conf
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.definitions.tool_limits import ToolLimits
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.conf import Settings
 from mcp_app.database import aquery_soon
@@ -57,7 +58,7 @@ class Queued(Protocol):
     def tool(self) -> str: ...
 
     @property
-    def calls_per_minute(self) -> int | None: ...
+    def limits(self) -> ToolLimits: ...
 
     @property
     def approval_minutes(self) -> int | None: ...
@@ -76,7 +77,7 @@ class Inline:
     principal: str
     user_id: int | None
     tool: str
-    calls_per_minute: int | None
+    limits: ToolLimits
     approval_minutes: int | None
     four_eyes: bool
     running: Mapping[Share, int]
@@ -93,13 +94,17 @@ class Inline:
     ) -> Inline:
         """Return the call of a tool by a principal."""
         minutes = entry.approval_minutes if entry.needs_approval else None
-        limits = entry.calls_per_minute, minutes, entry.four_eyes
-        return cls(principal.key, principal.user_id, entry.name, *limits, running, may_wait)
+        marks = entry, minutes, entry.four_eyes
+        return cls(principal.key, principal.user_id, entry.name, *marks, running, may_wait)
 
 
 class Check(ABC):
-    """One check of a web process. ``concerns`` returns something false for calls that it never refuses."""
+    """One check of a web process. ``concerns`` returns something false for calls that it never refuses.
 
+    ``limit`` is the member of ``ToolLimits`` that makes it concern calls that run inline; "" for none.
+    """
+
+    limit: ClassVar = ""
     of_queued: ClassVar = True
     of_inline: ClassVar = True
     concerns: ClassVar[attrgetter[Any]] = attrgetter("principal")
@@ -120,11 +125,12 @@ class Check(ABC):
 class CallsPerMinute(Check):
     """A tool is called so many times a minute by one person, in whichever way: all count in one window."""
 
-    concerns = attrgetter("calls_per_minute")
+    limit = "calls_per_minute"
+    concerns = attrgetter("limits.calls_per_minute")
 
     async def soon(self, call: Queued | Inline) -> None:
         """Count in the window of all processes."""
-        limit = call.calls_per_minute or 0
+        limit = call.limits.calls_per_minute or 0
         share = share_of(Bound.CALLS_PER_MINUTE, call.principal, call.tool)
         if not await self._streams.windows.hit(share, limit, MINUTE):
             raise refused(Code.RATE_LIMITED, RATE.format(call.tool, limit))
@@ -132,7 +138,7 @@ class CallsPerMinute(Check):
     @staticmethod
     def now(call: Queued) -> None:
         """Count in the same window; the refusal says when it ends."""
-        limit = call.calls_per_minute or 0
+        limit = call.limits.calls_per_minute or 0
         share = share_of(Bound.CALLS_PER_MINUTE, call.principal, call.tool)
         if wait := count(share, limit, MINUTE):
             raise refused(Code.RATE_LIMITED, RATE.format(call.tool, limit), wait)
@@ -216,6 +222,7 @@ class Quota(Check):
 class Approval(Check):
     """A call that needs approval can get it. How many may wait for it, ``check_waiting`` counts later."""
 
+    limit = "needs_approval"
     concerns = attrgetter("approval_minutes")
 
     async def soon(self, call: Queued | Inline) -> None:
@@ -229,6 +236,10 @@ class Approval(Check):
         """Refuse what nobody could approve."""
         if call.four_eyes and call.user_id is None:
             raise refused(Code.CALLER_UNKNOWN, UNKNOWN_CALLER.format(call.tool))
+
+
+# Of calls whose tool exists and whose arguments fit. The first check that objects names the reason.
+ORDER: Final[tuple[type[Check], ...]] = (CallsPerMinute, Running, Backlog, Quota, Approval)
 
 
 def check_running(running: Mapping[Share, int], share: Share, most: int) -> int:

@@ -8,24 +8,13 @@ from typing import Any, Final
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
-from mcp_app.execution.admission.checks import (
-    Approval,
-    Backlog,
-    CallsPerMinute,
-    Check,
-    Inline,
-    Queued,
-    Quota,
-    Running,
-)
+from mcp_app.execution.admission.checks import ORDER, Inline, Queued
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.gateway import Streams
 
-# Of calls whose tool exists and whose arguments fit. The first check that objects names the reason.
-ORDER: Final[tuple[type[Check], ...]] = (CallsPerMinute, Running, Backlog, Quota, Approval)
-# The marks of a tool whose calls pass these checks before they begin; to others only ``Running`` may object.
-marks: Final = attrgetter("background", "needs_approval", "calls_per_minute")
+# The marks of a tool whose calls pass more checks before they begin; to others only ``Running`` may object.
+marks: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
 
 
 class Gate:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.stored.approved_work import UNDER_FOUR_EYES, covers, work_of
@@ -63,7 +64,7 @@ def new_call(
         retry_of=retry_of,
         retried_by=retried_by,
         retried_before=retried_before,
-        calls_per_minute=None if counted else entry.calls_per_minute,
+        limits=NO_LIMITS if counted else entry,
         approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
         approved=approved,
         work=work_of(entry.identity, whole) if entry.needs_approval else "",

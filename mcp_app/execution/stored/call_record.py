@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS, ToolLimits
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import is_modern
@@ -51,8 +52,8 @@ class NewCall(Request):
     ``approved``: it was approved before. ``work`` is what an approval holds for, ``catalogue_revision`` the
     catalogue that the caller saw; both only of calls that need one. With ``task_seconds`` it is a task, for
     which its client may ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has
-    them. ``lane`` is the tool if only so many of its calls may run at once. ``calls_per_minute`` is for the
-    gate, not stored.
+    them. ``lane`` is the tool if only so many of its calls may run at once. ``limits`` are for the gate and
+    not stored.
     """
 
     timeout: float
@@ -63,7 +64,7 @@ class NewCall(Request):
     retry_of: UUID | None = None
     retried_by: int | None = None
     retried_before: tuple[str, ...] = ()
-    calls_per_minute: int | None = None
+    limits: ToolLimits = NO_LIMITS
     approval_minutes: int | None = None
     work: str = ""
     catalogue_revision: int | None = None

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
@@ -298,3 +299,32 @@ def test_a_time_to_the_second_includes_that_second(root: Client, counted: Seed) 
         # Links name their zone, and mean the same in all others.
         with timezone.override("Asia/Tokyo"):
             assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == rows
+
+
+def test_refused_calls_are_counted_by_code_and_lead_to_their_messages(root: Client, seeded: Seed) -> None:
+    """The same counts stand on the page of who can use the tool."""
+    Message.objects.all().delete()
+    codes = ["rate_limited", "rate_limited", "backlog_full"]
+    lines = [line(str(number), outcome="tool_error") for number in range(4)]
+    refused: Any = ListQueue(batch(*lines, refusals=[*enumerate(codes)]))
+    assert drain_once(refused) == 1
+    expected = [("rate_limited", 2), ("backlog_full", 1)]
+    found = shown(root).refusals
+    assert [(each.code, each.calls) for each, _ in found] == expected
+    for each, address in found:
+        assert len(root.get(address).context["timeline"].rows) == each.calls
+    assert [each.calls for each, _ in shown(root, by="client", tool="echo").refusals] == [2, 1]
+    assert shown(root, by="client", tool="slow").refusals == []
+    callers = root.get(page("tool", "callers", seeded.echo.pk))
+    assert [(each.code, each.calls) for each, _ in callers.context["refusals"]] == expected
+
+
+def test_refused_calls_of_a_tool_are_shown_to_readers_of_the_log_alone(
+    client_of: ClientOf, seeded: Seed
+) -> None:
+    refused: Any = ListQueue(batch(line("1"), refusals=[[0, "rate_limited"]]))
+    drain_once(refused)
+    seeded.outsider.user_permissions.set(Permission.objects.filter(codename__in=["view_tool", "view_user"]))
+    answer = client_of("outsider").get(page("tool", "callers", seeded.echo.pk))
+    assert answer.status_code == 200
+    assert answer.context["refusals"] == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -13,15 +15,18 @@ from mcp_app.catalogue.definitions.decorators import tool
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.admission import checks
 from mcp_app.execution.running.reply import StreamReference
 from mcp_app.models import Call, StoredSource, Tool
 from mcp_app.observability import tally
+from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.refusals import META, Code
 from mcp_app.streams.gateway import Streams
-from tests.unit.handlers.desk import Desk, offer
+from tests.unit.handlers.desk import SETTINGS, Desk, offer
 
+ROOT = Path(__file__).resolve().parents[3]
 REDIS = "redis://nowhere.invalid"
 RATED = {"calls_per_minute": 1}
 GUARDED = {"needs_approval": True, "four_eyes": True}
@@ -122,6 +127,24 @@ async def test_refusal_has_its_code_in_the_log_and_is_counted(streams: Streams) 
         ("refusal ", "", "rate_limited", 1),
         ("refusal ", "", "unknown_tool", 1),
     ]
+
+
+async def test_documented_limit_is_checked_in_both_forms(streams: Streams) -> None:
+    """The class of "Add a limit" is all that the gate needs for one."""
+    chapter = (ROOT / "docs/architecture.md").read_text().partition("## Add a limit")[2]
+    known = dict(vars(checks))
+    exec(chapter.partition("```python")[2].partition("```")[0], known)
+    check = known["CallsPerHour"](streams, SETTINGS)
+    call = SimpleNamespace(principal="user:1", tool="work", limits=SimpleNamespace(calls_per_hour=1))
+    assert check.concerns(call) == 1
+    await check.soon(call)
+    with pytest.raises(InvalidParams, match="1 times an hour") as refused:
+        await check.soon(call)
+    assert refused.value.refusal == Code.RATE_LIMITED
+    check.now(call)
+    with pytest.raises(InvalidParams) as refused:
+        check.now(call)
+    assert 0 < refused.value.retry_after <= 3600
 
 
 @pytest.mark.django_db(transaction=True)
