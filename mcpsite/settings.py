@@ -66,8 +66,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     *(["allauth.account.middleware.AccountMiddleware"] if _HAS_COMPANY_LOGIN else []),
-    "mcp_app.oauth.second_factor.pending.SecondFactorMiddleware",
-    "mcp_app.auth.time_zone.TimeZoneMiddleware",
+    "mcp_app.integrations.second_factor.SecondFactorMiddleware",
+    "mcp_app.integrations.time_zone.TimeZoneMiddleware",
     "mcpsite.http.patterns.PatternsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
@@ -171,7 +171,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     # Before whatever checks passwords: a right one is not enough for who has a second factor.
-    "mcp_app.oauth.second_factor.gate.Gate",
+    "mcp_app.integrations.second_factor.Gate",
     "django.contrib.auth.backends.ModelBackend",
 ]
 AXES_HANDLER = "mcpsite.http.logins.OwnFailuresHandler"
@@ -246,9 +246,9 @@ OAUTH2_PROVIDER = {
     ),
 }
 # The library of the company login: this decides who somebody is, and leaves the library's tables empty.
-SOCIALACCOUNT_ADAPTER = "mcp_app.oauth.company.views.Adapter"
+SOCIALACCOUNT_ADAPTER = "mcp_app.integrations.socialaccount.Adapter"
 # That of the second factor: secrets are sealed.
-MFA_ADAPTER = "mcp_app.oauth.second_factor.library.Adapter"
+MFA_ADAPTER = "mcp_app.integrations.mfa.Adapter"
 OAUTH2_PROVIDER_APPLICATION_MODEL = "mcp_oauth.Client"
 OAUTH2_PROVIDER_GRANT_MODEL = "mcp_oauth.AuthorizationCode"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "mcp_oauth.AccessToken"  # noqa: S105 - the name of a model
@@ -257,7 +257,7 @@ OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "mcp_oauth.RefreshToken"  # noqa: S105 - t
 # Celery. Without Redis (a bare `runserver`) there is no worker either.
 CELERY_BROKER_URL = _environment.broker_url(REDIS_URL)
 if REDIS_URL:
-    CELERY_BROKER_TRANSPORT = "mcp_app.execution.background.broker:Transport"
+    CELERY_BROKER_TRANSPORT = "mcp_app.integrations.broker:Transport"
 CELERY_TASK_SERIALIZER = "json"
 CELERY_RESULT_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]  # A pickled message is refused unread (S19).

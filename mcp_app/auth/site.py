@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from django.conf import settings as django_settings
 
 from mcp_app import conf
+from mcp_app.auth.public_paths import COMPANY_ADAPTER, FACTOR_ADAPTER, FACTOR_GATE, FACTOR_MIDDLEWARE, names
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 from mcp_app.protocol import scopes
 from mcp_app.protocol.http.transport_security import names_loopback
@@ -25,15 +26,6 @@ SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-kno
 DOORS: Final = (ENDPOINT, "/sse")
 # What stands beside this in OAUTH_SCOPES every token of the provider has; nobody asks for it.
 EVERY: Final = "*"
-
-# What the library of the company login asks; a project may use that library in its own way.
-COMPANY_ADAPTER: Final = "mcp_app.oauth.company.views.Adapter"
-
-# What a project's settings need for a second factor: without the gate nobody would be asked for it.
-_FACTOR: Final = "mcp_app.oauth.second_factor"
-FACTOR_ADAPTER: Final = f"{_FACTOR}.library.Adapter"
-FACTOR_GATE: Final = f"{_FACTOR}.gate.Gate"
-FACTOR_MIDDLEWARE: Final = f"{_FACTOR}.pending.SecondFactorMiddleware"
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _LONGEST: Final = 2_048
@@ -59,7 +51,7 @@ def company_login_lacks() -> str:
     """What must be done before people can; "" for nothing."""
     if not COMPANY_LOGIN.is_there():
         return COMPANY_LOGIN.remedy()
-    if getattr(django_settings, "SOCIALACCOUNT_ADAPTER", "") != COMPANY_ADAPTER:
+    if not names(getattr(django_settings, "SOCIALACCOUNT_ADAPTER", ""), COMPANY_ADAPTER):
         return f"Set SOCIALACCOUNT_ADAPTER to {COMPANY_ADAPTER!r}."
     return ""
 
@@ -68,11 +60,11 @@ def second_factor_lacks() -> str:
     """What must be done before people can have a second factor; "" for nothing."""
     if not SECOND_FACTOR.is_there():
         return SECOND_FACTOR.remedy()
-    if getattr(django_settings, "MFA_ADAPTER", "") != FACTOR_ADAPTER:
+    if not names(getattr(django_settings, "MFA_ADAPTER", ""), FACTOR_ADAPTER):
         return f"Set MFA_ADAPTER to {FACTOR_ADAPTER!r}."
-    if FACTOR_GATE not in django_settings.AUTHENTICATION_BACKENDS:
+    if not names(django_settings.AUTHENTICATION_BACKENDS, FACTOR_GATE):
         return f"Add {FACTOR_GATE!r} to AUTHENTICATION_BACKENDS, before what checks passwords."
-    if FACTOR_MIDDLEWARE not in django_settings.MIDDLEWARE:
+    if not names(django_settings.MIDDLEWARE, FACTOR_MIDDLEWARE):
         return f"Add {FACTOR_MIDDLEWARE!r} to MIDDLEWARE, after that of authentication."
     return ""
 

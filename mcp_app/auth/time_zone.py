@@ -18,9 +18,9 @@ from django.utils import timezone
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import urlencode
 
+from mcp_app.auth.public_paths import TIME_ZONE_MIDDLEWARE, former_names, names
 from mcp_app.models import TimeZoneChoice
 
-MIDDLEWARE: Final = "mcp_app.auth.time_zone.TimeZoneMiddleware"
 # The data of zones has folders of the same zones with leap seconds, which no clock shows.
 _NAME: Final = re.compile(r"(?!(?:right|posix)/)[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
 
@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"(?!(?:right|posix)/)[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za
 _ACTIVE: Final = "_mcp_time_zone"
 
 
-class TimeZoneMiddleware(MiddlewareMixin):
+class ChosenZoneMiddleware(MiddlewareMixin):
     """Has a request's pages, forms and searches use the zone that its user chose."""
 
     def process_view(self, request: HttpRequest, view: Any, _args: Any, _named: Any) -> None:
@@ -77,7 +77,7 @@ def shown_zone() -> str:
 def zone_script() -> str:
     """The script that names the zone on a page, with what it needs to know."""
     facts = {"zone": shown_zone(), "own": own_zone(), "address": ""}
-    if MIDDLEWARE in settings.MIDDLEWARE:
+    if names(settings.MIDDLEWARE, TIME_ZONE_MIDDLEWARE):
         # Nobody can choose where it is not served.
         with suppress(NoReverseMatch):
             facts["address"] = reverse("mcp_zone")
@@ -90,3 +90,6 @@ def _zone(name: str) -> tzinfo | None:
         return ZoneInfo(name) if len(name) <= 64 and _NAME.fullmatch(name) else None
     except (LookupError, OSError, ValueError):
         return None
+
+
+__getattr__ = former_names(__name__)

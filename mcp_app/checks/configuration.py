@@ -21,6 +21,7 @@ from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
 from mcp_app import conf, optional_parts
+from mcp_app.auth.public_paths import former_in
 from mcp_app.auth.site import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.sources.content.static_content import upload_directory
@@ -45,7 +46,7 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
         hint = "See docs/settings.md for the keys of MCP, their types and their defaults."
         return [Error(str(wrong), hint=hint, id="mcp_app.E001")]
     found = [*_judged(installation), *_redis(), *_routers(), *_hosts(), *_credentials(), *_asgi()]
-    found += _folders()
+    found += [*_folders(), *_former_paths()]
     return found + list(_admin()) if apps.is_installed("django.contrib.admin") else found
 
 
@@ -62,6 +63,15 @@ def _judged(installation: Installation) -> Iterator[CheckMessage]:
         for finding in check(installation):
             if finding.level != Level.OK:
                 yield kind(f"{finding.text}.", hint=finding.remedy, id=name)
+
+
+def _former_paths() -> Iterator[CheckMessage]:
+    for setting, former, path in former_in(django_settings):
+        yield Warning(
+            f"{setting} names {former!r}, a path that will not work in the next release.",
+            hint=f"Name {path!r}.",
+            id="mcp_app.W044",
+        )
 
 
 def _routers() -> Iterator[CheckMessage]:

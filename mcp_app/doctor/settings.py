@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 from django.conf import settings as django_settings
 
 from mcp_app import conf
+from mcp_app.auth.public_paths import BROKER_TRANSPORT, names
 from mcp_app.doctor.finding import Finding, error, ok
 from mcp_app.doctor.installation import Installation
 from mcp_app.protocol.http.transport_security import names_loopback
 
 SECRET_LENGTH = 32
 BROKER_SCHEMES = ("redis:", "rediss:", "redis+socket:")
-BROKER_TRANSPORT = "mcp_app.execution.background.broker:Transport"
 
 
 def debug(installation: Installation) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def broker(_: Installation) -> Iterator[Finding]:
     url = str(getattr(django_settings, "CELERY_BROKER_URL", "") or "")
     if not url.startswith(BROKER_SCHEMES):
         return
-    if getattr(django_settings, "CELERY_BROKER_TRANSPORT", "") == BROKER_TRANSPORT:
+    if names(getattr(django_settings, "CELERY_BROKER_TRANSPORT", ""), BROKER_TRANSPORT):
         yield ok("settings.broker", "CELERY_BROKER_TRANSPORT sits out a full Redis")
     else:
         text = "CELERY_BROKER_TRANSPORT is not ours: workers end when Redis is full"

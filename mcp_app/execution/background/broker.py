@@ -23,6 +23,8 @@ from typing import Any, Final
 
 from kombu.transport import redis, virtual
 
+from mcp_app.auth.public_paths import former_names
+
 # From Kombu's own Redis library: it makes the clients here, not we.
 _exceptions: Final[Any] = redis.redis.exceptions  # type: ignore[attr-defined]
 RedisError: Final[type[Exception]] = _exceptions.RedisError
@@ -160,7 +162,7 @@ class Channel(redis.Channel):
         """Treat an answer that makes no sense as a lost connection: it may belong to another command."""
         try:
             yield
-        except (Empty, *Transport.connection_errors):
+        except (Empty, *BrokerTransport.connection_errors):
             raise
         except Exception as error:
             log.exception("The broker's answer cannot be used")
@@ -187,8 +189,11 @@ class Channel(redis.Channel):
         return self._kept
 
 
-class Transport(redis.Transport):
-    """``CELERY_BROKER_TRANSPORT = "mcp_app.execution.background.broker:Transport"``."""
+class BrokerTransport(redis.Transport):
+    """Celery's transport over Redis that waits while Redis is full; ``CELERY_BROKER_TRANSPORT`` names it."""
 
     Channel = Channel
     connection_errors = (*redis.Transport.connection_errors, RedisError)
+
+
+__getattr__ = former_names(__name__)

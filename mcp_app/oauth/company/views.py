@@ -31,6 +31,7 @@ from mcp_app import conf
 from mcp_app.auth.external.claims import Claims, read
 from mcp_app.auth.external.people import person_of
 from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_storable
+from mcp_app.auth.public_paths import former_names
 from mcp_app.auth.site import offers_company_login
 from mcp_app.oauth.company.heard import note_failed, note_used
 from mcp_app.oauth.company.provider import Endpoints, Session
@@ -86,7 +87,7 @@ def come_back(request: HttpRequest) -> HttpResponse:
     return response
 
 
-class Adapter(DefaultSocialAccountAdapter):
+class CompanyAdapter(DefaultSocialAccountAdapter):
     """What the library asks its project."""
 
     def get_requests_session(self) -> Session:
@@ -170,3 +171,6 @@ def _not_logged_in(request: HttpRequest, reason: str, *, status: int = 400) -> H
 
 def _name() -> str:
     return conf.get().login_name or "Your company"
+
+
+__getattr__ = former_names(__name__)

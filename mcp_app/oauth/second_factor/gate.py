@@ -18,6 +18,7 @@ from django.db import connection
 from django.http import HttpRequest
 
 from mcp_app import conf
+from mcp_app.auth.public_paths import former_names
 
 TABLE = "mfa_authenticator"
 # In a login's session, once both were proven.
@@ -32,7 +33,7 @@ class SecondFactorAsked(Exception):
         self.user, self.backend = user, backend
 
 
-class Gate:
+class FactorGate:
     """The backend that comes before those which check passwords; it lets nobody in."""
 
     def authenticate(
@@ -102,10 +103,13 @@ def _named(username: str | None) -> Any:
 
 
 def _passed_by(backend: Any, request: Any, username: Any, password: Any) -> Any:
-    if isinstance(backend, Gate) or not hasattr(backend, "get_user"):
+    if isinstance(backend, FactorGate) or not hasattr(backend, "get_user"):
         return None
     try:
         signature(backend.authenticate).bind(request, username=username, password=password)
     except TypeError:
         return None
     return backend.authenticate(request, username=username, password=password)
+
+
+__getattr__ = former_names(__name__)

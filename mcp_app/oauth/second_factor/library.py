@@ -7,12 +7,13 @@ from typing import Any
 from allauth.mfa.adapter import DefaultMFAAdapter
 
 from mcp_app import conf
+from mcp_app.auth.public_paths import former_names
 from mcp_app.execution.asking.sealing import key_ring
 
 _PURPOSE = "second factor"
 
 
-class Adapter(DefaultMFAAdapter):
+class FactorAdapter(DefaultMFAAdapter):
     """Secrets are sealed by the secrets of this installation: a copy of the database has no code in it."""
 
     def encrypt(self, text: str) -> str:
@@ -30,3 +31,6 @@ class Adapter(DefaultMFAAdapter):
     def get_totp_issuer(self) -> str:
         """Where it is for, in the app."""
         return conf.get().server.label
+
+
+__getattr__ = former_names(__name__)

@@ -22,7 +22,7 @@ from mcp_app.execution.asking.sealing import Unsealed
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor import factors
 from mcp_app.oauth.second_factor.gate import PASSED, is_required_of
-from mcp_app.oauth.second_factor.library import Adapter
+from mcp_app.oauth.second_factor.library import FactorAdapter
 from mcp_app.oauth.second_factor.pending import Pending, finish, pending
 
 SECRET: Final = "mcp_second_factor_secret"  # noqa: S105 - a name in the session
@@ -69,7 +69,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
         if step is not None:
             return _kept(request, held, user, secret, step)
         error = "This code is not right. Is the clock of your device right?"
-    adapter = Adapter()
+    adapter = FactorAdapter()
     drawn = adapter.build_totp_svg(adapter.build_totp_url(user, secret)).partition("?>")[2]
     context = {
         "drawn": mark_safe(drawn),  # noqa: S308 - the library's picture of an address

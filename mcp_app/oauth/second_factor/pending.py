@@ -17,6 +17,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from mcp_app import conf
+from mcp_app.auth.public_paths import former_names
 from mcp_app.auth.site import second_factor_lacks
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor.gate import PASSED, SecondFactorAsked, has_factor, is_half, stops
@@ -36,7 +37,7 @@ class Pending:
     following: str
 
 
-class SecondFactorMiddleware(MiddlewareMixin):
+class PendingMiddleware(MiddlewareMixin):
     """Leads whoever the gate stopped to the second step, from whatever page they gave the password on."""
 
     def process_request(self, request: HttpRequest) -> None:
@@ -108,3 +109,6 @@ def _following(request: HttpRequest) -> str:
     if request.path == reverse("mcp_oauth:login"):
         return reverse("mcp_oauth:apps")
     return resolve_url(django_settings.LOGIN_REDIRECT_URL)
+
+
+__getattr__ = former_names(__name__)

@@ -14,7 +14,8 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from mcp_app.auth.time_zone import TimeZoneMiddleware, choose_zone, zone_of
+from mcp_app.auth.time_zone import choose_zone, zone_of
+from mcp_app.integrations.time_zone import TimeZoneMiddleware
 from mcp_app.models import ApiKey, Message, TimeZoneChoice
 from mcp_app.protocol.scopes import ALL
 from mcp_app.sessions.searching.language import parse

@@ -15,7 +15,7 @@ from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.sessions.session import stored_fields
 
-OURS = "mcp_app.execution.background.broker:Transport"
+OURS = "mcp_app.integrations.broker:Transport"
 FIELDS = stored_fields(
     version="2025-11-25", principal_key=LOOPBACK.key, client_info={}, capabilities={}, announced=0
 ) | {"initialized": "1"}

@@ -1,0 +1,1 @@
+"""Classes that projects name in their settings, under paths that stay."""
