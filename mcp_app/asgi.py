@@ -58,10 +58,11 @@ class Application:
 
     def __init__(self, project: Any, prefix: str = "") -> None:
         # Django must have loaded its apps before anything that touches models is imported.
+        from mcp_app.auth.site import DOCUMENTS
         from mcp_app.execution import long_poll
         from mcp_app.transports import health
         from mcp_app.transports.application import mcp
-        from mcp_app.transports.resource_metadata import PATHS, resource_metadata
+        from mcp_app.transports.resource_metadata import resource_metadata
 
         # A static file is read from disk in one go; that is what the warning says, and they are small.
         warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
@@ -79,10 +80,10 @@ class Application:
         }
         self.routes: dict[str, Endpoint] = {
             **dict.fromkeys((ENDPOINT, *self._others), self._first_request),
-            **dict.fromkeys((f"{path}/" for path in (ENDPOINT, "/sse", *PATHS)), self._without_slash),
+            **dict.fromkeys((f"{path}/" for path in (ENDPOINT, "/sse", *DOCUMENTS)), self._without_slash),
             "/healthz": health.healthz,
             "/readyz": health.readyz,
-            **dict.fromkeys(PATHS, resource_metadata),
+            **dict.fromkeys(DOCUMENTS, resource_metadata),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -17,13 +17,20 @@ from mcp_app.auth.public_paths import COMPANY_ADAPTER, FACTOR_ADAPTER, FACTOR_GA
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 from mcp_app.protocol import scopes
 from mcp_app.protocol.http.transport_security import names_loopback
-from mcp_app.protocol.messages.server import ENDPOINT
+from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 # One document at both; clients look at one or the other first.
 SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 # Doors of the same server: a token for one opens the other (AUTH-17).
 DOORS: Final = (ENDPOINT, "/sse")
+# Where the metadata of a resource is, by path; the root form names the default server.
+DOCUMENTS: Final = {
+    RESOURCE_METADATA: ENDPOINT,
+    **{RESOURCE_METADATA + door: door for door in DOORS},
+    # Some clients look behind the path instead.
+    **{door + RESOURCE_METADATA: door for door in DOORS},
+}
 # What stands beside this in OAUTH_SCOPES every token of the provider has; nobody asks for it.
 EVERY: Final = "*"
 
@@ -108,6 +115,16 @@ def origin(host: str = "") -> str:
 def resource(host: str = "", path: str = ENDPOINT) -> str:
     """The resource at one of our paths, for a request that named ``host``."""
     return origin(host) + (path if path in DOORS else ENDPOINT)
+
+
+def audiences() -> frozenset[str]:
+    """Return the resources of this installation that a token can be for."""
+    return frozenset(origin() + door for door in DOORS)
+
+
+def server_at(path: str) -> Server:
+    """Return the server that is reached at a path; raises KeyError if none is."""
+    return dict.fromkeys(DOORS, conf.get().server)[path]
 
 
 def metadata_url(host: str, path: str) -> str:

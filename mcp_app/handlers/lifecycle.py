@@ -54,7 +54,9 @@ async def initialize(
         if len(key) <= MEMO_BYTES:
             services.agreed[key] = agreed
     if session is None:
-        fields = opening_fields(agreed.fields, principal.key, announced=catalogue.revision)
+        fields = opening_fields(
+            agreed.fields, principal.key, announced=catalogue.revision, path=catalogue.server.path
+        )
         session = await services.sessions.create(fields)
     else:
         await services.sessions.change(session, **agreed.fields)

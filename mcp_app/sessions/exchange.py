@@ -40,7 +40,7 @@ class Exchange(Negotiated):
     def __init__(self, said: Envelope, principal_key: str, server: Server, exchange_id: str = "") -> None:
         # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
         self._id = exchange_id
-        self.principal_key, self.server = principal_key, server
+        self.principal_key, self.server, self.path = principal_key, server, server.path
         self.created_at = database_clock.timestamp()
         self.transport = MODERN
         self.version = said.version

@@ -10,14 +10,15 @@ from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import InvalidRequest
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.server import ENDPOINT
 
 
 class Negotiated:
     """A session of the revisions that have them, or a single request of the one that has none.
 
     ``in_flight`` holds its running calls in this process by JSON-RPC id. ``transport`` is empty for
-    Streamable HTTP. ``record_id`` names the operator's record that its messages belong to. Nothing is asked
-    of a client that has not confirmed it (``initialized``, LIFE-04).
+    Streamable HTTP; ``path`` is that of its server. ``record_id`` names the operator's record that its
+    messages belong to. Nothing is asked of a client that has not confirmed it (``initialized``, LIFE-04).
     """
 
     __slots__ = (
@@ -28,6 +29,7 @@ class Negotiated:
         "in_flight",
         "initialized",
         "log_level",
+        "path",
         "principal_key",
         "raw_capabilities",
         "record_id",
@@ -41,6 +43,7 @@ class Negotiated:
     principal_key: str
     created_at: float
     transport: str
+    path: str
     version: str
     client_info: dict[str, Any]
     raw_capabilities: dict[str, Any]
@@ -58,13 +61,16 @@ class Negotiated:
 
     def stored(self) -> dict[str, str]:
         """The form in which a background call keeps what it has to know of its caller."""
-        return {
+        fields = {
             **negotiated_fields(self.version, self.client_info, self.raw_capabilities),
             "principal": self.principal_key,
             "transport": self.transport,
             "created": repr(self.created_at),
             "log_level": self.log_level,
         }
+        if self.path != ENDPOINT:
+            fields["path"] = self.path
+        return fields
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         """A result in the form its revision knows (GEN-01)."""

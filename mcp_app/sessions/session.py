@@ -13,6 +13,7 @@ from mcp_app import database_clock
 from mcp_app.protocol.capabilities import MEMO_BYTES, ClientCapabilities
 from mcp_app.protocol.features.tasks import related
 from mcp_app.protocol.messages.logging import DEFAULT_LEVEL
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.sessions.negotiated import Negotiated, negotiated_fields
 
 STANDALONE = "standalone"
@@ -38,6 +39,7 @@ class Session(Negotiated):
         self.principal_key = fields["principal"]
         self.created_at = float(fields["created"])
         self.transport = fields.get("transport", "")
+        self.path = fields.get("path", ENDPOINT)
         self.in_flight = {}
         self.announced = 0
         self._learned = ("", "", "")
@@ -63,7 +65,7 @@ class Session(Negotiated):
     def stored(self) -> dict[str, str]:
         """See ``Negotiated.stored``."""
         version, client, capabilities = self._learned  # as they were stored
-        return {
+        fields = {
             "version": version,
             "client": client,
             "capabilities": capabilities,
@@ -74,6 +76,9 @@ class Session(Negotiated):
             "initialized": "1" if self.initialized else "0",
             "announced": str(self.announced),
         }
+        if self.path != ENDPOINT:
+            fields["path"] = self.path
+        return fields
 
 
 class TaskSession(Session):
@@ -127,10 +132,18 @@ def stored_fields(
 
 
 def opening_fields(
-    agreed: dict[str, str], principal_key: str, *, announced: int, transport: str = ""
+    agreed: dict[str, str],
+    principal_key: str,
+    *,
+    announced: int,
+    transport: str = "",
+    path: str = ENDPOINT,
 ) -> dict[str, str]:
-    """The stored form of a new session, of which the ``negotiated_fields`` are known."""
-    return {
+    """Return the stored form of a new session, given its ``negotiated_fields``.
+
+    The path is stored only if it is not that of the installation's own server.
+    """
+    fields = {
         **agreed,
         "principal": principal_key,
         "transport": transport,
@@ -139,3 +152,6 @@ def opening_fields(
         "log_level": DEFAULT_LEVEL,
         "announced": str(announced),
     }
+    if path != ENDPOINT:
+        fields["path"] = path
+    return fields

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mcp_app.catalogue.serving.snapshot import Catalogue
@@ -39,20 +38,14 @@ def announcement(session: Session, view: CatalogueView) -> Announcement:
     catalogue, announced = view.snapshot, session.announced
     if announced >= catalogue.revision or not session.initialized:
         return NOTHING
-    prepared = _prepared(catalogue)
-    found = prepared.get(announced)
+    key = "announcement", announced
+    found: Announcement | None = catalogue.prepared.get(key)
     if found is None:
         notices = _changed_lists(catalogue, announced)
         events = b"".join([sse.encode_event(message) for message, _ in notices])
         asks = bool(catalogue.updated_since(announced))
-        found = prepared[announced] = Announcement(catalogue.revision, notices, events, asks)
+        found = catalogue.prepared[key] = Announcement(catalogue.revision, notices, events, asks)
     return found
-
-
-@lru_cache(maxsize=1)
-def _prepared(_: Catalogue) -> dict[int, Announcement]:
-    """By the revision announced last; of the newest catalogue only."""
-    return {}
 
 
 async def due(streams: Streams, session: Session, view: CatalogueView) -> tuple[list[Notice], int]:

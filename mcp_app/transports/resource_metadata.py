@@ -10,19 +10,10 @@ from typing import Any
 
 import orjson
 
-from mcp_app import conf
-from mcp_app.auth.site import DOORS, RESOURCE_METADATA, issuer, requested, resource
-from mcp_app.protocol.messages.server import ENDPOINT
+from mcp_app.auth.site import DOCUMENTS, issuer, requested, resource, server_at
 from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 
-# The root form names the default server.
-PATHS = {
-    RESOURCE_METADATA: ENDPOINT,
-    **{RESOURCE_METADATA + door: door for door in DOORS},
-    # Some clients look behind the path instead.
-    **{door + RESOURCE_METADATA: door for door in DOORS},
-}
 # As other addresses below /.well-known/ say it.
 NOT_THERE = b'{"error": "not_found"}'
 CORS = (
@@ -37,7 +28,7 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
     """Answer one request for the metadata of the resource that its path names."""
     method, status, body = scope["method"], 200, b""
     headers = [*CORS, (b"cache-control", b"public, max-age=300"), (b"vary", b"host")]
-    path = PATHS.get(scope["path"])
+    path = DOCUMENTS.get(scope["path"])
     host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     if path is None or not issuer(host):
         status, body = 404, NOT_THERE
@@ -62,5 +53,5 @@ def described(host: str, path: str) -> dict[str, Any]:
         "authorization_servers": [issuer(host)],
         "scopes_supported": requested(BASIC).split(),
         "bearer_methods_supported": ["header"],
-        "resource_name": conf.get().server.label,
+        "resource_name": server_at(path).label,
     }

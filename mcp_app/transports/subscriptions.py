@@ -43,6 +43,7 @@ class Subscription:
         "_heard",
         "_lists",
         "_news",
+        "_path",
         "_views",
         "_wake",
         "id",
@@ -69,7 +70,7 @@ class Subscription:
             (member, name) for member in KINDS for name in granted.get(member, ())
         )
         self._lists = tuple([kind for member, kind in LISTS.items() if granted.get(member)])
-        self._views = asked.services.views
+        self._views, self._path = asked.services.views, asked.session.path
         # Those of the catalogue that was last announced to its client: one object for all that heard of it.
         self._heard = asked.catalogue.snapshot.revisions
         self._news: dict[Key, Notice] = {}
@@ -91,7 +92,7 @@ class Subscription:
     def due(self) -> list[Notice]:
         """Take the pending notifications."""
         found = []
-        catalogue = self._views.of(self.principal.permissions)
+        catalogue = self._views.of(self.principal.permissions, self._path)
         revisions = catalogue.snapshot.revisions
         if revisions is not self._heard:
             heard, self._heard = self._heard, revisions

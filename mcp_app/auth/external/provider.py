@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mcp_app import conf
-from mcp_app.auth.site import DOORS, origin
+from mcp_app.auth.site import audiences
 from mcp_app.egress import EgressError, Fetched, Network, Policy, fetch
 from mcp_app.egress.policy import networks
 
@@ -40,7 +40,7 @@ def configured() -> Provider:
     return Provider(
         settings.oauth_issuer,
         settings.oauth_jwks_url,
-        frozenset(settings.oauth_audience or (origin() + door for door in DOORS)),
+        frozenset(settings.oauth_audience) or audiences(),
         networks(settings.egress_allow),
     )
 

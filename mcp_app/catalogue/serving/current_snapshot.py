@@ -13,7 +13,7 @@ from mcp_app.catalogue.serving.entries import NOTHING_BUILT
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.database import thread_connection
-from mcp_app.protocol.messages.server import Server
+from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 
 class _Holder:
@@ -35,16 +35,24 @@ def current() -> Catalogue:
 
 
 class Views:
-    """Gives each request of one process its view, always of the snapshot in use at that moment."""
+    """Gives each request of one process its view, always of the snapshot in use at that moment.
 
-    __slots__ = ("server",)
+    ``server`` is that of the installation. It is the only one, and served at its own path.
+    """
+
+    __slots__ = ("_servers", "server")
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self._servers = {server.path: server}
 
-    def of(self, permissions: Container[str]) -> CatalogueView:
-        """Return the view of a caller with these permissions; no I/O. Call it once for each request."""
-        return CatalogueView(_holder.catalogue, permissions, self.server)
+    def of(self, permissions: Container[str], path: str = ENDPOINT) -> CatalogueView:
+        """Return the view of a caller with these permissions; no I/O. Call it once for each request.
+
+        What looks again after its request, as an event stream does, passes the path of its session. Raises
+        KeyError for a path that no server has.
+        """
+        return CatalogueView(_holder.catalogue, permissions, self._servers[path])
 
 
 def loaded() -> Catalogue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
+from typing import Any
 
 from mcp_app.catalogue.serving.entries import (
     NOTHING_BUILT,
@@ -25,8 +26,9 @@ class Catalogue:
     ``revision`` is the newest change it holds, ``revisions`` the revision at which each list last changed.
     ``max_running`` has the tools of which only so many calls may run at once over all workers, ``queues`` the
     queues of background tools ("" for the default one). ``templates`` are in the order in which they match,
-    ``pages`` are the lists by their kind. ``built`` is what the next snapshot can reuse. Nothing here asks
-    who the caller is: that is for ``CatalogueView``.
+    ``pages`` are the lists by their kind. ``built`` is what the next snapshot can reuse, ``prepared`` has
+    what transports derive from this one for many clients. Nothing here asks who the caller is: that is for
+    ``CatalogueView``.
     """
 
     __slots__ = (
@@ -34,6 +36,7 @@ class Catalogue:
         "built",
         "max_running",
         "pages",
+        "prepared",
         "prompts",
         "queues",
         "resources",
@@ -59,6 +62,7 @@ class Catalogue:
     ) -> None:
         self.revision = revision
         self.built = built
+        self.prepared: dict[Any, Any] = {}
         self.revisions = dict(revisions)
         self.tools = {entry.name: entry for entry in tools}
         self.max_running = {

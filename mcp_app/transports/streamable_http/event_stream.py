@@ -247,7 +247,7 @@ class EventStream(SseResponse):
 
     def _catalogue(self) -> CatalogueView:
         """Return the newest view of the client: the stream outlives snapshots."""
-        return self._process.views.of(self._principal.permissions)
+        return self._process.views.of(self._principal.permissions, self._session.path)
 
     async def _store_announced(self) -> None:
         """For the client's next connection, which cannot begin before this one has left its lease.

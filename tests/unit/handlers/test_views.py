@@ -8,13 +8,24 @@ import orjson
 
 from mcp_app import Context
 from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.serving.snapshot import EMPTY, KINDS, Catalogue
+from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.execution.running.reply import Answered
+from mcp_app.handlers import lifecycle
 from mcp_app.protocol.messages.jsonrpc import Request
+from mcp_app.protocol.messages.server import Server
+from mcp_app.sessions.exchange import Exchange
+from mcp_app.sessions.session import Session
+from tests.envelopes import envelope_of
 from tests.unit.catalogue.entries import resource_entry, tool_entry
 from tests.unit.handlers.desk import Desk, offer
 
 WITHDRAWN = "notes://withdrawn"
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "tests", "version": "1"},
+}
 
 
 def notes() -> str:
@@ -76,3 +87,21 @@ async def test_no_view_is_older_than_an_announced_change(desk: Desk) -> None:
     desk.process.upkeep._say()
     assert seen == [3]
     assert await listed(desk) == ["new"]
+
+
+async def test_session_and_request_keep_the_path_of_the_server_they_began_at(desk: Desk) -> None:
+    """A session of the installation's own server stores no path, so rows of older versions mean the same."""
+    other = Server("tests", "1", title="Other", path="/mcp/other")
+    own = desk.process.views.server
+    for server, path in ((own, None), (other, "/mcp/other")):
+        view = CatalogueView(EMPTY, frozenset(), server)
+        session, answer = await lifecycle.initialize(
+            desk.process, desk.principal, view, INITIALIZE, "127.0.0.1", None, "2025-11-25"
+        )
+        assert orjson.loads(answer)["serverInfo"] == server.info
+        assert session.stored().get("path") == path
+        assert Session(session.id, session.stored()).path == server.path
+        exchange = Exchange(envelope_of(), desk.principal.key, server)
+        assert exchange.stored().get("path") == path
+        result = orjson.loads(exchange.answer(Request(1, "tools/list", {}), {"tools": []}))["result"]
+        assert result["_meta"] == server.meta
