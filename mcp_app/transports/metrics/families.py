@@ -37,7 +37,7 @@ RARE = {
     "oauth_consent": ("mcp_oauth_consents", "Clients that people allowed or denied", "result"),
     "oauth_token": ("mcp_oauth_token_requests", "Requests for OAuth tokens", "grant", "result"),
     "oauth_document": ("mcp_oauth_document_fetches", "Fetches of clients' documents", "result"),
-    "refusal": ("mcp_call_refusals", "Calls that did not begin, by the code of their refusal", "code"),
+    "refusal": ("mcp_call_refusals", "Requests that did not begin, by the code of their refusal", "code"),
     "oauth_scope_refused": ("mcp_oauth_scope_refusals", "Requests that lacked a scope", "scope"),
 }
 
