@@ -14,7 +14,7 @@ def main() -> None:
     from django.db import transaction
 
     try:
-        from mcp_app.catalogue.changing.services import update_entry
+        from mcp_app.catalogue.changes.services import update_entry
     except ModuleNotFoundError:  # A checkout from before there was this package, which is compared with.
         from mcp_app.catalogue.services import update_entry  # type: ignore[no-redef, import-not-found]
     from mcp_app.models import Tool

@@ -92,7 +92,7 @@ def schema_parts() -> dict[str, Part]:
 def log_part(streams: Any) -> Part:
     """A line of the message log: remembered, searched for secrets, encoded, sent to Redis in batches."""
     from mcp_app import conf
-    from mcp_app.sessions.message_log import MessageLog
+    from mcp_app.message_log.log import MessageLog
 
     asked, answer = first_step.calls("echo")[0], b'{"jsonrpc":"2.0","id":1,"result":{}}'
     written = MessageLog(streams, conf.get())

@@ -125,7 +125,7 @@ class Application:
 
         It may be the first since the developer's last edit, so the catalogue is updated here.
         """
-        from mcp_app.catalogue.changing.code_mirror import mirror
+        from mcp_app.catalogue.changes.code_mirror import mirror
 
         log.info("This server announces neither start nor stop (ASGI lifespan): MCP starts now.")
         await sync_to_async(mirror)()
@@ -151,7 +151,7 @@ class Application:
 
     async def _load_console(self) -> Endpoint:
         """The application for WebSockets. Not on the event loop: loading takes a tenth of a second."""
-        from mcp_app.catalogue.changing.code_mirror import mirror
+        from mcp_app.catalogue.changes.code_mirror import mirror
 
         routing = await asyncio.to_thread(import_module, "mcp_app.console.routing")
         if self.routes[ENDPOINT] == self._first_request:
@@ -160,9 +160,9 @@ class Application:
         return console
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from mcp_app.catalogue.changing.code_mirror import mirror
-        from mcp_app.database import aquery
-        from mcp_app.threads.scheduling import yield_to_event_loop
+        from mcp_app.catalogue.changes.code_mirror import mirror
+        from mcp_app.database.queries import aquery
+        from mcp_app.database.threads.scheduling import yield_to_event_loop
 
         while (await receive())["type"] != "lifespan.startup":
             pass
@@ -193,7 +193,7 @@ class Application:
 
 def _tell_what_is_not_offered() -> None:
     """Log which tools are not offered yet because `migrate` has not run since they were added."""
-    from mcp_app.catalogue.changing.code_mirror import not_in_database
+    from mcp_app.catalogue.changes.code_mirror import not_in_database
 
     try:
         absent = not_in_database()

@@ -31,10 +31,10 @@ from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitt
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.refusals import Code, code_in, refused
 from mcp_app.protocol.versions import V2025_03_26
-from mcp_app.sessions.admission import admit
 from mcp_app.sessions.client_requests import without_content, without_contents
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.negotiated import Negotiated
+from mcp_app.sessions.quota import admit
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable
 

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 from django.db import DatabaseError
 
-from mcp_app import database, database_clock
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.external import principals
 from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
 from mcp_app.catalogue.serving.current_snapshot import Views
 from mcp_app.conf import Settings
+from mcp_app.database import clock, queries
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.background import answer_streams, reaper
 from mcp_app.execution.background.service import Background
@@ -26,12 +26,12 @@ from mcp_app.execution.running.calls import Calls
 from mcp_app.execution.running.ended_connections import EndedConnections
 from mcp_app.execution.running.runner import Runner
 from mcp_app.handlers.context import Services
+from mcp_app.message_log.log import MessageLog
 from mcp_app.observability import spans
 from mcp_app.observability.counts import Counts
 from mcp_app.sessions import resource_updates
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.clients import Clients
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.standalone_stream import Standalone
 from mcp_app.streams.base import StreamsUnavailable
@@ -132,9 +132,9 @@ class Process(Services):
 
     async def start(self) -> None:
         """Connect, load the catalogue and listen to the other processes."""
-        database.watch()
+        queries.watch()
         with suppress(DatabaseError):
-            await database.aquery(database_clock.read)
+            await queries.aquery(clock.read)
         self._listen()
         await self.upkeep.start()
         await self.streams.start()
@@ -167,8 +167,8 @@ class Process(Services):
         await self.metrics.close()
         await self.log.close()
         await self.streams.close()
-        # A connection left open would keep a test's database from being dropped.
-        await asyncio.to_thread(database.close)
+        # A connection left open would keep a test's queries from being dropped.
+        await asyncio.to_thread(queries.close)
 
     def _credentials_changed(self, what: dict[str, Any]) -> None:
         self.authenticator.forget(what)
@@ -186,7 +186,7 @@ class Process(Services):
 
 
 def _look_for_others(redis_url: str) -> None:
-    """Log that Redis is a Cluster, or that another project uses our database of it.
+    """Log that Redis is a Cluster, or that another project uses our queries of it.
 
     The worker of that project would write our message log.
     """
@@ -195,4 +195,4 @@ def _look_for_others(redis_url: str) -> None:
         return
     with suppress(StreamsUnavailable):
         if projects.note(redis_url):
-            log.warning("Another project uses this database of Redis. Give each its own, as in redis://…/1.")
+            log.warning("Another project uses this queries of Redis. Give each its own, as in redis://…/1.")

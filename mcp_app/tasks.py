@@ -23,7 +23,8 @@ from celery.worker import state
 from django.apps import apps
 from kombu.exceptions import OperationalError
 
-from mcp_app import conf, database
+from mcp_app import conf
+from mcp_app.database import queries
 from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
 from mcp_app.execution.stored import records
@@ -34,10 +35,10 @@ from mcp_app.execution.worker.parent_renewer import ParentRenewer
 from mcp_app.execution.worker.pool_size import PoolSize
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.execution.worker.worker import Worker
+from mcp_app.message_log import retention, rollups, writer
+from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.notices import delivery
-from mcp_app.sessions import log_writer, retention, rollups
 from mcp_app.sessions.client_requests import NoAnswer
-from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.blocking.server_facts import cluster_fault
@@ -77,7 +78,7 @@ def _purge_oauth() -> int:
 def start_drain(sender: Any = None, **_: Any) -> None:
     """Write the message log from a thread of the main process: one reader however many children."""
     _stop.clear()
-    database.watch()
+    queries.watch()
     # Only children can be replaced while they wait; threads and a worker that runs jobs itself cannot.
     _pool[:] = [PoolSize(sender, _waiting)] if hasattr(getattr(sender, "pool", None), "grow") else []
     _parents[:] = [ParentRenewer(_slots, pool.children) for pool in _pool]
@@ -88,7 +89,7 @@ def start_drain(sender: Any = None, **_: Any) -> None:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
         say_alive()
         for name, forever in (
-            ("message-log-drain", log_writer.run_forever),
+            ("message-log-drain", writer.run_forever),
             ("reaper", reaper.run_forever),
             ("notices", partial(delivery.run_forever, hand_on=_hand_on_notice)),
         ):

@@ -21,10 +21,10 @@ if apps.is_installed("django.contrib.admin"):
     # Only here: without Django's admin its modules cannot be imported.
     from django.contrib import admin
 
-    from mcp_app.admin.finding.page import anything, document
     from mcp_app.admin.notifications.page import notifications
     from mcp_app.admin.personal.seen import person
     from mcp_app.admin.personal.zone import zone
+    from mcp_app.admin.search.page import anything, document
 
     urlpatterns += [
         path("find/", admin.site.admin_view(anything), name="mcp_find"),

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import uvicorn
 
+from mcp_app.database.forking import keep_from_children
 from mcp_app.foreign_code import outlast
-from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
 from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcpsite import environment

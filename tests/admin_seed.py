@@ -14,6 +14,10 @@ from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from mcp_app.auth.services import issue_api_key, revoke_api_key
+from mcp_app.message_log import rollups
+from mcp_app.message_log.counts import callers, error_groups
+from mcp_app.message_log.pages import ERRORS
+from mcp_app.message_log.traffic import PERIODS, Period
 from mcp_app.models import (
     ApiKey,
     AuditEvent,
@@ -29,10 +33,6 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.observability.rollup_cells import RollupCells
-from mcp_app.sessions import rollups
-from mcp_app.sessions.counting import callers, error_groups
-from mcp_app.sessions.log_pages import ERRORS
-from mcp_app.sessions.traffic import PERIODS, Period
 from tests.approved_work import bound, guarded_tool
 
 PASSWORD = "correct horse battery staple"

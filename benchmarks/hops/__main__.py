@@ -281,9 +281,9 @@ def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]
 
 def _connect() -> None:
     """Open the connections of all threads that query: which of them works on a call is chance."""
-    from mcp_app import database
+    from mcp_app.database import queries
 
-    together = threading.Barrier(database.THREADS)
+    together = threading.Barrier(queries.THREADS)
 
     def touch() -> None:
         together.wait(10)
@@ -291,7 +291,7 @@ def _connect() -> None:
 
     from mcp_app.models import Call
 
-    threads = [threading.Thread(target=database.query, args=(touch,)) for _ in range(database.THREADS)]
+    threads = [threading.Thread(target=queries.query, args=(touch,)) for _ in range(queries.THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -312,7 +312,7 @@ def _counts(entered: Entered) -> str:
 
 
 def _is_store(code: CodeType) -> bool:
-    """Whether it is about how Redis and the database are reached: the same for whoever needs them."""
+    """Whether it is about how Redis and the queries are reached: the same for whoever needs them."""
     return code.co_filename.removeprefix(f"{ROOT}/mcp_app/").startswith(
         ("streams/", "database", "postgresql/")
     )
@@ -321,7 +321,7 @@ def _is_store(code: CodeType) -> bool:
 def main() -> None:
     """Set up, take every path, print the table; ``-v`` names the functions, ``--counts`` takes no times."""
     recorder = Recorder()
-    threading.setprofile(recorder)  # For threads to come: their loops and those of the database.
+    threading.setprofile(recorder)  # For threads to come: their loops and those of the queries.
     sys.setprofile(recorder)
     with tempfile.TemporaryDirectory(prefix="hops-") as folder:
         from mcpsite.redis_server import RedisServer

@@ -81,7 +81,7 @@ def _calls(share: int, texts: int | None, grouped: bool) -> int:
 
 
 def _drain(queue: Any) -> None:
-    from mcp_app.sessions.log_writer import drain_once
+    from mcp_app.message_log.writer import drain_once
 
     while queue.batches:
         drain_once(queue)
@@ -110,14 +110,14 @@ def _queue(share: int, texts: int | None) -> Any:
 @contextmanager
 def _grouping(on: bool) -> Any:
     """Turned on or off; a turn is one transaction, however slow the machine is."""
-    from mcp_app.sessions import log_writer
-    from mcp_app.sessions.counting.error_groups import Errors
+    from mcp_app.message_log import writer
+    from mcp_app.message_log.counts.error_groups import Errors
 
-    group, seconds = Errors.add, log_writer.WRITE_SECONDS
-    log_writer.WRITE_SECONDS = 60.0
+    group, seconds = Errors.add, writer.WRITE_SECONDS
+    writer.WRITE_SECONDS = 60.0
     if not on:
         Errors.add = lambda errors, message: None  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Errors.add, log_writer.WRITE_SECONDS = group, seconds  # type: ignore[method-assign]
+        Errors.add, writer.WRITE_SECONDS = group, seconds  # type: ignore[method-assign]

@@ -14,6 +14,8 @@ from django.db.models import Model
 from django.utils import timezone
 
 from benchmarks.log.fill_beside import fill_beside
+from mcp_app.message_log.counts.callers import MOST_NAMES
+from mcp_app.message_log.counts.error_groups import MOST_GROUPS
 from mcp_app.models import (
     Call,
     CallerRollup,
@@ -25,8 +27,6 @@ from mcp_app.models import (
     Session,
 )
 from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.sessions.counting.callers import MOST_NAMES
-from mcp_app.sessions.counting.error_groups import MOST_GROUPS
 
 DAYS = 13
 PER_SESSION = 50

@@ -143,8 +143,8 @@ def measure_retention() -> None:
     from django.test import override_settings
     from django.utils import timezone
 
+    from mcp_app.message_log.retention import purge_messages
     from mcp_app.models import Message
-    from mcp_app.sessions.retention import purge_messages
 
     newest, count = Message.objects.latest("pk").pk, Message.objects.count()
     limits = {"MESSAGE_LOG_ROWS": newest - Message.objects.earliest("pk").pk + 1 - min(REMOVED, count // 4)}

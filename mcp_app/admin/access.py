@@ -40,9 +40,9 @@ from mcp_app.auth.services import (
 from mcp_app.catalogue.access import may_ask
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
+from mcp_app.interface.text import marked, visible
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, BASIC, MCP
-from mcp_app.text import marked, visible
 
 MEANING = format_html(
     "What the key may be used for, never more than its user may. Each other scope includes "

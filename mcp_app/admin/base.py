@@ -23,7 +23,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.auth.time_zone import zone_script
-from mcp_app.text import marked
+from mcp_app.interface.text import marked
 
 HAS_UNFOLD = apps.is_installed("unfold")
 

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.markup import json_block, moment
-from mcp_app.text import marked, visible
+from mcp_app.interface.text import marked, visible
 
 Column = Callable[[Any, Model], SafeString]
 

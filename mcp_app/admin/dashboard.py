@@ -13,24 +13,25 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.figures.page import NO_TOOL, NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.figures.period import asked_period, chosen_url, end_of_log, query_of
 from mcp_app.admin.markup import in_utc, number_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, Verdict, first_steps, tasks_of
+from mcp_app.database import clock
 from mcp_app.doctor import code
+from mcp_app.interface.text import marked
+from mcp_app.message_log import traffic
+from mcp_app.message_log.pages import ANSWERED, FAILED
+from mcp_app.message_log.traffic import PERIODS, Calls, Period, Traffic
 from mcp_app.models import Session
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE
-from mcp_app.sessions import traffic
-from mcp_app.sessions.log_pages import ANSWERED, FAILED
-from mcp_app.sessions.traffic import PERIODS, Calls, Period, Traffic
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.server_facts import RedisServerView
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
-from mcp_app.text import marked
 
 MOST_TOOLS = 10
 MOST_CLIENTS = 8
@@ -116,7 +117,7 @@ def may_see(request: HttpRequest) -> bool:
 
 def dashboard(request: HttpRequest) -> Dashboard:
     """The figures now, of the period that the address names."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     period = asked_period(request, now)
     url = f"{reverse('admin:mcp_app_message_dashboard')}?{urlencode(query_of(period))}"
     shown = Dashboard(period, now, url)
@@ -195,7 +196,7 @@ def _show_work(shown: Dashboard, state: Box) -> None:
 
 
 def _show_sessions(shown: Dashboard) -> None:
-    since = database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
+    since = clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
     live: QuerySet[Session] = Session.objects.filter(ended_at=None, last_seen_at__gte=since)
     named = live.order_by().values("protocol_version", "client_name", "client_version")
     busiest = named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")

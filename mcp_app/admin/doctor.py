@@ -19,8 +19,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
-from mcp_app import database_clock
 from mcp_app.admin.base import ReadOnlyAdmin
+from mcp_app.database import clock
 from mcp_app.doctor import Busy, Finding, Installation, Level, examine_alone
 from mcp_app.doctor.finding import ok, warning
 from mcp_app.models import Doctor
@@ -137,7 +137,7 @@ def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report
     return Report(
         areas=[_area(name, list(found)) for name, found in grouped],
         counts=[(_counted(counted[level], level), TONES[level]) for level in WORST_FIRST if counted[level]],
-        at=database_clock.utcnow(),
+        at=clock.utcnow(),
         seconds=time.monotonic() - begun,
         process=process_name(),
     )

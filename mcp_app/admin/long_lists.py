@@ -12,8 +12,8 @@ from django.utils.functional import cached_property
 
 from mcp_app.admin.base import M, RowPageAdmin
 from mcp_app.auth.principal_names import principal_names
+from mcp_app.interface.clients import client_names
 from mcp_app.models import Message
-from mcp_app.sessions.showing.clients import client_names
 
 # How many rows a list has pages for, and how many of the newest ones are searched.
 MOST_LISTED: Final = 10_000

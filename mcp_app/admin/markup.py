@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.text import json_text, visible_block
+from mcp_app.interface.text import json_text, visible_block
 
 # Comparing is quadratic at worst; what is longer is shown as two whole texts by the caller's page instead.
 MAX_DIFF_LINES = 2_000

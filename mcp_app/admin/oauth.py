@@ -19,13 +19,13 @@ from mcp_app.admin.markup import badge
 from mcp_app.admin.widgets import ScopesField
 from mcp_app.auth.services import login_name
 from mcp_app.auth.site import company_login_lacks, origin, resource, second_factor_lacks
+from mcp_app.interface.text import marked, visible
 from mcp_app.oauth.connections import disable, enable, end, end_each
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.machines.entering import PERMISSION, WITH_SECRET, Machine, enter_machine
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, enter, kept
 from mcp_app.protocol.scopes import BASIC
-from mcp_app.text import marked, visible
 
 KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "published document"}
 

@@ -27,8 +27,8 @@ from mcp_app.auth.ended import EndedWork, of_person
 from mcp_app.auth.site import second_factor_lacks
 from mcp_app.catalogue.access import may_ask
 from mcp_app.execution.stored.approval_rules import waiting
+from mcp_app.interface.text import marked
 from mcp_app.oauth.second_factor.gate import has_factor
-from mcp_app.text import marked
 
 LISTED: tuple[str, ...] = ("username", "email", "first_name", "last_name", "is_staff")
 

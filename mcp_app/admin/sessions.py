@@ -27,12 +27,12 @@ from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.auth.services import login_name
 from mcp_app.catalogue.access import obstacle_of
+from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
+from mcp_app.interface.text import json_text, marked, visible, visible_block
 from mcp_app.models import Call, ErrorGroup, Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
-from mcp_app.sessions.showing.pages import call_page, refused_tool, replay_page, tool_page
-from mcp_app.text import json_text, marked, visible, visible_block
 
 
 def state_of(session: Session) -> str:

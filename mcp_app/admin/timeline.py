@@ -13,19 +13,19 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from mcp_app import database_clock
 from mcp_app.admin.markup import in_utc, written
 from mcp_app.auth.principal_names import principal_names
+from mcp_app.database import clock
+from mcp_app.interface.marks import SHOWN, Mark
+from mcp_app.interface.summary import summary
+from mcp_app.interface.text import indented_json, visible_block
+from mcp_app.message_log.counts.figures import Expected, expected
+from mcp_app.message_log.counts.refusals import RefusalCount, refusal_counts
+from mcp_app.message_log.pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
+from mcp_app.message_log.search.language import LONGEST, parse, term_of, without
+from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
-from mcp_app.sessions.counting.figures import Expected, expected
-from mcp_app.sessions.counting.refusals import RefusalCount, refusal_counts
-from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
-from mcp_app.sessions.searching.language import LONGEST, parse, term_of, without
-from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
-from mcp_app.sessions.showing.marks import SHOWN, Mark
-from mcp_app.sessions.showing.summary import summary
-from mcp_app.text import indented_json, visible_block
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 2_000
@@ -312,7 +312,7 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
         filtered=bool(kept.keys() - {"order"}),
         looked_at=found.looked_at,
         until=found.until,
-        expected=None if session else expected(asked, database_clock.utcnow()),
+        expected=None if session else expected(asked, clock.utcnow()),
         tally=counted,
         facets=_facets(counted, kept) if counted else [],
     )

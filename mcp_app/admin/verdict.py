@@ -13,15 +13,15 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
-from mcp_app import database_clock
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.auth.services import ENDS_SOON, KEY_ENDS_WITHIN, ending_keys
-from mcp_app.catalogue.changing.pending_drafts import KIND_NAMED
-from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.catalogue.changes.pending_drafts import KIND_NAMED
+from mcp_app.catalogue.changes.services import may_publish
+from mcp_app.database import clock
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
+from mcp_app.interface.text import marked
+from mcp_app.message_log.counts.error_groups import LAST_SEEN, new_since
 from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Session, Tool
-from mcp_app.sessions.counting.error_groups import LAST_SEEN, new_since
-from mcp_app.text import marked
 
 # Counted up to here: the first page must not take long.
 MOST_COUNTED: Final = 1_000
@@ -123,7 +123,7 @@ def _new_errors(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.view_message"):
         return
     # All of these began since then, so all of their errors did.
-    groups = new_since(database_clock.utcnow() - NEW_ERROR).order_by("-count", *LAST_SEEN)
+    groups = new_since(clock.utcnow() - NEW_ERROR).order_by("-count", *LAST_SEEN)
     shown = list(groups[: NAMED_ERRORS + 1])
     for group in shown[:NAMED_ERRORS]:
         times = "once" if group.count == 1 else f"{group.count:,} times"

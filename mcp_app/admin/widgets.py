@@ -17,8 +17,8 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
 from mcp_app.auth.membership import memberships
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
+from mcp_app.interface.text import marked
 from mcp_app.protocol.scopes import ALL, words_of
-from mcp_app.text import marked
 
 
 class JsonWidget(Textarea):

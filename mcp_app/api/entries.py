@@ -26,8 +26,8 @@ from mcp_app.api.filtering import ResourceFilter, TemplateFilter, ToolFilter
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import Need, seeing, to
 from mcp_app.api.problems import Conflict
-from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.services import (
+from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.changes.services import (
     accept_definition,
     delete_entry,
     save_prompt,

@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from mcp_app.api.formats import RowSerializer
-from mcp_app.catalogue.changing.row_checks import permission_exists
+from mcp_app.catalogue.changes.row_checks import permission_exists
 from mcp_app.catalogue.sources.base import DRESS, LIMITS
 from mcp_app.catalogue.sources.registry import own_fields
 from mcp_app.catalogue.transfer.fields import read_value, service_values

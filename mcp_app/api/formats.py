@@ -17,10 +17,10 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.utils.encoders import JSONEncoder
 
 from mcp_app import conf
-from mcp_app.aware_times import AwareDateTimeField
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.transfer import MAX_BYTES
-from mcp_app.text import replace_hidden
+from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.interface.text import replace_hidden
 
 M = TypeVar("M", bound=Model)
 

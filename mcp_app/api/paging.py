@@ -9,8 +9,8 @@ from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
+from mcp_app.message_log.pages import find
 from mcp_app.models import Message
-from mcp_app.sessions.log_pages import find
 
 SIZE = 50
 LARGEST = 200

@@ -12,11 +12,11 @@ from typing import Any
 
 from django.db import Error as DatabaseFault
 
-from mcp_app import database_clock
 from mcp_app.auth import tokens
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.refusals import unauthorized
 from mcp_app.auth.wrong_keys import WrongKeys
+from mcp_app.database import clock
 from mcp_app.protocol.errors import Unavailable
 
 RECHECK_SECONDS = 10.0
@@ -108,7 +108,7 @@ class Authenticator:
             self._recent.pop(authorization, None)
             self._known[_remembered(authorization)] = _Known(principal, recheck_at, now)
         if principal.api_key_id is not None:
-            self.used[principal.api_key_id] = database_clock.timestamp()
+            self.used[principal.api_key_id] = clock.timestamp()
         return principal
 
     def _again(self, authorization: bytes) -> _Known | None:

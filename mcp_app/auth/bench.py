@@ -11,10 +11,10 @@ from django.contrib.auth import get_user_model
 from django.core import signing
 from django.core.exceptions import PermissionDenied
 
-from mcp_app import database_clock
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import PREFIX
+from mcp_app.database import clock
 from mcp_app.models import audit
 from mcp_app.protocol.principal_key import ACTOR
 
@@ -37,7 +37,7 @@ def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
     refusal = _refusal(actor, user)
     if refusal:
         raise PermissionDenied(refusal)
-    ends = database_clock.timestamp() + TOKEN_SECONDS
+    ends = clock.timestamp() + TOKEN_SECONDS
     if user.pk != actor.pk:
         audit(
             actor=actor,
@@ -61,7 +61,7 @@ def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
 def find_bench_principal(token: str) -> Principal | None:
     """The principal of a bench token, or None: forged, over, or what it rests on was taken away since."""
     claims = _claims(token)
-    if claims is None or claims["ends"] <= database_clock.timestamp():
+    if claims is None or claims["ends"] <= clock.timestamp():
         return None
     users = get_user_model()._default_manager.in_bulk({claims["actor"], claims["user"]})
     found = {str(pk): row for pk, row in users.items()}
@@ -73,7 +73,7 @@ def find_bench_principal(token: str) -> Principal | None:
         name=_name(actor, user),
         permissions=permissions_of(user),
         user_id=user.pk,
-        expires_at=database_clock.own(claims["ends"]),
+        expires_at=clock.own(claims["ends"]),
         bench=True,
     )
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 
-from mcp_app import database
 from mcp_app.auth.principal import Principal
+from mcp_app.database import queries
 from mcp_app.models.audit import audit
 from mcp_app.observability import tally
 
@@ -33,7 +33,7 @@ def note_refused(principal: Principal, scope: str) -> None:
         if len(_noted) >= REMEMBERED:
             _noted.clear()
         _noted[key] = now + NOTED_SECONDS
-    database.later(_record, principal, scope)
+    queries.later(_record, principal, scope)
 
 
 def _record(principal: Principal, scope: str) -> None:

@@ -14,17 +14,18 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
 from mcp_app.auth.ended import EndedWork, key_ended
 from mcp_app.auth.makers import ISSUED
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import LOOPBACK, Principal, below
-from mcp_app.aware_times import aware
+from mcp_app.database import clock
+from mcp_app.database.aware_times import aware
+from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey, AuditEvent, audit
 from mcp_app.models.audit import stored_user
 from mcp_app.protocol.scopes import ADMIN, ALL, in_order, widened
 from mcp_app.streams.blocking.announce import announce
-from mcp_app.text import marked
 
 PREFIX = "mcp_"
 MAX_NAME = 100
@@ -46,7 +47,7 @@ NEVER_ENDS: Final = (
 
 def key_states() -> dict[str, Q]:
     """The keys in each state, as they are now."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     return {
         "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),
         "expired": Q(revoked_at=None, expires_at__lte=now),
@@ -56,7 +57,7 @@ def key_states() -> dict[str, Q]:
 
 def keys_end_soon() -> Q:
     """The keys that still work and end soon."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + KEY_ENDS_WITHIN)
 
 
@@ -102,7 +103,7 @@ def issue_api_key(
 
 def ends_in(days: int) -> datetime:
     """When a key ends that is made now and is good for so many days."""
-    return database_clock.utcnow() + timedelta(days=days)
+    return clock.utcnow() + timedelta(days=days)
 
 
 def _check_new_key(
@@ -116,7 +117,7 @@ def _check_new_key(
         errors["name"] = [f"Must have 1 to {MAX_NAME} characters."]
     elif marked(name) != name:
         errors["name"] = [f"Hidden characters are not allowed: {marked(name)}"]
-    if expires_at is not None and expires_at <= database_clock.utcnow():
+    if expires_at is not None and expires_at <= clock.utcnow():
         errors["expires_at"] = ["This time has passed: a key must expire in the future."]
     if not scopes or not set(scopes) <= set(ALL):
         errors["scopes"] = [f"Choose at least one of {', '.join(ALL)}."]
@@ -133,7 +134,7 @@ def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
     """
     work = EndedWork()
     with transaction.atomic():
-        changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=database_clock.now())
+        changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=clock.now())
         if changed:
             _audit(actor, REVOKED, key)
             work = key_ended(key, actor)
@@ -178,7 +179,7 @@ def find_principal(secret: str) -> Principal | None:
 
 def note_api_key_used(key: ApiKey) -> None:
     """Note that a key was accepted now, unless that was done a moment ago."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)
     if key.last_used_at is None or key.last_used_at < before:
         rows = ApiKey.objects.filter(Q(last_used_at=None) | Q(last_used_at__lt=before), pk=key.pk)
@@ -203,7 +204,7 @@ def principal_of_key(row: ApiKey) -> Principal:
         scopes=ceiling,
         user_id=row.user_id,
         api_key_id=row.pk,
-        expires_at=database_clock.own(row.expires_at.timestamp()) if row.expires_at else None,
+        expires_at=clock.own(row.expires_at.timestamp()) if row.expires_at else None,
     )
 
 

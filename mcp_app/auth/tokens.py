@@ -12,7 +12,7 @@ from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
 from mcp_app.auth.external import principals as external
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import find_principal
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 
 # Asked in a database thread; None for a token that is not, or no longer, good here.
 Find = Callable[[str], Principal | None]

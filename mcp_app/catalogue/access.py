@@ -14,9 +14,9 @@ from mcp_app.auth.membership import number_of_group
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import OWN, below
 from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, needed, widened
-from mcp_app.text import marked
 
 NOT_PUBLISHED: Final = "not published: it is a draft"
 # What is asked for to use an entry of a kind.

@@ -85,7 +85,7 @@ def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[
 @checks.register(Tags.database)
 def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
     """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
-    from mcp_app.catalogue.changing.code_mirror import not_in_database
+    from mcp_app.catalogue.changes.code_mirror import not_in_database
 
     # `migrate` checks first and brings them in last.
     if sys.argv[1:2] == ["migrate"] or not _can_be_read(databases):

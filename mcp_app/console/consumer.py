@@ -15,9 +15,9 @@ from mcp_app.auth.time_zone import zone_of
 from mcp_app.console.access import MESSAGES, NEEDS, SESSIONS, may, visitor
 from mcp_app.console.feed import Feed
 from mcp_app.console.viewer import FRAME_SECONDS, Stalled, Viewer
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
+from mcp_app.message_log.search.language import LONGEST, Search, parse
 from mcp_app.notices.channels import waiting_for
-from mcp_app.sessions.searching.language import LONGEST, Search, parse
 from mcp_app.streams.base import StreamsError
 
 # How soon a right that was taken away, or a sign-out, ends the connection.

@@ -11,10 +11,10 @@ from django.urls import reverse
 from mcp_app.console.access import SESSIONS
 from mcp_app.console.history import related
 from mcp_app.console.line import Line
+from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
+from mcp_app.interface.text import code_point, indented_json, marked, replace_hidden
 from mcp_app.models import Call, Message
 from mcp_app.protocol.call_state import TERMINAL, shown_state
-from mcp_app.sessions.showing.pages import call_page, refused_tool, replay_page, tool_page
-from mcp_app.text import code_point, indented_json, marked, replace_hidden
 
 # More than a logged payload can hold once indented.
 LONGEST_SHOWN = 200_000

@@ -10,9 +10,9 @@ import orjson
 
 from mcp_app.console.history import every
 from mcp_app.console.line import Line
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
+from mcp_app.message_log.search.language import Search
 from mcp_app.protocol.messages.server import ENDPOINT
-from mcp_app.sessions.searching.language import Search
 
 MOST = 100_000
 TYPES = {"jsonl": "application/x-ndjson", "har": "application/json"}

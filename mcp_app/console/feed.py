@@ -19,11 +19,11 @@ from mcp_app.console.history import opened_clients
 from mcp_app.console.line import Line, lines_of
 from mcp_app.console.session_rows import opened_row
 from mcp_app.console.viewer import Viewer
-from mcp_app.database import aquery
-from mcp_app.sessions.showing.clients import client_names
+from mcp_app.database.queries import aquery
+from mcp_app.interface.clients import client_names
+from mcp_app.interface.text import marked
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-from mcp_app.text import marked
 
 BATCHES = 10
 WAIT_SECONDS = 2.0

@@ -17,10 +17,10 @@ from django.db.models import QuerySet
 
 from mcp_app import conf
 from mcp_app.console.line import Line, Place, line_of, lines_of
+from mcp_app.interface.clients import client_names
+from mcp_app.message_log.pages import between
+from mcp_app.message_log.search.language import Search
 from mcp_app.models import LogCursor, Message
-from mcp_app.sessions.log_pages import between
-from mcp_app.sessions.searching.language import Search
-from mcp_app.sessions.showing.clients import client_names
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 

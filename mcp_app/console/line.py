@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
+from mcp_app.interface.summary import summary
+from mcp_app.interface.text import marked
 from mcp_app.models import Message
 from mcp_app.observability.redaction import MARK
-from mcp_app.sessions.showing.summary import summary
-from mcp_app.text import marked
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = re.compile(r"([0-9]{1,18})\.([0-9]{1,19}-[0-9]{1,19})-([0-9]{1,5})|([0-9]{1,18})")

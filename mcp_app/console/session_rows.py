@@ -7,10 +7,11 @@ from typing import Any
 
 from django.db.models import Count, Q
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock
+from mcp_app.interface.text import marked
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import TERMINAL
-from mcp_app.text import marked
 
 MOST = 500
 # Sessions that ended a moment ago stay in sight.
@@ -101,13 +102,13 @@ def _row(
 
 
 def _in_state(state: str) -> Q:
-    idle_since = database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
+    idle_since = clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
     match state:
         case "idle":
             return Q(ended_at=None, last_seen_at__lt=idle_since)
         case "ended":
             return Q(ended_at__isnull=False)
-    just_ended = database_clock.utcnow() - timedelta(seconds=ENDED_SECONDS)
+    just_ended = clock.utcnow() - timedelta(seconds=ENDED_SECONDS)
     return Q(ended_at=None, last_seen_at__gte=idle_since) | Q(ended_at__gte=just_ended)
 
 

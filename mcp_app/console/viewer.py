@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from mcp_app.console.line import Line
-from mcp_app.sessions.searching.language import Search
+from mcp_app.message_log.search.language import Search
 
 FRAME_SECONDS = 0.1
 FRAME_ROWS = 200

@@ -19,14 +19,14 @@ from mcp_app.console.detail import detail, running_calls
 from mcp_app.console.download import TYPES, written
 from mcp_app.console.session_rows import background_calls, session_row, session_rows
 from mcp_app.execution.services import cancel_request
+from mcp_app.interface.clients import client_names
+from mcp_app.interface.text import marked
+from mcp_app.message_log.pages import tally
+from mcp_app.message_log.search.language import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.models import Session
 from mcp_app.observability.counts import every_method
 from mcp_app.sessions.exchange import CLIENT_RECORD
-from mcp_app.sessions.log_pages import tally
-from mcp_app.sessions.searching.language import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.sessions.services import end_session_now
-from mcp_app.sessions.showing.clients import client_names
-from mcp_app.text import marked
 
 View = Callable[..., HttpResponseBase]
 LONGEST_ID = 64

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 import orjson
 from django.db import connection
 
-from mcp_app import conf, database
+from mcp_app import conf
+from mcp_app.database import queries
 from mcp_app.doctor.finding import Finding, ok, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.process_reports import ProcessReports
 
 NEARLY_FULL = 0.9
-# The limits of the server, of this role and of this database, whichever is lowest; -1 is none.
+# The limits of the server, of this role and of this queries, whichever is lowest; -1 is none.
 ALLOWED = """
 SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
     UNION ALL SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user
@@ -41,12 +42,12 @@ def connections(installation: Installation) -> Iterator[Finding]:
 def connections_finding(allowed: int, used: int, web: int, children: int) -> Finding:
     """What these limits and numbers of web processes and of workers' children mean."""
     check = "database.connections"
-    of_web, of_child = database.THREADS + conf.get().sync_threads, database.THREADS + 1
+    of_web, of_child = queries.THREADS + conf.get().sync_threads, queries.THREADS + 1
     needed = web * of_web + children * of_child
     text = f"{allowed} are allowed, {used} are open; web processes ({web}, each {of_web}) and children of "
     text += f"workers ({children}, each {of_child}) keep {needed} at most"
     if needed > allowed or used > NEARLY_FULL * allowed:
-        remedy = "Raise max_connections (or the limit of the role or database), lower SYNC_THREADS, "
+        remedy = "Raise max_connections (or the limit of the role or queries), lower SYNC_THREADS, "
         return warning(check, text, f"{remedy}or put a pooler such as PgBouncer between.")
     return ok(check, text)
 

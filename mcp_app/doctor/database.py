@@ -11,7 +11,7 @@ from socket import gethostname
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from mcp_app.catalogue.changing.code_mirror import not_in_database
+from mcp_app.catalogue.changes.code_mirror import not_in_database
 from mcp_app.doctor.connections import connections
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from django.db.models import Q, QuerySet
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.doctor.finding import Finding, ok, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.models import ApiKey
@@ -24,14 +24,14 @@ def readable(_: Installation) -> Iterator[Finding]:
 
 def expiring(_: Installation) -> Iterator[Finding]:
     """Keys whose clients are locked out soon."""
-    soon = _usable().filter(expires_at__lte=database_clock.utcnow() + EXPIRES_WITHIN)
+    soon = _usable().filter(expires_at__lte=clock.utcnow() + EXPIRES_WITHIN)
     remedy = "Issue new ones in the admin before then."
     yield _finding("keys.expiring", soon, f"expire within {EXPIRES_WITHIN.days} days", remedy)
 
 
 def unused(_: Installation) -> Iterator[Finding]:
     """Unused keys, which may have leaked unnoticed."""
-    before = database_clock.utcnow() - UNUSED_FOR
+    before = clock.utcnow() - UNUSED_FOR
     old = _usable().filter(Q(last_used_at__lt=before) | Q(last_used_at=None, created_at__lt=before))
     yield _finding("keys.unused", old, f"unused for {UNUSED_FOR.days} days", "Revoke them in the admin.")
 
@@ -44,7 +44,7 @@ def inactive(_: Installation) -> Iterator[Finding]:
 
 def _usable() -> QuerySet[ApiKey]:
     return ApiKey.objects.filter(
-        Q(expires_at=None) | Q(expires_at__gt=database_clock.utcnow()), revoked_at=None
+        Q(expires_at=None) | Q(expires_at__gt=clock.utcnow()), revoked_at=None
     ).order_by("pk")
 
 

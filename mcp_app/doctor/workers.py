@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
 from mcp_app.catalogue.serving import snapshot_loader
+from mcp_app.database import clock
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.execution.background.celery import application
@@ -69,7 +70,7 @@ def jobs(installation: Installation) -> Iterator[Finding]:
 
 def beat(_: Installation) -> Iterator[Finding]:
     """Whether the periodic task ran lately, when sessions left idle or closed tell of it; else nothing."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     due = now - timedelta(seconds=conf.get().session_idle_seconds) - BEAT_LATE
     late = Session.objects.filter(ended_at=None, last_seen_at__lt=due).count()
     if late:

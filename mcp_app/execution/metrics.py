@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
+from mcp_app.message_log.log import MessageLog
 from mcp_app.observability import tally
 from mcp_app.observability.counts import Counts, Increment
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 

@@ -20,6 +20,7 @@ from mcp_app.execution.running.calls import Calls, Work
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.message_log.log import MessageLog
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import CallTelemetry, of_request
 from mcp_app.observability.correlation import Correlation
@@ -30,7 +31,6 @@ from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.negotiated import Agreed, Negotiated
 from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.session import Session

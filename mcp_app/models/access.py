@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
-from mcp_app import database_clock
-from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.database import clock
+from mcp_app.database.aware_times import AwareDateTimeField
 from mcp_app.protocol.scopes import EVERY
 
 
@@ -41,9 +41,7 @@ class ApiKey(models.Model):
     @property
     def usable(self) -> bool:
         """Neither revoked nor expired."""
-        return self.revoked_at is None and (
-            self.expires_at is None or self.expires_at > database_clock.utcnow()
-        )
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > clock.utcnow())
 
 
 class ServiceUser(models.Model):

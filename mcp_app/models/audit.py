@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Never
 from django.conf import settings
 from django.db import models
 
-from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class AppendOnlyError(Exception):

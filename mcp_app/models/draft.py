@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
-from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class Draft(models.Model):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from django.db import models
 
-from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class ErrorGroup(models.Model):

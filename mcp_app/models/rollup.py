@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from django.db import models
 
-from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.database.aware_times import AwareDateTimeField
 from mcp_app.observability.rollup_cells import BOUNDS
 
 # One column for each bucket of durations; the last has no upper bound.

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class Session(models.Model):

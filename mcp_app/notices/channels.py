@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.models import NotificationChannel, audit
 from mcp_app.notices import webhook
 from mcp_app.notices.needs import for_person, present
@@ -43,7 +43,7 @@ def choose(*, user: Any, way: str, kinds: Sequence[str], address: str = "", new_
             channel.secret = webhook.sealed(secret)
         channel.kinds, channel.address = list(kinds), address
         channel.tries, channel.error, channel.error_at = 0, "", None
-        channel.due_at = database_clock.now()
+        channel.due_at = clock.now()
         channel.save()
         detail = {"kinds": list(kinds), "address": address}
         audit(

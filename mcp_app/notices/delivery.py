@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app import database_clock
-from mcp_app.forking import undivided
+from mcp_app.database import clock
+from mcp_app.database.forking import undivided
+from mcp_app.interface.text import marked
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
 from mcp_app.notices.needs import Need, for_person, page_of_choices, present
-from mcp_app.text import marked
 
 LOOK_SECONDS: Final = 5.0
 # At most one notification in this time, for all that came in it.
@@ -52,7 +52,7 @@ def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
 
 def look(hand_on: Callable[[int], bool]) -> int:
     """Queue a job for each channel that has something new; returns how many."""
-    due = NotificationChannel.objects.filter(way__in=BY_JOB, due_at__lte=database_clock.now())
+    due = NotificationChannel.objects.filter(way__in=BY_JOB, due_at__lte=clock.now())
     channels = list(due.exclude(kinds=[]).select_related("user")[:MOST_CHANNELS])
     if not channels:
         return 0
@@ -76,7 +76,7 @@ def deliver(channel_id: int) -> bool:
     except Exception as error:  # noqa: BLE001 - a project's way for mail may raise anything; its owner reads it
         _failed(channel, needs, error)
         return False
-    _told(channel, needs, sent_at=database_clock.now(), error="", error_at=None)
+    _told(channel, needs, sent_at=clock.now(), error="", error_at=None)
     return True
 
 
@@ -89,7 +89,7 @@ def send_test(*, user: Any, way: str) -> str:
         or (way == NotificationChannel.Way.WEBHOOK and not channel.address)
     ):
         return "Save your choice first."
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     if any(at and at > now - TEST_PAUSE for at in (channel.sent_at, channel.error_at)):
         return "Something was sent just now. Wait a few seconds."
     mine = NotificationChannel.objects.filter(pk=channel.pk, address=channel.address)
@@ -98,9 +98,9 @@ def send_test(*, user: Any, way: str) -> str:
         _send(channel, [test])
     except Exception as error:  # noqa: BLE001 - as above
         words = _words(error)
-        mine.update(error=words, error_at=database_clock.now())
+        mine.update(error=words, error_at=clock.now())
         return words
-    mine.update(sent_at=database_clock.now(), error="", error_at=None)
+    mine.update(sent_at=clock.now(), error="", error_at=None)
     return ""
 
 
@@ -124,14 +124,14 @@ def _unsaid(channel: NotificationChannel, needs: Collection[Need]) -> list[Need]
 def _claim(channel: NotificationChannel) -> bool:
     """Whether this process is the one to queue the job: of several workers one is."""
     mine = NotificationChannel.objects.filter(pk=channel.pk, due_at=channel.due_at)
-    return bool(mine.update(due_at=database_clock.now(PAUSE_SECONDS)))
+    return bool(mine.update(due_at=clock.now(PAUSE_SECONDS)))
 
 
 def _told(channel: NotificationChannel, needs: Collection[Need], **more: object) -> None:
     now = [need.key for need in needs]
     before = [key for key in channel.told if key not in set(now)]
     kept = [*now, *before][:MOST_KEPT]
-    due = database_clock.now(PAUSE_SECONDS)
+    due = clock.now(PAUSE_SECONDS)
     # Not what its owner chose meanwhile.
     same = NotificationChannel.objects.filter(pk=channel.pk, kinds=channel.kinds, address=channel.address)
     same.update(told=kept, tries=0, due_at=due, **more)
@@ -141,10 +141,10 @@ def _failed(channel: NotificationChannel, needs: Collection[Need], error: Except
     """Try again later, each time after a longer pause; after the last, these are given up."""
     words = _words(error)
     log.warning("A notification by %s for user %s failed: %s", channel.way, channel.user_id, words)
-    said = {"error": words, "error_at": database_clock.now()}
+    said = {"error": words, "error_at": clock.now()}
     if channel.tries + 1 >= MOST_TRIES:
         _told(channel, needs, **said)
         return
     pause = PAUSE_SECONDS * 2**channel.tries
     same = NotificationChannel.objects.filter(pk=channel.pk, kinds=channel.kinds, address=channel.address)
-    same.update(tries=channel.tries + 1, due_at=database_clock.now(pause), **said)
+    same.update(tries=channel.tries + 1, due_at=clock.now(pause), **said)

@@ -9,18 +9,19 @@ from typing import Any, Final
 
 from django.urls import NoReverseMatch, reverse
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.services import ending_keys
-from mcp_app.catalogue.changing.services import PUBLISH
+from mcp_app.catalogue.changes.services import PUBLISH
+from mcp_app.database import clock
 from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
+from mcp_app.interface.text import marked
+from mcp_app.message_log.counts.error_groups import new_since
 from mcp_app.models import Call, Draft
 from mcp_app.protocol.call_state import State
-from mcp_app.sessions.counting.error_groups import new_since
-from mcp_app.text import marked
 
 APPROVALS, STUCK, ERRORS, DRAFTS, KEYS = "approvals", "stuck", "errors", "drafts", "keys"
 KINDS: Final = {
@@ -98,7 +99,7 @@ def _approvals() -> Iterator[Need]:
 
 
 def _errors() -> Iterator[Need]:
-    for group in new_since(database_clock.utcnow() - NEW_ERROR)[:MOST]:
+    for group in new_since(clock.utcnow() - NEW_ERROR)[:MOST]:
         # Not its words: they may repeat an argument.
         text = f"New error in {marked(group.tool or group.method)}"
         yield Need(ERRORS, f"error:{group.pk}", text, _page("message_error", group.pk))

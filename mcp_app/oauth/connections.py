@@ -10,13 +10,14 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
 from mcp_app.auth.ended import EndedWork, end_work
 from mcp_app.auth.makers import Maker, maker
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
 from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS
 from mcp_app.auth.site import offers_oauth, resource
+from mcp_app.database import clock
 from mcp_app.execution.services import cancel_calls_of
 from mcp_app.execution.stored import cancelling
 from mcp_app.models import audit
@@ -62,7 +63,7 @@ class Consent:
 
 def allow(consent: Consent, code: str) -> Connection:
     """Open the connection that a person agreed to; ``code`` is what the client exchanges for its tokens."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     with transaction.atomic():
         connection = Connection.objects.create(
             user=consent.user,
@@ -92,13 +93,13 @@ def find_code(code: str, client: Client) -> AuthorizationCode | None:
     if row.used_at is not None:
         end(row.connection, "code used twice", action="oauth.code_reused")
         return None
-    alive = row.expires_at > database_clock.utcnow() and row.connection.live and row.connection.user.is_active
+    alive = row.expires_at > clock.utcnow() and row.connection.live and row.connection.user.is_active
     return row if alive else None
 
 
 def exchange(row: AuthorizationCode, pair: Pair) -> None:
     """Store the first tokens of a connection, and end those that it takes the place of."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     row.used_at = now
     row.save(update_fields=["used_at"])
     _store(row.connection, pair, now)
@@ -113,7 +114,7 @@ def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None]
     """
     rows = RefreshToken.objects.select_for_update(of=("self",)).select_related("connection__user")
     row = rows.filter(digest=secrets.digest(token), connection__client=client).first()
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     if row is None or not row.connection.live or not row.connection.user.is_active or row.expires_at <= now:
         return None
     if row.used_at is None:
@@ -135,7 +136,7 @@ def _check_pace(connection: Connection, now: datetime) -> None:
 
 def refresh(row: RefreshToken, token: str, pair: Pair) -> None:
     """Store what a refresh gave; ``token`` is the one that was used, and is over after the grace."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     row.used_at, row.successor = now, secrets.seal(pair, token)
     row.save(update_fields=["used_at", "successor"])
     _store(row.connection, pair, now)
@@ -213,7 +214,7 @@ def _end_live(
     ended = [each for each in connections if each.pk in live]
     if not ended:
         return EndedWork()
-    rows.update(revoked_at=database_clock.utcnow(), end_reason=reason)
+    rows.update(revoked_at=clock.utcnow(), end_reason=reason)
     details = {str(each.pk): {**_detail(each), "reason": reason} for each in ended}
     audit_each(actor=actor, action=action, object_kind="connection", details=details)
     replaced = _replaced_by(ended) if stops_calls else []
@@ -283,7 +284,7 @@ def _cancel_background(ended: Sequence[Connection], replaced: list[int], actor: 
     for principal in cancelling.with_open_calls(of_whom):
         one = of_whom[principal]
         of_both = Connection.objects.filter(user_id=one.user_id, client_id=one.client_id, revoked_at=None)
-        is_last = not of_both.filter(ends_at__gt=database_clock.utcnow()).exists()
+        is_last = not of_both.filter(ends_at__gt=clock.utcnow()).exists()
         which = None if is_last else numbers
         cancel_calls_of(principal, actor=actor, reason="the connection ended", connections=which)
 
@@ -299,7 +300,7 @@ def end_by_token(token: str, client: Client) -> None:
 def disable(client: Client, *, actor: Any) -> EndedWork:
     """Switch a client off: its connections end, and no new ones are made until it is switched on again."""
     with transaction.atomic():
-        Client.objects.filter(pk=client.pk).update(disabled_at=database_clock.utcnow())
+        Client.objects.filter(pk=client.pk).update(disabled_at=clock.utcnow())
         note_client(actor, "oauth.client_disable", client)
         rows = Connection.objects.filter(client=client, revoked_at=None).order_by("pk")
         return end_each(list(rows.select_related("user", "client")), "client switched off", actor=actor)
@@ -317,7 +318,7 @@ def find_principal(token: str) -> Principal | None:
     if not offers_oauth():
         return None
     rows = AccessToken.objects.select_related("connection__user", "connection__client")
-    row = rows.filter(digest=secrets.digest(token), expires_at__gt=database_clock.utcnow()).first()
+    row = rows.filter(digest=secrets.digest(token), expires_at__gt=clock.utcnow()).first()
     if row is None:
         return None
     connection = row.connection
@@ -331,7 +332,7 @@ def find_principal(token: str) -> Principal | None:
         name=connection.user.get_username(),
         permissions=below(held, permissions_of(connection.user)),
         user_id=connection.user_id,
-        expires_at=database_clock.own(row.expires_at.timestamp()),
+        expires_at=clock.own(row.expires_at.timestamp()),
         scopes=held,
         audience=connection.resource,
         connection_id=connection.pk,
@@ -345,7 +346,7 @@ def principal_key(connection: Connection) -> str:
 
 def _note_used(connection: Connection) -> None:
     """Noted once a minute: a look-up happens every few seconds, and a write each time would be too many."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)
     if connection.last_used_at is None or connection.last_used_at < before:
         unnoted = Q(last_used_at=None) | Q(last_used_at__lt=before)

@@ -23,8 +23,9 @@ from django.views.decorators.http import require_http_methods
 from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
 from mcp_app.auth.site import resource
+from mcp_app.database import clock
 from mcp_app.oauth import documents, once, redirects, refusals
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.documents import DocumentRefused
@@ -204,7 +205,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
     if found["until"] <= time.time():
         raise Refused("This page waited for too long. Start again in your client.")
     # Two presses at one moment find the same session.
-    if not once.use(f"consent\0{ticket}", database_clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
+    if not once.use(f"consent\0{ticket}", clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
         raise Refused(ANSWERED)
     credentials = found["credentials"]
     client = find_client(credentials["client_id"])

@@ -17,7 +17,8 @@ from urllib.parse import unquote, urlsplit
 from asgiref.sync import async_to_sync
 from django.db import IntegrityError, transaction
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock
 from mcp_app.egress.client import Fetched, fetch
 from mcp_app.egress.policy import EgressError, Policy
 from mcp_app.oauth.connections import note_client
@@ -67,7 +68,7 @@ def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
         return known
     # Before a stored copy is used, too: the settings may have been narrowed since.
     check_id(client_id)
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     if known is not None and known.cimd_expires_at and known.cimd_expires_at > now:
         return known
     try:
@@ -173,7 +174,7 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
         metadata = kept({**said, "token_endpoint_auth_method": "none"})
     except RegistrationRefused as error:
         raise DocumentRefused(str(error)) from None
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     client = known or new_client(metadata, Client.RegistrationSource.CIMD, client_id=client_id)
     before = client.name, client.redirect_uris
     client.name, client.redirect_uris = metadata.name, " ".join(metadata.redirect_uris)

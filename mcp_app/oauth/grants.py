@@ -17,8 +17,9 @@ from oauthlib.oauth2.rfc6749 import errors
 from oauthlib.oauth2.rfc6749.grant_types import ClientCredentialsGrant
 from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challenge_method_s256
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
 from mcp_app.auth.site import canonical, resource
+from mcp_app.database import clock
 from mcp_app.oauth import connections, documents, refusals, secrets
 from mcp_app.oauth.machines import proving, tokens
 from mcp_app.oauth.models import Client
@@ -213,7 +214,7 @@ class Validator(OAuth2Validator):
             token["access_token"],
             token["refresh_token"],
             token["scope"],
-            database_clock.timestamp() + token["expires_in"],
+            clock.timestamp() + token["expires_in"],
         )
         if request.grant_type == "refresh_token":
             connections.refresh(request.refresh_row, request.presented, pair)
@@ -264,11 +265,11 @@ def _refresh_token(request: Any) -> str:
 def _expires_in(request: Any) -> int:
     repeated = _repeated(request)
     if repeated is not None:
-        return max(int(repeated.ends - database_clock.timestamp()), 0)
+        return max(int(repeated.ends - clock.timestamp()), 0)
     if request.grant_type == "client_credentials":
         return conf.get().oauth_token_seconds
     row = getattr(request, "refresh_row", None) or request.code_row
-    left = row.connection.ends_at.timestamp() - database_clock.timestamp()
+    left = row.connection.ends_at.timestamp() - clock.timestamp()
     return int(min(conf.get().oauth_token_seconds, left))
 
 

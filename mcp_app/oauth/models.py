@@ -8,8 +8,8 @@ from django.conf import settings
 from django.db import models
 from oauth2_provider.models import AbstractApplication, ApplicationManager
 
-from mcp_app import database_clock
-from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.database import clock
+from mcp_app.database.aware_times import AwareDateTimeField
 from mcp_app.oauth.redirects import matches
 
 
@@ -111,7 +111,7 @@ class Connection(models.Model):
     @property
     def live(self) -> bool:
         """Neither withdrawn nor over."""
-        return self.revoked_at is None and self.ends_at > database_clock.utcnow()
+        return self.revoked_at is None and self.ends_at > clock.utcnow()
 
 
 class Secret(models.Model):

@@ -11,7 +11,8 @@ from typing import Any, Final
 import orjson
 from django.db import transaction
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock
 from mcp_app.models.audit import stored_user
 from mcp_app.oauth import redirects, secrets
 from mcp_app.oauth.connections import CLIENT_ENTERED, note_client
@@ -104,7 +105,7 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
     uris = tuple(dict.fromkeys(map(redirects.comparable, metadata.redirect_uris)))
     said = orjson.dumps([network, metadata.name, uris, metadata.auth_method])
     digest = hashlib.sha256(said).hexdigest()
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     with transaction.atomic():
         own = Client.objects.filter(registration_source=Client.RegistrationSource.DCR)
         if metadata.auth_method == "none":

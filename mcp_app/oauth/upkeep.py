@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.db.models import Q
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.oauth.models import (
     AccessToken,
     AuthorizationCode,
@@ -25,7 +25,7 @@ UNUSED = timedelta(days=90)
 
 def purge() -> int:
     """Remove what retention allows; returns how many rows."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     over = (
         AccessToken.objects.filter(expires_at__lt=now),
         AuthorizationCode.objects.filter(expires_at__lt=now - CODES_KEPT),

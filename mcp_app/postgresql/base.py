@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 from django.db.backends.postgresql import base
 
-from mcp_app.forking import undivided
-from mcp_app.postgresql import unresponsive
-from mcp_app.postgresql.unresponsive import NOTHING, Silence, Silent
+from mcp_app.database import unresponsive
+from mcp_app.database.forking import undivided
+from mcp_app.database.unresponsive import NOTHING, Silence, Silent
 
 # The least that the driver can: a server that does not even greet is silent.
 CONNECT_SECONDS = 2

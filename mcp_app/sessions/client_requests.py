@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import orjson
 
+from mcp_app.message_log.log import MessageLog
 from mcp_app.observability.redaction import MARK
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams

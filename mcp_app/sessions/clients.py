@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import monotonic
 
+from mcp_app.message_log.log import MessageLog
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.sessions.message_log import MessageLog
 
 # A client is reported again after this share of the time after which its silence ends its record. So who
 # comes back to a record that was ended or removed is always reported, at whichever process, and a record

@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import MEMO_BYTES, ClientCapabilities, known
 from mcp_app.protocol.messages import envelope, jsonrpc
@@ -41,7 +42,7 @@ class Exchange(Negotiated):
         # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
         self._id = exchange_id
         self.principal_key, self.server, self.path = principal_key, server, server.path
-        self.created_at = database_clock.timestamp()
+        self.created_at = clock.timestamp()
         self.transport = MODERN
         self.version = said.version
         read = _read if len(said.said) <= MEMO_BYTES else _read.__wrapped__

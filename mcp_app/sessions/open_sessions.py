@@ -10,12 +10,12 @@ from typing import Any
 
 from django.db import Error as DatabaseFault
 
-from mcp_app import database_clock
 from mcp_app.conf import Settings
-from mcp_app.database import aquery
+from mcp_app.database import clock
+from mcp_app.database.queries import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.protocol.principal_key import Bound, share_of
-from mcp_app.sessions.admission import admit
+from mcp_app.sessions.quota import admit
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import HAD_CALLS, Session
 from mcp_app.streams.base import Broadcast, SessionEnded
@@ -100,7 +100,7 @@ class Sessions:
             raise SessionNotFound from None
         if fields["principal"] != principal_key:
             raise SessionNotFound
-        if database_clock.timestamp() - float(fields["created"]) > self._settings.session_max_seconds:
+        if clock.timestamp() - float(fields["created"]) > self._settings.session_max_seconds:
             await self.end(session_id, "expired")
             raise SessionNotFound
         await self._keep(session_id, principal_key)

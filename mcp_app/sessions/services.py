@@ -8,7 +8,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock
 from mcp_app.models import Session, audit
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.streams.blocking.announce import end_session
@@ -16,7 +17,7 @@ from mcp_app.streams.blocking.announce import end_session
 
 def idle_since() -> datetime:
     """A session that was last seen before this is idle: silent for longer than it may be."""
-    return database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
+    return clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
 
 
 def session_states() -> dict[str, Q]:
@@ -37,7 +38,7 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended 
         return False
     with transaction.atomic():
         changed = Session.objects.filter(pk=session_id, ended_at=None).update(
-            ended_at=database_clock.now(), end_reason=reason[:60]
+            ended_at=clock.now(), end_reason=reason[:60]
         )
         audit(
             actor=actor,

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.protocol.capabilities import MEMO_BYTES, ClientCapabilities
 from mcp_app.protocol.features.tasks import related
 from mcp_app.protocol.messages.logging import DEFAULT_LEVEL
@@ -147,7 +147,7 @@ def opening_fields(
         **agreed,
         "principal": principal_key,
         "transport": transport,
-        "created": repr(database_clock.timestamp()),
+        "created": repr(clock.timestamp()),
         "initialized": "0",
         "log_level": DEFAULT_LEVEL,
         "announced": str(announced),

@@ -7,8 +7,8 @@ from typing import Any, Final
 from django import template
 from django.urls import reverse
 
-from mcp_app.sessions.searching.saved import LONGEST_NAME, searches_of
-from mcp_app.text import marked
+from mcp_app.interface.text import marked
+from mcp_app.message_log.search.saved import LONGEST_NAME, searches_of
 
 register = template.Library()
 # More than that are found on their own page.

@@ -1,8 +1,8 @@
-"""Template filters that show text of unknown origin; they are written in ``mcp_app.text``."""
+"""Template filters that show text of unknown origin; they are written in ``mcp_app.interface.text``."""
 
 from django import template
 
-from mcp_app import text
+from mcp_app.interface import text
 
 register = template.Library()
 register.filter(text.visible)

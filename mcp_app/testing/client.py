@@ -17,7 +17,7 @@ from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
 from mcp_app.catalogue.serving.snapshot import Catalogue
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process

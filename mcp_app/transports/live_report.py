@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.process import Process
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports.connections import Connections
@@ -62,7 +62,7 @@ class LiveReport:
             }
         return {
             "process": self._process.log.process,
-            "at": database_clock.timestamp(),
+            "at": clock.timestamp(),
             "sessions": sessions,
             "more": max(0, len(named) - MOST_SESSIONS),
         }

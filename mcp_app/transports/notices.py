@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.features.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 

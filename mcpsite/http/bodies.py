@@ -19,7 +19,7 @@ from django.http import parse_cookie
 from mcp_app import conf
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import readable
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.oauth.second_factor.gate import user_of_session
 from mcp_app.protocol.errors import Refused, Unavailable
 from mcp_app.transports.streamable_http.request_body import declared_length

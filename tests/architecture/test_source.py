@@ -127,7 +127,7 @@ def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> N
         "mcp_app/execution",
         # Whatever a project's own way for mail raises is shown to whom the mail was for.
         "mcp_app/notices/delivery.py",
-        "mcp_app/sessions/log_writer.py",
+        "mcp_app/message_log/writer.py",
         "mcp_app/transports/streamable_http/endpoint.py",
         # Hand what they catch over to the task, or the request, whose work they begin.
         "mcp_app/transports/streamable_http/begun.py",

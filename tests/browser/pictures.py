@@ -39,7 +39,7 @@ from datetime import timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue.changing.services import save_tool_preset
+from mcp_app.catalogue.changes.services import save_tool_preset
 from mcp_app.models import Tool
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups

@@ -173,7 +173,7 @@ def test_news_of_the_catalogue_reach_the_page(bench: Open, server: LiveServer) -
     visitor.run()
     visitor.ends("completed")
     server.shell("""
-from mcp_app.catalogue.changing.services import set_enabled
+from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.models import Tool
 set_enabled(entries=[Tool.objects.get(name="burn")], enabled=False, actor=None)
 """)

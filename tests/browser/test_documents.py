@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mcp_app.admin.finding import documents
+from mcp_app.admin.search import documents
 from tests.browser.conftest import Visit
 
 # Cells that are drawn in more lines than they have words: some words are broken.

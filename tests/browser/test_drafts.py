@@ -10,7 +10,7 @@ from tests.live import LiveServer
 
 SHOWN = """
 from django.contrib.auth import get_user_model
-from mcp_app.catalogue.changing import drafts, services
+from mcp_app.catalogue.changes import drafts, services
 from mcp_app.models import CatalogueChange, Draft, Prompt, Tool
 from tests.admin_seed import ALL_HOSTILE, HOSTILE
 root = get_user_model().objects.get(username="root")

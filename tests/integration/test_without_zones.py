@@ -13,8 +13,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from mcp_app import database_clock
 from mcp_app.auth.services import find_api_key, issue_api_key
+from mcp_app.database import clock
 from mcp_app.models import ApiKey
 
 HERE = Path(__file__).resolve().parent
@@ -60,11 +60,11 @@ def test_the_hour_that_clocks_show_twice_is_stored_as_the_one_it_was() -> None:
 @pytest.mark.postgres
 def test_what_the_database_writes_by_its_clock_is_now() -> None:
     key, _ = issue_api_key(user=User.objects.create_user("ada"), name="desk")
-    ApiKey.objects.update(last_used_at=database_clock.now())
+    ApiKey.objects.update(last_used_at=clock.now())
     key.refresh_from_db()
     assert key.last_used_at is not None
     assert abs(key.last_used_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert abs(database_clock.read() - datetime.now(UTC)) < timedelta(minutes=1)
+    assert abs(clock.read() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -75,5 +75,5 @@ def test_a_key_ends_when_the_code_of_the_project_says_so() -> None:
     found = find_api_key(secret)
     assert found == key
     assert timedelta(0) < ApiKey.objects.get().expires_at - datetime.now(UTC) < timedelta(minutes=2)
-    ApiKey.objects.update(expires_at=database_clock.now(-1))
+    ApiKey.objects.update(expires_at=clock.now(-1))
     assert find_api_key(secret) is None

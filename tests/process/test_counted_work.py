@@ -31,7 +31,7 @@ PREPARED = """
 from django.contrib.auth import get_user_model
 from django.test import Client
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue.changing.services import save_prompt
+from mcp_app.catalogue.changes.services import save_prompt
 root = get_user_model().objects.create_superuser("root")
 saved = save_prompt(actor=root, name="saved", template="Hello")
 client = Client()

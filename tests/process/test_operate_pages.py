@@ -25,7 +25,7 @@ OPERATE = ROOT / "docs" / "operate"
 SEEDED = """
 from django.contrib.auth import get_user_model
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue.changing.services import update_entry
+from mcp_app.catalogue.changes.services import update_entry
 from mcp_app.models import Tool
 root = get_user_model().objects.create_superuser("root")
 issue_api_key(user=root, name="kept")

@@ -71,7 +71,7 @@ def test_an_administrator_sends_a_tool_to_the_background_without_a_restart(
     web, worker = server.processes[0].pid, server.worker_processes[0]
     assert _structured(client.tool("here"))["result"] == web
     server.shell(
-        "from mcp_app.models import Tool; from mcp_app.catalogue.changing.services import update_entry;"
+        "from mcp_app.models import Tool; from mcp_app.catalogue.changes.services import update_entry;"
         "update_entry(entry=Tool.objects.get(name='here'), actor=None, background=True)"
     )
     eventually(

@@ -11,11 +11,11 @@ import pytest
 from django.db import DatabaseError, OperationalError, connection, connections, transaction
 from django.utils import translation
 
-from mcp_app import database
-from mcp_app.database import aquery, query
+from mcp_app.database import queries as database
+from mcp_app.database import unresponsive
+from mcp_app.database.queries import aquery, query
+from mcp_app.database.unresponsive import Silence
 from mcp_app.models import CatalogueRevision
-from mcp_app.postgresql import unresponsive
-from mcp_app.postgresql.unresponsive import Silence
 
 WHO: ContextVar[str] = ContextVar("who")
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

@@ -16,11 +16,11 @@ from mcp_app import dispatcher as module
 from mcp_app.catalogue.serving import catalogue_refresher, current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.execution.running.reply import Answered
+from mcp_app.message_log.log import PAYLOAD
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.jsonrpc import Invalid, Notification, Request, Response
-from mcp_app.sessions.message_log import PAYLOAD
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.catalogue.entries import resource_entry, tool_entry

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from mcp_app import forking
-from mcp_app.forking import undivided
+from mcp_app.database import forking
+from mcp_app.database.forking import undivided
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 

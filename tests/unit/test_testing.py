@@ -125,8 +125,8 @@ async def test_the_catalogue_of_the_process_is_put_back() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_stored_catalogue_is_served_on_demand() -> None:
-    from mcp_app.catalogue.changing import services
-    from mcp_app.catalogue.changing.code_mirror import mirror
+    from mcp_app.catalogue.changes import services
+    from mcp_app.catalogue.changes.code_mirror import mirror
     from mcp_app.models import Tool
 
     mirror()

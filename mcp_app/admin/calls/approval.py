@@ -13,9 +13,9 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from mcp_app import database_clock
 from mcp_app.admin.calls.askers import asked_by, names_of
 from mcp_app.admin.markup import badge, span
+from mcp_app.database import clock
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call, Tool
 from mcp_app.protocol.call_state import State
@@ -49,7 +49,7 @@ def decision_of(call: Call) -> str:
 
 def waited_for_approval(call: Call) -> timedelta:
     """How long it waited for a decision, or has waited so far."""
-    end = call.decided_at or call.finished_at or database_clock.utcnow()
+    end = call.decided_at or call.finished_at or clock.utcnow()
     return end - call.accepted_at
 
 
@@ -57,7 +57,7 @@ def time_left(call: Call) -> timedelta | None:
     """How long it may still wait."""
     if call.state != State.APPROVAL_NEEDED or call.approval_until is None:
         return None
-    return call.approval_until - database_clock.utcnow()
+    return call.approval_until - clock.utcnow()
 
 
 @dataclass(frozen=True, slots=True)

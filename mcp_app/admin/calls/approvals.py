@@ -32,9 +32,9 @@ from mcp_app.admin.timeline import pane
 from mcp_app.auth.services import login_name
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
+from mcp_app.interface.text import marked, visible
 from mcp_app.models import Approval, Call
 from mcp_app.protocol.call_state import State
-from mcp_app.text import marked, visible
 
 LINE_CHARACTERS = 200
 ABOUT_CHARACTERS = 120

@@ -46,11 +46,11 @@ from mcp_app.auth.services import login_name
 from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
+from mcp_app.interface.text import marked, visible
 from mcp_app.models import Call, Session, Tool
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal, shown_state
 from mcp_app.protocol.messages.trace_context import read
 from mcp_app.sessions.session import MADE_IN
-from mcp_app.text import marked, visible
 
 OUTCOMES = {"ok": "good", "asked": "info", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
 LARGE = ("arguments", "answer", "meta", "session_fields")

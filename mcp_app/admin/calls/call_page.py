@@ -8,18 +8,18 @@ from typing import Any
 
 import orjson
 
-from mcp_app import database_clock
 from mcp_app.admin.calls.approval import TONES as DECISION_TONES
 from mcp_app.admin.calls.approval import time_left, waited_for_approval
 from mcp_app.admin.markup import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
+from mcp_app.database import clock as database_clock
 from mcp_app.execution.background.reaper import PUBLISH_SECONDS
 from mcp_app.execution.call_log import Progress, Said, redactor, said, write_position
 from mcp_app.execution.stored.records import LONGEST_LEASE
+from mcp_app.interface.text import marked
 from mcp_app.models import AuditEvent, Call
 from mcp_app.protocol.call_state import State, is_terminal, shown_state
 from mcp_app.streams.base import Position, StreamsUnavailable
-from mcp_app.text import marked
 
 TONES = {
     "approval_needed": "warn",

@@ -21,9 +21,9 @@ from mcp_app.admin.timeline import Pane, pane
 from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import DecisionRefused, approve_call, objections, refuse_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
+from mcp_app.interface.text import marked
 from mcp_app.models import Approval
 from mcp_app.protocol.call_state import State
-from mcp_app.text import marked
 
 # Longer arguments are read on the call's own page; here fifty of them stand together.
 LONGEST_ARGUMENTS = 20_000

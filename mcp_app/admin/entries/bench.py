@@ -25,8 +25,8 @@ from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of,
 from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
+from mcp_app.interface.text import marked
 from mcp_app.models import Message
-from mcp_app.text import marked
 
 PEOPLE_OFFERED: Final = 200
 CLIENT_NAME: Final = "Test bench"

@@ -18,7 +18,6 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app import database_clock
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import with_window
 from mcp_app.admin.timeline import refusals_of
@@ -34,8 +33,9 @@ from mcp_app.catalogue.access import (
     permission_of,
     verdict,
 )
-from mcp_app.sessions.counting.refusals import RefusalCount
-from mcp_app.text import marked
+from mcp_app.database import clock
+from mcp_app.interface.text import marked
+from mcp_app.message_log.counts.refusals import RefusalCount
 
 PEOPLE_PER_PAGE: Final = 50
 RECENT: Final = timedelta(days=1)
@@ -97,7 +97,7 @@ class CallersPages(ModelAdmin[Any]):
         """Return the refused calls of a tool in the last day, for those who may read the log."""
         if self.kind != "tool" or not request.user.has_perm("mcp_app.view_message"):
             return []
-        return refusals_of(database_clock.utcnow() - RECENT, tool=entry.name)
+        return refusals_of(clock.utcnow() - RECENT, tool=entry.name)
 
 
 def rule_of(entry: Entry) -> str:

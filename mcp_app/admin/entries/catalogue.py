@@ -21,15 +21,15 @@ from mcp_app.admin.entries.transfer import TransferPages
 from mcp_app.admin.markup import badge, json_block
 from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
 from mcp_app.catalogue.access import permission_of
-from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.catalogue.changes.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.exposing.viewsets.offering import has_open_view
 from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.sources.base import LIMITS
 from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.catalogue.sources.registry import related, source_of
+from mcp_app.interface.text import visible
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
-from mcp_app.text import visible
 
 APPROVAL = ("needs_approval", "approval_minutes", "four_eyes")
 

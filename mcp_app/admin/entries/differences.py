@@ -14,8 +14,8 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.markup import DiffLine, diff_lines
 from mcp_app.catalogue.sources.precedence import words_of
+from mcp_app.interface.text import json_text, marked, visible
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
-from mcp_app.text import json_text, marked, visible
 
 # A number or a hash that people need not see: another field says the same in words.
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})

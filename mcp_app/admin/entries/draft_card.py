@@ -11,11 +11,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from mcp_app.admin.entries.differences import FieldDifference, faults, field_differences
-from mcp_app.catalogue.changing import pending_drafts, revisions
-from mcp_app.catalogue.changing.drafts import check_draft, states_of
-from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.catalogue.changes import pending_drafts, revisions
+from mcp_app.catalogue.changes.drafts import check_draft, states_of
+from mcp_app.catalogue.changes.services import may_publish
+from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange, Draft
-from mcp_app.text import marked
 
 MAX_BETWEEN = 20
 

@@ -18,11 +18,11 @@ from mcp_app.admin.entries.differences import faults, label
 from mcp_app.admin.entries.draft_card import card_of, entry_address, entry_admin_of, may_edit_draft
 from mcp_app.admin.markup import badge
 from mcp_app.auth.services import login_name
-from mcp_app.catalogue.changing import pending_drafts, revisions
-from mcp_app.catalogue.changing.drafts import discard_draft, publish_draft
-from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.catalogue.changes import pending_drafts, revisions
+from mcp_app.catalogue.changes.drafts import discard_draft, publish_draft
+from mcp_app.catalogue.changes.services import may_publish
+from mcp_app.interface.text import marked, visible
 from mcp_app.models import Draft
-from mcp_app.text import marked, visible
 
 
 class KindFilter(admin.SimpleListFilter):

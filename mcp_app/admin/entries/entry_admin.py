@@ -33,8 +33,8 @@ from mcp_app.admin.markup import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.auth.permissions import people_permission
 from mcp_app.catalogue.access import obstacle_of, permission_of
-from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.services import (
+from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.changes.services import (
     accept_definition,
     delete_entries,
     delete_entry,
@@ -43,14 +43,14 @@ from mcp_app.catalogue.changing.services import (
 )
 from mcp_app.catalogue.sources.precedence import overlaid
 from mcp_app.catalogue.sources.registry import deletable, made_here, source_of
+from mcp_app.interface.text import has_hidden, marked, visible, visible_block
 from mcp_app.models import Draft
-from mcp_app.text import has_hidden, marked, visible, visible_block
 
 Entry = Any
 
 
 class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
-    """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.changing.services``."""
+    """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.changes.services``."""
 
     key_field: ClassVar[str] = "name"
     dress_fields: ClassVar[tuple[str, ...]] = (

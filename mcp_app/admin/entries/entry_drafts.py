@@ -14,10 +14,10 @@ from django.utils.html import format_html
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.admin.entries.draft_card import Between, card_of, changes_since
 from mcp_app.admin.entries.entry_forms import Intent
-from mcp_app.catalogue.changing import pending_drafts, revisions
-from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.catalogue.changes import pending_drafts, revisions
+from mcp_app.catalogue.changes.services import may_publish
+from mcp_app.interface.text import marked, visible
 from mcp_app.models import Draft
-from mcp_app.text import marked, visible
 
 Entry = Any
 

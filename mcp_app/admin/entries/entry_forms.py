@@ -10,9 +10,9 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 from mcp_app.admin.base import ModelForm
 from mcp_app.admin.entries.from_code import mark_fields
-from mcp_app.catalogue.changing.drafts import save_draft
-from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset, update_entry
-from mcp_app.catalogue.changing.states import service_values
+from mcp_app.catalogue.changes.drafts import save_draft
+from mcp_app.catalogue.changes.services import save_prompt, save_resource, save_tool_preset, update_entry
+from mcp_app.catalogue.changes.states import service_values
 from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.models import Draft, Prompt, Resource, Tool
 

@@ -16,8 +16,8 @@ from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.entries.differences import FieldDifference, faults, field_differences
-from mcp_app.catalogue.changing import revisions, services, states
-from mcp_app.catalogue.changing.rolling_back import (
+from mcp_app.catalogue.changes import revisions, services, states
+from mcp_app.catalogue.changes.rolling_back import (
     RollBack,
     entry_now,
     plan_roll_back,
@@ -25,8 +25,8 @@ from mcp_app.catalogue.changing.rolling_back import (
     state_after,
 )
 from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange
-from mcp_app.text import marked
 
 Entry = Any
 CHANGES_PER_PAGE = 25

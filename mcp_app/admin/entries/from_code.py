@@ -13,7 +13,7 @@ from mcp_app.admin.entries.differences import IN_CODE
 from mcp_app.admin.markup import badge
 from mcp_app.catalogue.sources.precedence import UNSAID
 from mcp_app.catalogue.sources.registry import source_of
-from mcp_app.text import marked, marked_block
+from mcp_app.interface.text import marked, marked_block
 
 Entry = Any
 

@@ -15,9 +15,9 @@ from django.utils.safestring import SafeString
 from mcp_app.admin import undo
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import written
-from mcp_app.catalogue.changing.services import may_publish
-from mcp_app.catalogue.changing.undoing import last_switch, undo_switch
-from mcp_app.text import marked
+from mcp_app.catalogue.changes.services import may_publish
+from mcp_app.catalogue.changes.undoing import last_switch, undo_switch
+from mcp_app.interface.text import marked
 
 NOT_UNDONE = "This cannot be undone any more."
 

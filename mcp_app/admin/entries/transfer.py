@@ -33,7 +33,7 @@ from mcp_app.catalogue.transfer import (
     notation_of,
 )
 from mcp_app.catalogue.transfer.permissions import CHANGED, SEEN, needed
-from mcp_app.text import marked
+from mcp_app.interface.text import marked
 
 MOST_SHOWN = 200
 TONES = {"added": "good", "changed": "info", "removed": "bad"}

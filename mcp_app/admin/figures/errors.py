@@ -12,14 +12,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from mcp_app import database_clock
 from mcp_app.admin.charts import Chart, bars, ceiling, touches
 from mcp_app.admin.figures.page import Choice
 from mcp_app.admin.markup import number_text
 from mcp_app.admin.timeline import Row, row
+from mcp_app.database import clock
+from mcp_app.message_log.counts.error_groups import LAST_SEEN, messages_of, new_since
+from mcp_app.message_log.rollups import HOUR
 from mcp_app.models import ErrorGroup, ErrorHour, Message
-from mcp_app.sessions.counting.error_groups import LAST_SEEN, messages_of, new_since
-from mcp_app.sessions.rollups import HOUR
 
 NEW: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)
@@ -92,7 +92,7 @@ class ErrorPage:
 
 def error_list(request: HttpRequest) -> ErrorList:
     """One page of the groups that are new since yesterday, or of all, in the order asked for."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     only_new, order = request.GET.get("show") != "all", request.GET.get("order", "")
     order = order if order in ORDERS else ""
     show, page = "new" if only_new else "all", _page(request.GET.get("p", ""))
@@ -146,7 +146,7 @@ def _group(group: ErrorGroup, hours: dict[datetime, int], now: datetime) -> Grou
 
 def error_page(group: ErrorGroup) -> ErrorPage:
     """What is known of one group."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     hours = _hours([group.pk], now)[group.pk]
     ids = messages_of(group, MOST_MESSAGES)
     found = Message.objects.in_bulk(ids)

@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from mcp_app import database_clock
 from mcp_app.admin.figures.period import asked_period, end_of_log, query_of
 from mcp_app.admin.figures.table import Cell, Head, Row, Table, heads, lines, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
@@ -22,18 +21,19 @@ from mcp_app.admin.markup import in_utc
 from mcp_app.admin.timeline import refusals_of
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.time_zone import shown_zone
+from mcp_app.database import clock
 from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, share
+from mcp_app.interface.text import marked
+from mcp_app.message_log import traffic
+from mcp_app.message_log.counts import tool_figures
+from mcp_app.message_log.counts.figures import TOOL, Named, named
+from mcp_app.message_log.counts.refusals import RefusalCount
+from mcp_app.message_log.pages import ANSWERED, FAILED
+from mcp_app.message_log.rollups import MOST_TOOLS
+from mcp_app.message_log.traffic import PERIODS, Period
 from mcp_app.models import CallerRollup
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE, TOOL_CHARACTERS
-from mcp_app.sessions import traffic
-from mcp_app.sessions.counting import tool_figures
-from mcp_app.sessions.counting.figures import TOOL, Named, named
-from mcp_app.sessions.counting.refusals import RefusalCount
-from mcp_app.sessions.log_pages import ANSWERED, FAILED
-from mcp_app.sessions.rollups import MOST_TOOLS
-from mcp_app.sessions.traffic import PERIODS, Period
-from mcp_app.text import marked
 
 TIME: Final = "time"
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
@@ -89,7 +89,7 @@ class Figures:
 
 def figures(request: HttpRequest) -> Figures:
     """What the address asks for."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     period = asked_period(request, now)
     by, tool = asked_view(request)
     order = order_of(request.GET.get("sort", "-name" if by == TIME else ""))

@@ -10,9 +10,9 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app.admin.markup import in_utc
-from mcp_app.sessions.rollups import HOUR, KEPT, time_kept
-from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
-from mcp_app.sessions.traffic import PERIODS, Period, between
+from mcp_app.message_log.rollups import HOUR, KEPT, time_kept
+from mcp_app.message_log.search.times import NotATime, begin_of, end_of
+from mcp_app.message_log.traffic import PERIODS, Period, between
 
 # As many columns as can be told apart.
 MOST_POINTS: Final = 200

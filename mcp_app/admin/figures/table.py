@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from django.utils.http import urlencode
 
 from mcp_app.admin.markup import seconds_text, share_text
-from mcp_app.sessions.traffic import Calls
-from mcp_app.text import marked
+from mcp_app.interface.text import marked
+from mcp_app.message_log.traffic import Calls
 
 # A spreadsheet takes a cell that begins so for a formula, and a client may choose what it begins with.
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

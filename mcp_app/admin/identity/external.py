@@ -19,8 +19,8 @@ from mcp_app.admin.identity.provider import login_state, provider_state, verdict
 from mcp_app.admin.markup import badge, moment
 from mcp_app.auth.services import login_name
 from mcp_app.auth.site import names_provider
+from mcp_app.interface.text import visible
 from mcp_app.models import ExternalIdentity
-from mcp_app.text import visible
 
 # A provider may say any time at all; a page can show no later one.
 _LATEST: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())

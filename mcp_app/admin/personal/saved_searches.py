@@ -14,9 +14,9 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from mcp_app.admin import undo
 from mcp_app.admin.base import ModelAdmin
-from mcp_app.models import Message, SavedSearch
-from mcp_app.sessions.searching.language import LONGEST
-from mcp_app.sessions.searching.saved import (
+from mcp_app.interface.text import marked
+from mcp_app.message_log.search.language import LONGEST
+from mcp_app.message_log.search.saved import (
     LONGEST_NAME,
     MOST,
     READS,
@@ -28,7 +28,7 @@ from mcp_app.sessions.searching.saved import (
     searches_of,
     share_search,
 )
-from mcp_app.text import marked
+from mcp_app.models import Message, SavedSearch
 
 # Others' are as many as administrators share.
 MOST_LISTED: Final = 500

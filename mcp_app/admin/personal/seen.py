@@ -28,8 +28,8 @@ from mcp_app.catalogue.access import (
     verdict,
 )
 from mcp_app.catalogue.sources.registry import related, rows_of
+from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
-from mcp_app.text import marked
 
 PER_PAGE: Final = 100
 # More entries than that are found by their names.

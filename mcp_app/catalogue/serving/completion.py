@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, cast
 
 from mcp_app.catalogue.definitions.definition import CompletionSource
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.foreign_code import contained
 
 MAX_VALUES: Final = 100

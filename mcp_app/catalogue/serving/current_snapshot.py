@@ -12,7 +12,7 @@ from mcp_app.catalogue.serving import snapshot_loader
 from mcp_app.catalogue.serving.entries import NOTHING_BUILT
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.catalogue.serving.view import CatalogueView
-from mcp_app.database import thread_connection
+from mcp_app.database.queries import thread_connection
 from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 

@@ -11,9 +11,9 @@ from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS
 from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.precedence import stated, words_of
+from mcp_app.interface.text import marked
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
-from mcp_app.text import marked
 
 # What an administrator may set of an entry of any source, in the order it is shown in, and of any tool.
 DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")

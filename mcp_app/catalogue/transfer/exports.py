@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.sources.content import files
 from mcp_app.catalogue.sources.registry import rows_of, source_of, travelling_rows
 from mcp_app.catalogue.transfer import notation as notations

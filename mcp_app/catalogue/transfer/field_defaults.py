@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.definitions.tool_limits import SWITCHES
 from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.catalogue.transfer.fields import empty_values

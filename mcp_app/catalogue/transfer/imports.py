@@ -10,8 +10,8 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.services import change_entries
+from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.changes.services import change_entries
 from mcp_app.catalogue.serving import snapshot_loader
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.permissions import needed

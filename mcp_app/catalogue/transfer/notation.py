@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from mcp_app.catalogue.schemas.strict_json import load_json
 from mcp_app.catalogue.transfer import yaml_notation
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
-from mcp_app.text import replace_hidden
+from mcp_app.interface.text import replace_hidden
 
 NOTATIONS: Final = ("json", "yaml")
 MAX_BYTES: Final = 32 * 1024 * 1024

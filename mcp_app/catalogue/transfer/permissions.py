@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mcp_app.catalogue.changing.services import PUBLISH
+from mcp_app.catalogue.changes.services import PUBLISH
 from mcp_app.catalogue.transfer.plan import Difference
 from mcp_app.models.catalogue import ENTRY_KINDS
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
-from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.changing.row_checks import permission_exists
-from mcp_app.catalogue.changing.services import EntryChange, check_change
+from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.changes.row_checks import permission_exists
+from mcp_app.catalogue.changes.services import EntryChange, check_change
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.registry import made_here, named, source_of, travelling

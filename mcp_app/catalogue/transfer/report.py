@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcp_app.catalogue.transfer.plan import Difference, FieldDifference
 from mcp_app.catalogue.transfer.problems import Problem
-from mcp_app.text import marked
+from mcp_app.interface.text import marked
 
 # Comparing line by line is quadratic at worst.
 MAX_LINES: Final = 1_000

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from mcp_app.text import has_hidden, replace_hidden
+from mcp_app.interface.text import has_hidden, replace_hidden
 
 MAX_DEPTH: Final = 80
 

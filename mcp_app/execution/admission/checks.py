@@ -16,13 +16,13 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.tool_limits import ToolLimits
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.conf import Settings
-from mcp_app.database import aquery_soon
+from mcp_app.database.queries import aquery_soon
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import OPEN, State
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.principal_key import Bound, Person, Share, person_of, share_of
 from mcp_app.protocol.refusals import Code, refused
-from mcp_app.sessions import admission
+from mcp_app.sessions import quota
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.gateway import Streams
@@ -208,7 +208,7 @@ class Quota(Check):
 
     async def soon(self, call: Queued) -> None:
         """Look at what this process knows of Redis, or ask it."""
-        await admission.admit(self._streams, call.principal)
+        await quota.admit(self._streams, call.principal)
 
     @staticmethod
     def now(call: Queued) -> None:
@@ -216,7 +216,7 @@ class Quota(Check):
         settings = conf.get()
         if settings.redis_url:
             with suppress(StreamsUnavailable):
-                admission.admit_now(settings, call.principal)
+                quota.admit_now(settings, call.principal)
 
 
 class Approval(Check):

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from mcp_app import database_clock
 from mcp_app.conf import Settings
+from mcp_app.database import clock
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.sealing import Unsealed, key_ring
 from mcp_app.protocol.errors import InternalError, Unavailable
@@ -53,7 +53,7 @@ def _opened(token: str, settings: Settings) -> dict[str, Any]:
 
 
 def _check(sealed: dict[str, Any], principal: str, bound: str) -> None:
-    if sealed["until"] < database_clock.timestamp():
+    if sealed["until"] < clock.timestamp():
         raise Unsealed("it has expired")
     if sealed["principal"] != principal:
         raise Unsealed(f"it was made for {sealed['principal']}")
@@ -73,7 +73,7 @@ def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
         orjson.dumps(
             {
                 "principal": principal,
-                "until": int(database_clock.timestamp()) + settings.state_seconds,
+                "until": int(clock.timestamp()) + settings.state_seconds,
                 "nonce": secrets.token_hex(12),
                 "remembered": inputs.remembered(),
             }

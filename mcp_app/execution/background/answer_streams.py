@@ -12,12 +12,12 @@ import orjson
 from django.db import DatabaseError
 
 from mcp_app import conf
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.background import core_tasks
 from mcp_app.execution.background.ended_notes import hand_on_ended
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
-from mcp_app.sessions.admission import keep_answer
+from mcp_app.sessions.quota import keep_answer
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 

@@ -16,19 +16,19 @@ from uuid import UUID
 import orjson
 from django.db import DatabaseError
 
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.asking import open_questions
 from mcp_app.execution.stored import client_tasks, records, task_waits
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.task_waits import Wait
+from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.protocol.features import sampling
 from mcp_app.protocol.features.tasks import STATUS_NOTIFICATION, related
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.admission import keep_answer
 from mcp_app.sessions.client_requests import withdrawal
-from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.quota import keep_answer
 from mcp_app.sessions.session import MADE_IN, STANDALONE
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams

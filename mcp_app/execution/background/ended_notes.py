@@ -14,7 +14,7 @@ from mcp_app import conf
 from mcp_app.catalogue.serving.current_snapshot import refresh
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.stored_answers import request_of, session_of
-from mcp_app.sessions.message_log import MessageLog
+from mcp_app.message_log.log import MessageLog
 from mcp_app.streams.gateway import Streams
 
 # The outcome of what was refused, too: as an error of the tool it would be a new error for people to look at.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from mcp_app.database import later
+from mcp_app.database.queries import later
 from mcp_app.execution.background import celery
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.stored import records, request_ids
 
 # Well below the time after which the reaper publishes once more what it takes for unpublished.

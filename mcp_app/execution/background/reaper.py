@@ -14,6 +14,7 @@ from datetime import datetime
 
 from django.db import DatabaseError, close_old_connections
 
+from mcp_app.database.forking import undivided
 from mcp_app.execution.background import approval, waiting_line
 from mcp_app.execution.background.answer_streams import fence_off_now, publish_now
 from mcp_app.execution.background.celery import BrokerUnavailable, hand_on, waiting
@@ -21,7 +22,6 @@ from mcp_app.execution.background.ended_notes import CANCELLED
 from mcp_app.execution.stored import records, stored_answers, task_records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.statements import FINISH_LOST
-from mcp_app.forking import undivided
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import InternalError
 from mcp_app.protocol.messages import jsonrpc

@@ -6,7 +6,7 @@ import asyncio
 from time import monotonic
 from uuid import UUID
 
-from mcp_app.database import aquery_soon
+from mcp_app.database.queries import aquery_soon
 from mcp_app.execution.background.noted_ids import Delivered
 from mcp_app.execution.stored import call_record, request_ids
 from mcp_app.execution.stored.call_record import CallRecord, NewCall

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import DatabaseError
 
 from mcp_app.conf import Settings
-from mcp_app.database import T, aquery, aquery_soon
+from mcp_app.database.queries import T, aquery, aquery_soon
 from mcp_app.execution.admission.checks import unavailable
 from mcp_app.execution.admission.gate import Gate
 from mcp_app.execution.asking.inputs import Inputs
@@ -38,11 +38,11 @@ from mcp_app.execution.stored import (
 )
 from mcp_app.execution.stored.call_record import PREFIX, CallRecord, NewCall
 from mcp_app.execution.stored.task_waits import PREFIX as WAIT
+from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, McpError, TooManyRequests, Unavailable
 from mcp_app.protocol.features.tasks import Task
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.background import core_tasks
 from mcp_app.execution.stored import records, task_waits
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.task_waits import Wait
-from mcp_app.sessions.admission import admit
-from mcp_app.sessions.message_log import MessageLog
+from mcp_app.message_log.log import MessageLog
+from mcp_app.sessions.quota import admit
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Count, Min, Q
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import connected
 from mcp_app.execution.stored.pending_approvals import Waiting
@@ -35,26 +35,24 @@ def _lines() -> Iterator[tuple[Any, int]]:
     """The calls of each queue and lane where one has waited for long, and how many wait there."""
     accepted = Call.objects.extra(where=["state = 'accepted'"]).order_by()  # In words: for the index.
     lines = accepted.values("queue", "lane").annotate(number=Count("pk"), oldest=Min("accepted_at"))
-    for line in lines.filter(oldest__lt=database_clock.now(-PATIENCE_SECONDS))[:LINES]:
+    for line in lines.filter(oldest__lt=clock.now(-PATIENCE_SECONDS))[:LINES]:
         calls = accepted.filter(queue=line["queue"], lane=line["lane"])
         yield calls.order_by("-priority", "start_tag", "accepted_at"), line["number"]
 
 
 def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     # A task's client asks for itself.
-    silent = Q(reminded_at=None) | Q(reminded_at__lt=database_clock.now(-REMIND_SECONDS))
-    due = calls.filter(
-        silent, accepted_at__lt=database_clock.now(-PATIENCE_SECONDS), task_until=None, attempt=0
-    )
+    silent = Q(reminded_at=None) | Q(reminded_at__lt=clock.now(-REMIND_SECONDS))
+    due = calls.filter(silent, accepted_at__lt=clock.now(-PATIENCE_SECONDS), task_until=None, attempt=0)
     first = list(calls.values_list("pk", flat=True)[:TOLD])
     places = {pk: place for place, pk in enumerate(first, 1)}
-    rows = due.filter(pk__in=first, meta__contains='"progressToken"').annotate(**database_clock.read_at())
+    rows = due.filter(pk__in=first, meta__contains='"progressToken"').annotate(**clock.read_at())
     return [
         (Waiting.of(row), f"{places[row.pk]} of {max(number, places[row.pk])} waiting")
         for row in rows.defer("arguments", "answer")
         # The process that records the report sends it, before the call begins: so its attempt knows of the
         # report.
-        if due.filter(pk=row.pk).update(reminded_at=database_clock.now())
+        if due.filter(pk=row.pk).update(reminded_at=clock.now())
     ]
 
 

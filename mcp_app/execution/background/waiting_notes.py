@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import Error as DatabaseFault
 
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import UNSTARTED

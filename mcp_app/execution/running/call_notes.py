@@ -6,7 +6,7 @@ import asyncio
 from typing import Protocol
 
 from mcp_app.auth.principal import Principal
-from mcp_app.sessions.message_log import MessageLog
+from mcp_app.message_log.log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
 
 PROGRESS = "notifications/progress"

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.asking import questions
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.message_result import CreateMessageResult

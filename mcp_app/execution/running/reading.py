@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_app.catalogue.serving.entries import ResourceEntry
 from mcp_app.catalogue.serving.view import CatalogueView
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.contents import to_contents
 from mcp_app.execution.running.context import Context, ReadResource

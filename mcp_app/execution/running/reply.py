@@ -12,9 +12,9 @@ from typing import Protocol
 
 from mcp_app.execution.running.load_shedding import Shed
 from mcp_app.protocol.errors import McpError, Unavailable
-from mcp_app.sessions.admission import admit, keep_answer
 from mcp_app.sessions.client_requests import CANNOT_ASK
 from mcp_app.sessions.negotiated import Negotiated
+from mcp_app.sessions.quota import admit, keep_answer
 from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 

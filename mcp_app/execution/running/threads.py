@@ -20,9 +20,9 @@ from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from mcp_app.threads.context import run_in
-from mcp_app.threads.kept_connections import KeptConnections
-from mcp_app.threads.scheduling import yield_to_event_loop
+from mcp_app.database.threads.context import run_in
+from mcp_app.database.threads.kept_connections import KeptConnections
+from mcp_app.database.threads.scheduling import yield_to_event_loop
 
 # Threads that wait for a client's answer hold no place, only memory and the connections they have opened.
 MAX_WAITING = 256

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Case, Value, When
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.stored.call_record import CallRecord, record
 from mcp_app.execution.stored.records import OPEN, cancelled, move, storable
 from mcp_app.models import Call
@@ -47,7 +47,7 @@ def cancel_all(
             running.append(call)
     found = Call.objects.filter(pk__in=[call.id for call in (*idle, *running)])
     found.filter(cancel_requested_at=None).update(
-        cancel_requested_at=database_clock.now(), cancel_reason=storable(reason, 200) or "cancelled"
+        cancel_requested_at=clock.now(), cancel_reason=storable(reason, 200) or "cancelled"
     )
     if idle:
         answers = Case(*(When(pk=call.id, then=Value(call.answer.decode())) for call in idle))

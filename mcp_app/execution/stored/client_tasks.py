@@ -12,7 +12,8 @@ from uuid import UUID
 import orjson
 from django.db.models import Q
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock
 from mcp_app.execution.asking import open_questions
 from mcp_app.execution.stored import statements
 from mcp_app.execution.stored.call_record import CallRecord, record
@@ -58,8 +59,8 @@ def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, Cal
 def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
     """The core tasks of a principal, the newest first, from after one on; one more than ``size`` if any."""
     rows = Call.objects.filter(
-        principal=principal, task_until__gt=database_clock.now(), session_fields__version=V2025_11_25
-    ).annotate(**database_clock.read_at())
+        principal=principal, task_until__gt=clock.now(), session_fields__version=V2025_11_25
+    ).annotate(**clock.read_at())
     if after is not None:
         at, key = after
         rows = rows.filter(Q(accepted_at__lt=at) | Q(accepted_at=at, pk__lt=key))

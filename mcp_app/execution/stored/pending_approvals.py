@@ -15,7 +15,7 @@ import orjson
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.admission.checks import check_waiting
 from mcp_app.execution.stored import call_record, records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
@@ -41,7 +41,7 @@ class Waiting:
 
     @classmethod
     def of(cls, row: Any) -> Waiting:
-        """Of a row of the table, read with ``database_clock.read_at``."""
+        """Of a row of the table, read with ``clock.read_at``."""
         meta = orjson.loads(row.meta)
         stream, session = row.stream, row.session_fields
         return cls(
@@ -71,7 +71,7 @@ def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = Fal
 
     ``four_eyes``: it was decided under them, though it may not have been asked for under them.
     """
-    now = database_clock.now()
+    now = clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
     # Its place among what waits for a worker is that of a call which comes now.
@@ -84,14 +84,14 @@ def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = Fal
 
 def refuse(call_id: UUID, *, by: int | None, reason: str, answer: bytes) -> bool:
     """End a waiting call with an answer that says so; False when it waits no longer."""
-    now = database_clock.now()
+    now = clock.now()
     refused = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     return _end(refused, answer, _decision(Call.Decision.REFUSED, now, by, reason))
 
 
 def expire(call_id: UUID, answer: bytes) -> bool:
     """End a call that was not decided in time; False if it was decided."""
-    now = database_clock.now()
+    now = clock.now()
     late = _waiting().filter(pk=call_id, approval_until__lte=now)
     return _end(late, answer, _decision(Call.Decision.EXPIRED, now, None, ""))
 
@@ -121,7 +121,7 @@ def _end(rows: Any, answer: bytes, decision: dict[str, Any]) -> bool:
 
 def overdue(limit: int = 100) -> list[CallRecord]:
     """Calls that have waited for as long as they may."""
-    rows = _waiting().filter(approval_until__lte=database_clock.now()).order_by("approval_until")
+    rows = _waiting().filter(approval_until__lte=clock.now()).order_by("approval_until")
     return [call_record.record(row) for row in rows[:limit]]
 
 
@@ -133,9 +133,9 @@ def orphaned(limit: int = 100) -> list[CallRecord]:
 
 def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
     """Calls whose clients were last reminded that many seconds ago; each for one process only."""
-    now = database_clock.now()
-    silent = _waiting().filter(reminded_at__lte=database_clock.now(-after))
-    shown = silent.annotate(**database_clock.read_at()).defer("arguments", "answer")
+    now = clock.now()
+    silent = _waiting().filter(reminded_at__lte=clock.now(-after))
+    shown = silent.annotate(**clock.read_at()).defer("arguments", "answer")
     for row in shown.order_by("reminded_at")[:limit]:
         if silent.filter(pk=row.pk).update(reminded_at=now):
             yield Waiting.of(row)

@@ -17,7 +17,8 @@ from django.db import IntegrityError
 from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock as database_clock
 from mcp_app.execution.stored import fair_order, statements
 from mcp_app.execution.stored.call_record import (
     CallRecord,

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import CharField, QuerySet, Value
 from django.db.models.functions import Cast, Concat
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.stored.call_record import ANSWERED, CallRecord, record, request_key
 from mcp_app.models import Call
 
@@ -25,7 +25,7 @@ def release_requests(*call_ids: UUID) -> None:
 
 def release_undelivered(call_id: UUID, seconds: float) -> bool:
     """Free the request id of a call that finished more than ``seconds`` ago; return False for others."""
-    return _release(Call.objects.filter(pk=call_id, finished_at__lt=database_clock.now(-seconds))) > 0
+    return _release(Call.objects.filter(pk=call_id, finished_at__lt=clock.now(-seconds))) > 0
 
 
 def _release(calls: QuerySet[Call]) -> int:

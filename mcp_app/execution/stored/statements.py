@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.models import BooleanField, CharField, FloatField, ForeignKey, IntegerField, TextField
 
-from mcp_app import database_clock
+from mcp_app.database import clock as database_clock
 from mcp_app.execution.stored import fair_order
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import OPEN, UNSTARTED, State, Transition

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.db.models import QuerySet
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import ACTIVE, State
 
@@ -18,10 +18,10 @@ WAITS_LONG: Final = timedelta(minutes=15)
 
 def lost_calls() -> QuerySet[Call]:
     """Calls that lost their worker and did not end."""
-    over = database_clock.lease(-LEASE_IS_OVER.total_seconds())
+    over = clock.lease(-LEASE_IS_OVER.total_seconds())
     return Call.objects.filter(state__in=ACTIVE, lease_until__lt=over)
 
 
 def long_waiting_calls() -> QuerySet[Call]:
     """Calls that wait for a worker, too long."""
-    return Call.objects.filter(state=State.ACCEPTED, accepted_at__lt=database_clock.utcnow() - WAITS_LONG)
+    return Call.objects.filter(state=State.ACCEPTED, accepted_at__lt=clock.utcnow() - WAITS_LONG)

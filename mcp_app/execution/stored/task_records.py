@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 from django.db.models import F
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.asking import open_questions
 from mcp_app.execution.stored import records, statements
 from mcp_app.execution.stored.call_record import CallRecord, record
@@ -31,7 +31,7 @@ def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
         Transition.ASK,
         inputs=orjson.dumps(kept).decode(),
         lease_until=None,
-        progress_at=database_clock.now(),
+        progress_at=clock.now(),
     )
     return bool(changed) or mine.filter(state=Transition.ASK.after, lease_until=None).exists()
 
@@ -50,7 +50,7 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
         kept = open_questions.answered(orjson.loads(row.inputs), responses)
         if kept is None:
             return None
-        now = database_clock.now()
+        now = clock.now()
         values: dict[str, Any] = {"inputs": orjson.dumps(kept).decode(), "progress_at": now}
         if goes_on := not kept["open"]:
             values |= {
@@ -77,5 +77,5 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
 
 def outlived(limit: int = 100) -> list[CallRecord]:
     """Tasks that have expired but are not over."""
-    rows = Call.objects.filter(records.OPEN, task_until__lt=database_clock.now(), cancel_requested_at=None)
+    rows = Call.objects.filter(records.OPEN, task_until__lt=clock.now(), cancel_requested_at=None)
     return [record(row) for row in rows[:limit]]

@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.asking import open_questions
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background import core_tasks
@@ -27,10 +27,10 @@ from mcp_app.execution.running.load_shedding import Shed
 from mcp_app.execution.running.reply import Lost
 from mcp_app.execution.stored import records, stored_answers, task_records
 from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.call_state import State
 from mcp_app.sessions.client_requests import CANNOT_ASK
 from mcp_app.sessions.exchange import restored
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, close_old_connections
 
+from mcp_app.database.forking import undivided
 from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.stored import records, stored_answers
 from mcp_app.execution.stored.records import Renewal
 from mcp_app.execution.worker.attempt_slots import AttemptSlots, RunningAttempt
 from mcp_app.execution.worker.descendants import can_run, end_tree
-from mcp_app.forking import undivided
 from mcp_app.protocol.call_state import State
 
 TICK_SECONDS = 0.25

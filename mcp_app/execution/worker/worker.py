@@ -19,14 +19,14 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
-from mcp_app import database, database_clock
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
 from mcp_app.catalogue.serving.current_snapshot import refresh_now
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
-from mcp_app.database import query
+from mcp_app.database import clock, queries
+from mcp_app.database.queries import query
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
 from mcp_app.execution.background.celery import hand_on, remove_jobs
@@ -48,13 +48,13 @@ from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import GAVE_WAY, Place, WaitingChildren
 from mcp_app.foreign_code import outlast
+from mcp_app.message_log.log import MessageLog
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.protocol.principal_key import person_of
 from mcp_app.sessions.client_requests import ClientRequests
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
@@ -97,7 +97,7 @@ class Worker:
 
         ``slot`` is where the main process of the worker sees what this process runs, if it watches it.
         """
-        database.watch()
+        queries.watch()
         self._settings = settings
         self._may_exit = may_exit
         self.name = f"{socket.gethostname()[:60]}:{os.getpid()}"
@@ -123,7 +123,7 @@ class Worker:
         threading.Thread(target=self._run_loop, name="mcp-worker-loop", daemon=True).start()
         run_coroutine_threadsafe(self._start(), self._loop).result()
         with suppress(DatabaseError):
-            query(database_clock.read)
+            query(clock.read)
 
     def _run_loop(self) -> None:
         outlast(self._loop.run_forever, lambda: False)
@@ -156,10 +156,10 @@ class Worker:
         return outcome
 
     def _claim(self, call_id: UUID | str, *, further: bool = False) -> Attempt | None:
-        """Take a call, also when the database is away for a while: the job comes only once (R15).
+        """Take a call, also when the queries is away for a while: the job comes only once (R15).
 
         ``further``: the next call beyond the one that the job is for, if one may begin at once. It has a job
-        of its own, so None is returned where ``TooManyRunning`` or what the database says would be raised.
+        of its own, so None is returned where ``TooManyRunning`` or what the queries says would be raised.
         """
         failpoints.reach("before-claim")
         deadline = monotonic() + (0.0 if further else CLAIM_SECONDS)
@@ -174,13 +174,13 @@ class Worker:
                     if further:
                         return None
                     raise
-                log.warning("The turn of call %s waits for the database: %s", call_id, error)
+                log.warning("The turn of call %s waits for the queries: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
 
     def _claim_now(
         self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]], *, further: bool
     ) -> Attempt | None:
-        """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
+        """Begin an attempt; ``claimed`` remembers the call if the queries goes away halfway."""
         if not claimed:
             offered = refresh_now()
             if offered is not self._offered:
@@ -220,7 +220,7 @@ class Worker:
         with suppress(TimeoutError):
             run_coroutine_threadsafe(self._close(), self._loop).result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        database.close()
+        queries.close()
 
     async def _start(self) -> None:
         self._streams.hub.subscribe("cancel", self._on_cancel)
@@ -340,7 +340,7 @@ class Worker:
         self._loop.call_soon_threadsafe(function)
 
     def _on_cancel(self, payload: dict[str, Any]) -> None:
-        """A cancel that names no ``call`` was sent while the database could not be asked for its row."""
+        """A cancel that names no ``call`` was sent while the queries could not be asked for its row."""
         if "session" not in payload:
             return
         wanted = (payload["session"], payload["request_id"])

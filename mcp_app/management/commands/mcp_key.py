@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app import conf
 from mcp_app.auth.services import NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, key_states, revoke_api_key
+from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ALL, BASIC
-from mcp_app.text import marked
 
 KEYS_ARE_OFF = "This server accepts no API keys: API_KEYS is off."
 MOST_DAYS = 36_500

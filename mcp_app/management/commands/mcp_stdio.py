@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from mcp_app import conf
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal, principal_of_user
-from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.foreign_code import outlast
 
 NOBODY = "Say as whom: --user NAME, or an API key in the environment as MCP_API_KEY (MCP_AUTH is 'required')."

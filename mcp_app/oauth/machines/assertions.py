@@ -11,7 +11,6 @@ from typing import Any, Final
 import jwt
 import orjson
 
-from mcp_app import database_clock
 from mcp_app.auth.external.keys import ALGORITHMS
 from mcp_app.auth.external.verification import (
     SKEW_SECONDS,
@@ -22,6 +21,7 @@ from mcp_app.auth.external.verification import (
     named_key,
     proven,
 )
+from mcp_app.database import clock as database_clock
 from mcp_app.oauth import once
 from mcp_app.oauth.machines import public_keys
 from mcp_app.oauth.models import Client

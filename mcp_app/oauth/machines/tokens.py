@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock
 from mcp_app.oauth import secrets
 from mcp_app.oauth.connections import note_connection, principal_key
 from mcp_app.oauth.models import AccessToken, Client, Connection
@@ -19,7 +20,7 @@ MAX_LIVE: Final = 1_000
 
 def give(client: Client, resource: str, token: str, scope: str, seconds: int) -> None:
     """Store a token of a machine whose service user is there."""
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     with transaction.atomic():
         connection = _connection(client, resource, now)
         AccessToken.objects.create(

@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import mcp_app.aware_times
+import mcp_app.database.aware_times
 
 METHODS = [
     ("none", "none: it runs on people's machines"),
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("digest", models.CharField(max_length=64, unique=True)),
-                ("expires_at", mcp_app.aware_times.AwareDateTimeField(db_index=True)),
+                ("expires_at", mcp_app.database.aware_times.AwareDateTimeField(db_index=True)),
             ],
             options={"abstract": False},
         ),

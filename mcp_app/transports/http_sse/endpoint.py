@@ -28,7 +28,7 @@ from mcp_app.protocol.http.headers import accepts_sse
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
-from mcp_app.sessions.admission import admit, answer_too_large
+from mcp_app.sessions.quota import admit, answer_too_large
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session, stored_fields
 from mcp_app.streams.base import FOLLOW, KeptFull
 from mcp_app.transports import unanswered_requests

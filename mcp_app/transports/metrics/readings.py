@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from django.db import Error as DatabaseFault
 
-from mcp_app.database import thread_connection
+from mcp_app.database.queries import thread_connection
 from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.stored import queue_stats
 from mcp_app.streams.base import StreamsError, Totals

@@ -16,9 +16,11 @@ from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue.changing import drafts, rolling_back, services
+from mcp_app.catalogue.changes import drafts, rolling_back, services
 from mcp_app.console.line import line_of
 from mcp_app.execution.decisions import approve_call, refuse_call
+from mcp_app.message_log import rollups
+from mcp_app.message_log.traffic import PERIODS
 from mcp_app.models import (
     ApiKey,
     AuditEvent,
@@ -34,8 +36,6 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.observability.rollup_cells import RollupCells
-from mcp_app.sessions import rollups
-from mcp_app.sessions.traffic import PERIODS
 from tests.admin_seed import PASSWORD, background_call, call, count_calls, seed
 from tests.browser.corpus.planted import planted, planted_schema
 from tests.live import eventually

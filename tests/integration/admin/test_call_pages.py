@@ -19,12 +19,13 @@ from django.utils import timezone
 from pydantic import Field
 from pytest_django.fixtures import Settings as DjangoSettings
 
-from mcp_app import database_clock, tool
+from mcp_app import tool
 from mcp_app.admin.calls.askers import client_name
 from mcp_app.admin.markup import span
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot_loader import from_code
+from mcp_app.database import clock
 from mcp_app.execution.services import OPERATOR_TOKEN
 from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.messages import jsonrpc
@@ -316,7 +317,7 @@ def test_a_running_call_says_how_long_its_lease_still_runs(
     seconds: float, words: str, root: Client, seeded: Seed
 ) -> None:
     call = seeded.running_call
-    Call.objects.filter(pk=call.pk).update(lease_until=database_clock.lease(seconds))
+    Call.objects.filter(pk=call.pk).update(lease_until=clock.lease(seconds))
     assert re.fullmatch(words, _live(root, call)["lease"])
     text = "".join(Page(root.get(page("call", "change", call.pk)).content.decode()).read)
     assert re.search(rf"Lease\s*{words}", text)

@@ -21,7 +21,7 @@ from django.urls import reverse
 from mcp_app.auth.membership import grant_membership, group_of, membership_of
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import below
-from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call, Draft, Prompt, Resource, Tool

@@ -25,6 +25,8 @@ from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHAN
 from mcp_app.admin.markup import in_utc
 from mcp_app.auth.services import issue_api_key
 from mcp_app.code_fault import CodeFault
+from mcp_app.message_log import rollups
+from mcp_app.message_log.writer import drain_once
 from mcp_app.models import (
     ApiKey,
     Call,
@@ -40,8 +42,6 @@ from mcp_app.models import (
 )
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.protocol.call_state import TERMINAL
-from mcp_app.sessions import rollups
-from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.message_queue import SyncMessageQueue

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from mcp_app.admin.finding import documents
-from mcp_app.admin.finding.markdown import html, inline
+from mcp_app.admin.search import documents
+from mcp_app.admin.search.markdown import html, inline
 from tests.integration.admin.conftest import ClientOf
 
 pytestmark = pytest.mark.django_db

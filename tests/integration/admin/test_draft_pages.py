@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from mcp_app.catalogue.changing import drafts, services
+from mcp_app.catalogue.changes import drafts, services
 from mcp_app.models import AuditEvent, CatalogueChange, Draft, Prompt, Resource, Tool
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, PASSWORD, RAW_HIDDEN, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page

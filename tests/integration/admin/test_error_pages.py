@@ -13,11 +13,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from mcp_app import database_clock
 from mcp_app.admin.figures import errors
 from mcp_app.admin.verdict import NAMED_ERRORS
+from mcp_app.database import clock as database_clock
+from mcp_app.message_log.writer import drain_once
 from mcp_app.models import Call, ErrorGroup, LogCursor, Message, Session, Tool
-from mcp_app.sessions.log_writer import drain_once
 from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf

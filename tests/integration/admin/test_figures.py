@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from mcp_app.admin.figures.page import PAGE, Figures
 from mcp_app.auth.services import issue_api_key
+from mcp_app.message_log.counts import tool_figures
+from mcp_app.message_log.writer import drain_once
 from mcp_app.models import Call, CallerRollup, LogCursor, Message, Rollup, Session
-from mcp_app.sessions.counting import tool_figures
-from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.blocking.presence import Presence
 from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
 from tests.integration.admin.addresses import page

@@ -15,8 +15,8 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from mcp_app import database_clock
 from mcp_app.auth.services import NEVER_ENDS, find_principal
+from mcp_app.database import clock
 from mcp_app.models import ApiKey, AuditEvent
 from mcp_app.protocol.scopes import ALL, BASIC
 from tests.admin_seed import Seed
@@ -103,7 +103,7 @@ def test_the_page_of_a_revoked_key_says_when_and_by_whom(root: Client, seeded: S
 def test_an_expiry_must_lie_in_the_future(root: Client, seeded: Seed) -> None:
     answer = _issue(root, seeded.viewer, expires_at_0="2020-01-01", expires_at_1="00:00:00")
     assert "a key must expire in the future" in answer.content.decode()
-    later = timezone.localtime(database_clock.utcnow() + timedelta(days=2))
+    later = timezone.localtime(clock.utcnow() + timedelta(days=2))
     _issue(root, seeded.viewer, expires_at_0=f"{later:%Y-%m-%d}", expires_at_1=f"{later:%H:%M:%S}")
     assert abs(ApiKey.objects.get(name="new laptop").expires_at - later) < timedelta(seconds=2)
 
@@ -114,7 +114,7 @@ def test_the_usual_times_are_chosen_and_never_is_warned_of(root: Client, seeded:
     ends = ApiKey.objects.get(name="new laptop").expires_at
     assert (NEVER_ENDS in answer.content.decode()) == (not days)
     if days:
-        assert abs(ends - database_clock.utcnow() - timedelta(days=int(days))) < timedelta(minutes=1)
+        assert abs(ends - clock.utcnow() - timedelta(days=int(days))) < timedelta(minutes=1)
     else:
         assert ends is None
 
@@ -197,7 +197,7 @@ def test_the_index_says_how_to_connect_without_a_secret(
 
 def test_a_key_that_ends_soon_is_marked_in_the_list_and_stays_active(root: Client, seeded: Seed) -> None:
     ApiKey.objects.all().delete()
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     for name, days in (("soon", 3), ("later", 30), ("over", -1), ("never", None)):
         ends = None if days is None else now + timedelta(days=days)
         ApiKey.objects.create(user=seeded.viewer, name=name, secret_hash=name, expires_at=ends)

@@ -15,12 +15,12 @@ from django.db.models import Q
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from mcp_app.message_log import pages as log_pages
+from mcp_app.message_log.log import MARKS
+from mcp_app.message_log.pages import Found, find
+from mcp_app.message_log.search.language import parse
+from mcp_app.message_log.writer import drain_once
 from mcp_app.models import ErrorGroup, LogCursor, LogMinute, Message
-from mcp_app.sessions import log_pages
-from mcp_app.sessions.log_pages import Found, find
-from mcp_app.sessions.log_writer import drain_once
-from mcp_app.sessions.message_log import MARKS
-from mcp_app.sessions.searching.language import parse
 from tests.admin_seed import Seed, background_call, call
 from tests.integration.admin.addresses import page
 from tests.unit.sessions.queues import ListQueue, batch, line, opened

@@ -11,8 +11,8 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
+from mcp_app.message_log.search import saved
 from mcp_app.models import AuditEvent, SavedSearch
-from mcp_app.sessions.searching import saved
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf

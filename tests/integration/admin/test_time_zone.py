@@ -16,10 +16,10 @@ from django.utils import timezone
 
 from mcp_app.auth.time_zone import choose_zone, zone_of
 from mcp_app.integrations.time_zone import TimeZoneMiddleware
+from mcp_app.message_log.search.language import parse
+from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.models import ApiKey, Message, TimeZoneChoice
 from mcp_app.protocol.scopes import ALL
-from mcp_app.sessions.searching.language import parse
-from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 

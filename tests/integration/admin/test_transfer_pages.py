@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from mcp_app.admin.entries.transfer import packed
-from mcp_app.catalogue.changing.services import set_enabled
+from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.catalogue.transfer import export_catalogue
 from mcp_app.models import AuditEvent, Prompt, Tool
 from tests.admin_seed import ALL_HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed

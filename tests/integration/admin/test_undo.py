@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from mcp_app.admin import undo
-from mcp_app.catalogue.changing.services import set_enabled
+from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.models import AuditEvent, CatalogueChange, SavedSearch, StoredSource, Tool
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page

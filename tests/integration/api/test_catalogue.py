@@ -10,7 +10,7 @@ from django.test import Client
 
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
 from mcp_app.auth.membership import membership_of
-from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.sources.registry import made_here
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Tool

@@ -12,8 +12,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from mcp_app.message_log import pages
 from mcp_app.models import AuditEvent, Call, Message, Session
-from mcp_app.sessions import log_pages
 from tests.admin_seed import Seed, background_call, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
@@ -72,7 +72,7 @@ def test_short_and_empty_pages_of_a_long_log_lead_to_everything_that_fits(
 ) -> None:
     whole, _ = _walk(root, f"/api/messages/?limit=200&{query}")
     assert whole
-    monkeypatch.setattr(log_pages, "WINDOW", 3)
+    monkeypatch.setattr(pages, "WINDOW", 3)
     found, last = _walk(root, f"/api/messages/?limit=2&{query}")
     assert found == whole
     back, _ = _walk(root, last, "previous")
@@ -83,7 +83,7 @@ def test_short_and_empty_pages_of_a_long_log_lead_to_everything_that_fits(
 def test_a_page_of_messages_examines_a_bounded_number_for_filters_that_no_index_serves(
     query: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_pages, "WINDOW", 5)
+    monkeypatch.setattr(pages, "WINDOW", 5)
     with CaptureQueriesContext(connection) as captured:
         root.get(f"/api/messages/?{query}")
     edge, page, *_ = [each["sql"] for each in captured if 'FROM "mcp_app_message"' in each["sql"]]

@@ -239,7 +239,7 @@ def test_an_administrator_s_mark_holds_at_once_also_for_calls_that_were_accepted
 
 
 CHANGE = """
-from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changes import services
 from mcp_app.models import Tool
 row = Tool.objects.filter(name={name!r}).first()
 base = Tool.objects.get(name={base!r})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_app import prompt, resource, tool
-from mcp_app.catalogue.changing import announce
+from mcp_app.catalogue.changes import announce
 from mcp_app.catalogue.definitions.registry import Registry, registry
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import EMPTY

@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.catalogue.changes import services
+from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import Tool
 from tests.views import SERVER, seen

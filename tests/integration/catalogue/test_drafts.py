@@ -12,10 +12,10 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 
-from mcp_app.catalogue.changing import drafts, services
-from mcp_app.catalogue.changing.code_mirror import mirror
-from mcp_app.catalogue.changing.rolling_back import roll_back
-from mcp_app.catalogue.changing.services import ChangedMeanwhile
+from mcp_app.catalogue.changes import drafts, services
+from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.rolling_back import roll_back
+from mcp_app.catalogue.changes.services import ChangedMeanwhile
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import (
     AuditEvent,

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from mcp_app import tool
 from mcp_app.auth.principal import EVERYTHING
-from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.catalogue.changes import services
+from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue

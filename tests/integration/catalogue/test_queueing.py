@@ -8,8 +8,8 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from mcp_app import tool
-from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.catalogue.changes import services
+from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.models import CatalogueChange, Tool

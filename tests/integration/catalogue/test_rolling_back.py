@@ -9,10 +9,10 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.code_mirror import mirror
-from mcp_app.catalogue.changing.rolling_back import plan_roll_back, roll_back
-from mcp_app.catalogue.changing.services import ChangedMeanwhile
+from mcp_app.catalogue.changes import services
+from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.rolling_back import plan_roll_back, roll_back
+from mcp_app.catalogue.changes.services import ChangedMeanwhile
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 

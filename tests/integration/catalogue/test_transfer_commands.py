@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.catalogue.changes import services
+from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.transfer import export_catalogue
+from mcp_app.interface.text import has_hidden
 from mcp_app.models import CatalogueChange, Prompt, Tool
-from mcp_app.text import has_hidden
 from tests.integration.catalogue.transfers import HEAD
 
 UNKNOWN = "Unknown to this installation: install the app that defines it, or take it out of the file."

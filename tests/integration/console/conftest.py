@@ -12,8 +12,8 @@ from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from mcp_app import database
 from mcp_app.console.routing import Console
+from mcp_app.database import queries
 from mcp_app.streams import Streams
 from tests.admin_seed import people
 from tests.seeded import seeded, seeded_anew, seeded_once
@@ -89,7 +89,7 @@ async def console(streams: Streams) -> AsyncIterator[Console]:
         return streams
 
     yield Console(connected)
-    await asyncio.to_thread(database.close)
+    await asyncio.to_thread(queries.close)
 
 
 @pytest.fixture

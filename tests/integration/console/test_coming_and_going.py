@@ -9,7 +9,7 @@ import redis
 
 from mcp_app.console.feed import Feed
 from mcp_app.console.viewer import Viewer
-from mcp_app.sessions.searching.language import Search
+from mcp_app.message_log.search.language import Search
 from mcp_app.streams import Streams
 from tests.unit.console.lines import encoded, fields
 

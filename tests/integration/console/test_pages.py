@@ -13,8 +13,8 @@ from django.urls import reverse
 
 from mcp_app.console import history
 from mcp_app.console.detail import running_calls
+from mcp_app.message_log.writer import drain_once
 from mcp_app.models import AuditEvent, Call, LogCursor, Message, Session
-from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, background_call, call

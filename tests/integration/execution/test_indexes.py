@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import QuerySet
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import id_of, stream_of
 from mcp_app.models import Call
@@ -27,7 +27,7 @@ def indexes_of(calls: QuerySet[Call]) -> str:
 
 
 def test_answers_that_wait_to_be_published_are_found_without_those_that_were() -> None:
-    since = database_clock.now(-2)
+    since = clock.now(-2)
     unpublished = Call.objects.filter(published=False, finished_at__lt=since)
     assert "call_unpublished" in indexes_of(unpublished)
 
@@ -40,7 +40,7 @@ def test_calls_of_a_user_and_repeats_of_a_call_are_found_by_those_who_have_them(
 
 
 def test_calls_that_were_over_long_ago_are_found_by_when_they_were_accepted() -> None:
-    since = database_clock.now(-records.DAY_SECONDS)
+    since = clock.now(-records.DAY_SECONDS)
     assert "accepted_at" in indexes_of(Call.objects.filter(accepted_at__lt=since, finished_at__lt=since))
 
 

@@ -25,8 +25,8 @@ from mcp_app.auth.services import (
     revoke_api_key,
     secret_hash,
 )
-from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.code_mirror import mirror
+from mcp_app.catalogue.changes import services
+from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import EMPTY

@@ -46,7 +46,7 @@ def _serve() -> None:
     import django
 
     django.setup()
-    from mcp_app.catalogue.changing import services
+    from mcp_app.catalogue.changes import services
     from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
     known = {

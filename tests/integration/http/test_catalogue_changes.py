@@ -18,7 +18,7 @@ from tests.raw_http import EventStream, Mcp
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 CHANGED = "notifications/tools/list_changed"
 FORGET = (
-    "from mcp_app.catalogue.changing.services import delete_entries\n"
+    "from mcp_app.catalogue.changes.services import delete_entries\n"
     "from mcp_app.models import Prompt, Tool\n"
     "delete_entries(entries=Tool.objects.filter(name__startswith='spare-'), actor=None)\n"
     "delete_entries(entries=Prompt.objects.filter(name__startswith='moved-'), actor=None)"
@@ -91,7 +91,7 @@ def test_a_management_command_reaches_the_web_processes(live: LiveServer, open_s
     with client.get_stream() as stream:
         printed = live.shell(
             "import time\n"
-            "from mcp_app.catalogue.changing.services import set_enabled\n"
+            "from mcp_app.catalogue.changes.services import set_enabled\n"
             "from mcp_app.models import Tool\n"
             "set_enabled(entries=Tool.objects.filter(name='spare'), enabled=False, actor=None)\n"
             "print(time.time())"

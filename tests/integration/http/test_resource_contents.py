@@ -26,7 +26,7 @@ from django.contrib.auth import get_user_model
 from django.core.files.base import ContentFile
 from django.test import Client
 from mcp_app.catalogue import transfer
-from mcp_app.catalogue.changing import drafts, rolling_back, services
+from mcp_app.catalogue.changes import drafts, rolling_back, services
 from mcp_app.models import CatalogueChange, Resource
 row = Resource.objects.get(uri=uri)
 rights = {"is_superuser": True, "is_staff": True}
@@ -36,7 +36,7 @@ web.force_login(root)
 """
 MAKE = """
 from django.core.files.base import ContentFile
-from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changes import services
 from mcp_app.models import Resource
 
 def content(text):
@@ -122,7 +122,7 @@ def uri(admin: OtherProcess) -> Iterator[str]:
     name = f"note://{secrets.token_hex(4)}"
     yield name
     admin.run(
-        "from mcp_app.catalogue.changing.services import delete_entries\n"
+        "from mcp_app.catalogue.changes.services import delete_entries\n"
         "from mcp_app.models import Resource\n"
         "delete_entries(entries=Resource.objects.filter(uri=uri), actor=None)",
         uri=name,

@@ -281,7 +281,7 @@ def test_what_was_opened_confirmed_and_ended_at_once_is_on_record_as_such(
         sessions.append(client.session)
     record = f"""
 from mcp_app.models import Session
-from mcp_app.sessions.log_writer import drain_once
+from mcp_app.message_log.writer import drain_once
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 queue = SyncMessageQueue.connect()
 while drain_once(queue): pass

@@ -25,7 +25,7 @@ SUBSCRIPTION = PREFIX + "subscriptionId"
 # No worker runs here, so nothing writes down what operators see.
 RECORD = """
 from mcp_app.models import Session
-from mcp_app.sessions.log_writer import drain_once
+from mcp_app.message_log.writer import drain_once
 from mcp_app.sessions.services import end_session_now
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 queue = SyncMessageQueue.connect()

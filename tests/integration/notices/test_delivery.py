@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.test import override_settings
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.models import ApiKey, AuditEvent, Call, Draft, NotificationChannel
 from mcp_app.notices import delivery
 from mcp_app.notices.channels import choose
@@ -71,7 +71,7 @@ def look() -> int:
 
 def later() -> None:
     """A minute or an hour has passed, for whoever waits."""
-    NotificationChannel.objects.update(due_at=database_clock.utcnow() - timedelta(seconds=1))
+    NotificationChannel.objects.update(due_at=clock.utcnow() - timedelta(seconds=1))
 
 
 def test_one_mail_tells_of_all_calls_that_wait_and_leads_to_them(
@@ -234,7 +234,7 @@ def test_of_two_workers_that_look_at_once_one_sends(box: Mailbox, decider: Any) 
 def test_drafts_and_new_errors_are_told_to_whom_they_wait_for(box: Mailbox, seeded: Seed) -> None:
     from mcp_app.models import ErrorGroup
 
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     ErrorGroup.objects.create(
         digest="d", method="tools/call", tool="burn", outcome="error", words="of hunter2", example="x",
         first_at=now, last_at=now, first_id=1, last_id=1, count=1,
@@ -253,9 +253,9 @@ def test_drafts_and_new_errors_are_told_to_whom_they_wait_for(box: Mailbox, seed
 def test_stuck_calls_and_keys_that_end_soon_are_told_once_to_who_may_deal_with_them(
     box: Mailbox, decider: Any, seeded: Seed
 ) -> None:
-    now = database_clock.utcnow()
+    now = clock.utcnow()
     Call.objects.filter(pk=seeded.running_call.pk).update(
-        lease_until=database_clock.lease(-timedelta(minutes=3).total_seconds())
+        lease_until=clock.lease(-timedelta(minutes=3).total_seconds())
     )
     Call.objects.filter(pk=seeded.waiting_call.pk).update(accepted_at=now - timedelta(minutes=16))
     ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=now + timedelta(days=13), revoked_at=None)
@@ -290,7 +290,7 @@ def test_a_test_of_a_webhook_says_why_it_did_not_arrive(posts: Posts, decider: A
     posts.status = 500
     assert send_test(user=decider, way="webhook") == "The address answered 500."
     assert NotificationChannel.objects.get().error == "The address answered 500."
-    NotificationChannel.objects.update(error_at=database_clock.utcnow() - delivery.TEST_PAUSE)
+    NotificationChannel.objects.update(error_at=clock.utcnow() - delivery.TEST_PAUSE)
     posts.status = 200
     assert send_test(user=decider, way="webhook") == ""
     assert NotificationChannel.objects.get().error == ""

@@ -11,8 +11,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from mcp_app.catalogue.changing.drafts import save_draft
-from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.catalogue.changes.drafts import save_draft
+from mcp_app.catalogue.changes.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.message_log.counts import error_groups
 from mcp_app.models import (
     AuditEvent,
     Call,
@@ -30,7 +31,6 @@ from mcp_app.models import (
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import enter, kept
 from mcp_app.oauth.second_factor import factors
-from mcp_app.sessions.counting import error_groups
 from tests.admin_seed import PASSWORD, Seed, call, seed
 from tests.integration.roles.table import KINDS, OWN
 

@@ -59,7 +59,7 @@ def touch(uri: str) -> str:
 @tool
 def switch() -> str:
     """Takes ``spare`` away, or brings it back."""
-    from mcp_app.catalogue.changing.services import set_enabled
+    from mcp_app.catalogue.changes.services import set_enabled
     from mcp_app.models import Tool
 
     entry = Tool.objects.get(name="spare")

@@ -21,7 +21,7 @@ from tests.stdio_child import Child
 
 META = {VERSION: V2026_07_28, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "raw", "version": "1"}}
 SWITCH = (
-    "from mcp_app.catalogue.changing.services import set_enabled; from mcp_app.models import Tool;"
+    "from mcp_app.catalogue.changes.services import set_enabled; from mcp_app.models import Tool;"
     "set_enabled(entries=[Tool.objects.get(name='add')], enabled={}, actor=None)"
 )
 pytestmark = pytest.mark.process

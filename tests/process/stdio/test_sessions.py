@@ -168,7 +168,7 @@ def test_a_change_made_in_another_process_is_told_and_an_operator_can_end_the_se
         child.initialize()
         assert child.call(1, "ping")["result"] == {}
         switch = (
-            "from mcp_app.catalogue.changing.services import set_enabled; from mcp_app.models import Tool;"
+            "from mcp_app.catalogue.changes.services import set_enabled; from mcp_app.models import Tool;"
             "set_enabled(entries=[Tool.objects.get(name='add')], enabled={}, actor=None)"
         )
         live.shell(switch.format(False))

@@ -9,7 +9,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from mcp_app import tool
-from mcp_app.catalogue.changing.row_checks import check
+from mcp_app.catalogue.changes.row_checks import check
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.schemas.portable import portable
 from mcp_app.catalogue.schemas.refusals import RULES, portable_names, refusals

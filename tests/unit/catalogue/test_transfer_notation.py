@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.problems import TransferRefused
-from mcp_app.text import has_hidden
+from mcp_app.interface.text import has_hidden
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ["1", "1e5", "true",

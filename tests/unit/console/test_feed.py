@@ -11,7 +11,7 @@ import pytest
 
 from mcp_app.console.feed import Feed
 from mcp_app.console.viewer import Viewer
-from mcp_app.sessions.searching.language import Search
+from mcp_app.message_log.search.language import Search
 from mcp_app.streams import StreamLimits, Streams
 from tests.streams_contract.waiting import until
 from tests.unit.console.lines import encoded, fields

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_app.console import viewer as module
 from mcp_app.console.viewer import FRAME_ROWS, MOST_FRAMES, MOST_WAITING, Stalled, Viewer
-from mcp_app.sessions.searching.language import Search, Term
+from mcp_app.message_log.search.language import Search, Term
 from tests.unit.console.lines import line
 
 EVERYTHING = Search()

@@ -13,10 +13,10 @@ from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.execution.worker.attempt_reply import AttemptReply
+from mcp_app.message_log.log import MessageLog
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.correlation import Correlation
 from mcp_app.sessions.client_requests import ClientRequests
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams

@@ -11,9 +11,9 @@ import pytest
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.context import Context
+from mcp_app.message_log.log import ANSWER, OUTCOME, PAYLOAD
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.sessions.message_log import ANSWER, OUTCOME, PAYLOAD
 from mcp_app.streams.gateway import Streams
 from tests.envelopes import envelope_of
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, in_thread, never

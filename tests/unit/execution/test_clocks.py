@@ -11,9 +11,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from mcp_app import database_clock
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.conf import Settings
+from mcp_app.database import clock as database_clock
 from mcp_app.execution.asking import request_state
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background import approval

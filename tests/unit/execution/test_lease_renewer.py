@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from asgiref.sync import sync_to_async
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.background.noted_ids import Published
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.stored import records
@@ -63,11 +63,11 @@ async def until(condition: object, seconds: float = 5.0) -> None:
 
 
 async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept: Kept) -> None:
-    await Row.objects.filter(pk=kept.record.id).aupdate(lease_until=database_clock.lease(1))
+    await Row.objects.filter(pk=kept.record.id).aupdate(lease_until=clock.lease(1))
     kept.call.progress(3, 10, "three")
 
     async def renewed() -> bool:
-        later = Row.objects.filter(pk=kept.record.id, lease_until__gt=database_clock.lease(5))
+        later = Row.objects.filter(pk=kept.record.id, lease_until__gt=clock.lease(5))
         return await later.filter(progress=3).aexists()
 
     await until(renewed)

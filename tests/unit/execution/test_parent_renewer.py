@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app import database_clock
+from mcp_app.database import clock
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker.attempt_slots import AttemptSlots
@@ -50,7 +50,7 @@ class Child:
 
     def __init__(self, *, keeps_lock: bool = True, is_settled: bool = False) -> None:
         self.record, slots, ready = claimed(), AttemptSlots(), FORK.Event()
-        Row.objects.filter(pk=self.record.id).update(lease_until=database_clock.lease(1))
+        Row.objects.filter(pk=self.record.id).update(lease_until=clock.lease(1))
         arguments = (slots, self.record, keeps_lock, is_settled, ready)
         self.process = FORK.Process(target=_run, args=arguments, daemon=True)
         self.process.start()
@@ -75,7 +75,7 @@ class Child:
 
     @property
     def is_renewed(self) -> bool:
-        return Row.objects.filter(pk=self.record.id, lease_until__gt=database_clock.lease(5)).exists()
+        return Row.objects.filter(pk=self.record.id, lease_until__gt=clock.lease(5)).exists()
 
     def ends(self) -> bool:
         self.process.join(10)

@@ -14,7 +14,8 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 from django.utils import timezone
 
-from mcp_app import conf, database_clock
+from mcp_app import conf
+from mcp_app.database import clock as database_clock
 from mcp_app.execution.background import reaper
 from mcp_app.execution.background.celery import BrokerUnavailable, enqueue, waiting
 from mcp_app.execution.background.reaper import Well

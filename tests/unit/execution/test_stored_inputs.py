@@ -11,7 +11,7 @@ import pytest
 from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.database import aquery
+from mcp_app.database.queries import aquery
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.noted_ids import Published
 from mcp_app.execution.running.call import attempt

@@ -11,10 +11,10 @@ import pytest
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.execution.background import waiting_notes
 from mcp_app.execution.running.reply import StreamReference
+from mcp_app.message_log.log import FACTS, KIND, PAYLOAD, PRINCIPAL, SESSION_ID
 from mcp_app.models import Call
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.sessions.message_log import FACTS, KIND, PAYLOAD, PRINCIPAL, SESSION_ID
 from mcp_app.streams.gateway import Streams
 from tests.envelopes import envelope_of
 from tests.unit.catalogue.entries import tool_entry

@@ -10,10 +10,10 @@ from django.db.models import Sum
 from django.test import override_settings
 from django.utils import timezone
 
+from mcp_app.message_log.counts import callers
+from mcp_app.message_log.writer import drain_once
 from mcp_app.models import CallerRollup, LogCursor
 from mcp_app.observability.counts import OTHER
-from mcp_app.sessions.counting import callers
-from mcp_app.sessions.log_writer import drain_once
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from mcp_app.conf import Settings
+from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.messages.jsonrpc import Response
 from mcp_app.sessions.client_requests import ClientFailed, ClientRequests, NoAnswer
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import StreamsFull, StreamsUnavailable
 from mcp_app.streams.gateway import Streams

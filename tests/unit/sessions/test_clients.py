@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_app.conf import Settings
+from mcp_app.message_log.log import MessageLog
 from mcp_app.sessions import clients
 from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import Exchange, restored
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.gateway import Streams
 from tests.envelopes import envelope_of
 from tests.views import SERVER

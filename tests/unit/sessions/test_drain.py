@@ -14,9 +14,9 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 
 from mcp_app.auth.services import issue_api_key
+from mcp_app.message_log.retention import close_idle_sessions
+from mcp_app.message_log.writer import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
 from mcp_app.models import LogCursor, Message, Session
-from mcp_app.sessions.log_writer import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
-from mcp_app.sessions.retention import close_idle_sessions
 from mcp_app.streams.base import StreamsUnavailable
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
@@ -309,8 +309,8 @@ def test_the_use_of_a_key_is_noted() -> None:
 def test_the_drain_goes_on_after_redis_and_the_database_were_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mcp_app.sessions.log_writer.RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("mcp_app.sessions.log_writer.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_app.message_log.writer.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_app.message_log.writer.IDLE_SECONDS", 0.0)
     stop = threading.Event()
     queue = ListQueue(batch(line("1")))
     faults = [StreamsUnavailable("away"), None, "database"]
@@ -326,7 +326,7 @@ def test_the_drain_goes_on_after_redis_and_the_database_were_away(
             raise fault
 
     queue.fault = trouble
-    monkeypatch.setattr("mcp_app.sessions.log_writer.SyncMessageQueue.connect", lambda: queue)
+    monkeypatch.setattr("mcp_app.message_log.writer.SyncMessageQueue.connect", lambda: queue)
     run_forever(stop)
     assert stored() == ["1"]
     assert len([record for record in caplog.records if "waits" in record.getMessage()]) == 2
@@ -348,11 +348,11 @@ class Pauses(threading.Event):
 def test_who_else_has_to_write_gets_a_turn_between_the_transactions_of_a_long_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcp_app.sessions.log_writer.WRITE_SECONDS", -1.0)
+    monkeypatch.setattr("mcp_app.message_log.writer.WRITE_SECONDS", -1.0)
     queue = ListQueue()
     for number in range(3):
         queue.add(batch(line(str(number))))
-    monkeypatch.setattr("mcp_app.sessions.log_writer.SyncMessageQueue.connect", lambda: queue)
+    monkeypatch.setattr("mcp_app.message_log.writer.SyncMessageQueue.connect", lambda: queue)
     pauses = Pauses(4)
     run_forever(pauses)
     assert stored() == ["0", "1", "2"]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.db.models import Sum
 
+from mcp_app.message_log.counts import error_groups
+from mcp_app.message_log.writer import drain_once
 from mcp_app.models import ErrorGroup, ErrorHour, LogCursor, Message
-from mcp_app.sessions.counting import error_groups
-from mcp_app.sessions.log_writer import drain_once
 from tests.unit.sessions.queues import ListQueue, batch, line
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from mcp_app.conf import Settings
+from mcp_app.message_log import log as module
+from mcp_app.message_log.log import BATCH_BYTES, FLUSH_SLICE, MessageLog
 from mcp_app.observability.redaction import MARK, Redactor
-from mcp_app.sessions import message_log as module
-from mcp_app.sessions.message_log import BATCH_BYTES, FLUSH_SLICE, MessageLog
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 

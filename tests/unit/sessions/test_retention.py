@@ -12,8 +12,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from mcp_app import conf
+from mcp_app.message_log import retention
 from mcp_app.models import AuditEvent, Message, Session
-from mcp_app.sessions import retention
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.services import end_session_now
 

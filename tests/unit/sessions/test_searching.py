@@ -8,9 +8,9 @@ import orjson
 import pytest
 from django.contrib.auth import get_user_model
 
+from mcp_app.message_log.search.language import KEYS, LONGEST, MOST_TERMS, parse, term_of
+from mcp_app.message_log.writer import _write
 from mcp_app.models import Message
-from mcp_app.sessions.log_writer import _write
-from mcp_app.sessions.searching.language import KEYS, LONGEST, MOST_TERMS, parse, term_of
 from tests.unit.console.lines import batch, fields, line
 from tests.unit.sessions.queues import opened
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mcp_app.sessions.showing.summary import summary
+from mcp_app.interface.summary import summary
 
 
 @pytest.mark.parametrize(

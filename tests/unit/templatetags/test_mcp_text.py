@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mcp_app.text import (
+from mcp_app.interface.text import (
     indented_json,
     json_text,
     marked,

@@ -13,12 +13,12 @@ from django.db import DatabaseError, connection, connections, transaction
 from django.db.utils import ConnectionDoesNotExist, load_backend
 from django.utils import timezone, translation
 
-from mcp_app import database
-from mcp_app.database import aquery
+from mcp_app.database import queries
+from mcp_app.database.queries import aquery
+from mcp_app.database.threads import kept_connections
+from mcp_app.database.threads.kept_connections import may_outlast_work
 from mcp_app.execution.running.threads import Threads
 from mcp_app.models import LogCursor
-from mcp_app.threads import kept_connections
-from mcp_app.threads.kept_connections import may_outlast_work
 from tests.bounds import SLACK
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -36,7 +36,7 @@ def long_lived(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def none_of_the_server() -> Iterator[None]:
     yield
-    database.close()
+    queries.close()
 
 
 @pytest.fixture

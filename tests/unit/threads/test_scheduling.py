@@ -7,10 +7,10 @@ import os
 import pytest
 
 from mcp_app import conf
+from mcp_app.database.threads.scheduling import yield_to_event_loop
 from mcp_app.execution.running.threads import Threads
 from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
-from mcp_app.threads.scheduling import yield_to_event_loop
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a class of Linux")
 

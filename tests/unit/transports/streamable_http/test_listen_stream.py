@@ -15,11 +15,11 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ResourceEntry
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.message_log.log import DIRECTION, FACTS, KIND, OUTCOME, SESSION_ID
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 from mcp_app.protocol.features.subscriptions import METHOD, SUBSCRIPTION_ID, Notice
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcp_app.protocol.versions import V2026_07_28
-from mcp_app.sessions.message_log import DIRECTION, FACTS, KIND, OUTCOME, SESSION_ID
 from mcp_app.sessions.resource_updates import publish_update
 from mcp_app.streams.gateway import Streams
 from tests.unit.transports.streamable_http.asgi import LOOPBACK, Exchange, Server, request

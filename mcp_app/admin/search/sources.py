@@ -1,0 +1,187 @@
+"""Owns what the box looks through: of each kind a bounded number of rows, for those who may view them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from heapq import nsmallest
+from typing import Any, Final
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.db.models import Q, QuerySet, Value
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse, reverse_lazy
+from django.utils.text import format_lazy
+
+from mcp_app import conf
+from mcp_app.admin.search import documents, traffic
+from mcp_app.admin.search.found import MENTIONS, MOST_OF_KIND, Found, page_of, place, rank_of
+from mcp_app.auth.permissions import may_view_people
+from mcp_app.auth.services import login_name
+from mcp_app.interface.text import marked
+from mcp_app.message_log.search.language import LONGEST
+from mcp_app.message_log.search.saved import READS, searches_of
+from mcp_app.models import ApiKey, Prompt, Resource, ResourceTemplate, Tool
+
+# Rows that are looked at of a kind.
+MOST_READ: Final = 500
+# Of the text of a saved search.
+SAID: Final = 80
+# Fewer letters are in every document.
+LEAST_MENTIONED: Final = 3
+PAGES: Final = (
+    ("Figures", "admin:mcp_app_message_figures", "mcp_app.view_message"),
+    ("Errors", "admin:mcp_app_message_errors", "mcp_app.view_message"),
+    ("Live messages", "mcp_console:messages", "mcp_app.view_message"),
+    ("Live sessions", "mcp_console:sessions", "mcp_app.view_session"),
+    ("Connect a client", "mcp_connect", ""),
+)
+
+
+Source = Callable[[HttpRequest, str], Iterator[Found]]
+
+
+def find(request: HttpRequest, text: str) -> list[Found]:
+    """What a text names, for this visitor, the best first."""
+    text = text.replace("\x00", "").strip()[: LONGEST // 2]
+    if not text:
+        return []
+    found: list[Found] = []
+    for source in SOURCES:
+        found += nsmallest(MOST_OF_KIND, source(request, text), key=lambda each: place(each.rank, each.title))
+    return sorted(found, key=lambda each: each.rank)
+
+
+def _entries(request: HttpRequest, text: str) -> Iterator[Found]:
+    kinds: tuple[tuple[type[Any], str], ...] = (
+        (Tool, "name"), (Prompt, "name"), (Resource, "uri"), (ResourceTemplate, "uri_template"),
+    )  # fmt: skip
+    asked: list[QuerySet[Any, Any]] = []
+    for kind, (model, key) in enumerate(kinds):
+        if request.user.has_perm(f"mcp_app.view_{model._meta.model_name}"):
+            says = Q(name__icontains=text) | Q(title__icontains=text) | Q(**{f"{key}__icontains": text})
+            rows = model.objects.filter(says).order_by()
+            asked.append(rows.values_list(Value(kind), "pk", "name", "title", key))
+    if not asked:
+        return
+    # One query for all: somebody waits for it with each letter.
+    found = asked[0].union(*asked[1:], all=True).order_by("name")
+    for kind, pk, name, title, address in found[: MOST_READ * len(asked)]:
+        if (rank := rank_of(text, name, address, title)) is not None:
+            about = kinds[kind][0]._meta
+            page = page_of(str(about.model_name), pk)
+            yield Found(rank, str(about.verbose_name), name, title or address, page)
+
+
+def _searches(request: HttpRequest, text: str) -> Iterator[Found]:
+    """One's own saved searches and those that are shared."""
+    if not request.user.has_perm(READS):
+        return
+    rows = searches_of(request.user).filter(name__icontains=text).order_by("name")
+    for pk, name, search in rows.values_list("pk", "name", "text")[:MOST_READ]:
+        if (rank := rank_of(text, name)) is not None:
+            url = reverse_lazy("admin:mcp_app_message_search", args=[pk])
+            yield Found(rank, "saved search", name, search[:SAID], url)
+
+
+def finds_people(request: HttpRequest) -> bool:
+    """Whether this visitor may look at people, and there is a page of them."""
+    return may_view_people(request.user) and admin.site.is_registered(get_user_model())
+
+
+def _people(request: HttpRequest, text: str) -> Iterator[Found]:
+    model = get_user_model()
+    app, named = model._meta.app_label, model._meta.model_name
+    if not finds_people(request):
+        return
+    name = model.USERNAME_FIELD
+    rows = model._default_manager.filter(**{f"{name}__icontains": text}).order_by(name)
+    for pk, username in rows.values_list("pk", name)[:MOST_READ]:
+        if (rank := rank_of(text, username)) is not None:
+            yield Found(rank, "person", username, "", reverse_lazy(f"admin:{app}_{named}_change", args=[pk]))
+
+
+def _keys(request: HttpRequest, text: str) -> Iterator[Found]:
+    if not request.user.has_perm("mcp_app.view_apikey"):
+        return
+    owner = login_name("user")
+    named = Q(name__icontains=text) | Q(prefix=text) | Q(**{f"{owner}__icontains": text})
+    rows = ApiKey.objects.filter(named).order_by("-pk")
+    for pk, name, prefix, user in rows.values_list("pk", "name", "prefix", owner)[:MOST_READ]:
+        if (rank := rank_of(text, name, prefix, user)) is not None:
+            yield Found(rank, "API key", name, f"{prefix}, of {user}", page_of("apikey", pk))
+
+
+def _settings(request: HttpRequest, text: str) -> Iterator[Found]:
+    """Settings by name; only numbers and switches are shown, which are no secrets."""
+    if not request.user.has_perm("mcp_app.run_doctor"):
+        return
+    doctor, now = reverse("admin:mcp_app_doctor_changelist"), conf.get()
+    for field in fields(now):
+        name, value = field.name.upper(), getattr(now, field.name)
+        rank = rank_of(text, name, name.replace("_", " "))
+        if rank is not None:
+            note = f"is {value}" if isinstance(value, int | float) else ""
+            yield Found(rank, "setting", f'MCP["{name}"]', note, doctor)
+
+
+def _pages(request: HttpRequest, text: str) -> Iterator[Found]:
+    for app in vars(request).get("app_list") or admin.site.get_app_list(request):
+        for model in app["models"]:
+            rank = rank_of(text, str(model["name"]))
+            if rank is not None and model.get("admin_url"):
+                yield Found(rank, "page", str(model["name"]), str(app["name"]), model["admin_url"])
+    for title, view, permission in PAGES:
+        rank = rank_of(text, title)
+        if rank is not None and (not permission or request.user.has_perm(permission)):
+            try:
+                yield Found(rank, "page", title, "", reverse(view))
+            except NoReverseMatch:
+                continue  # This project does not serve it.
+
+
+def _clients(request: HttpRequest, text: str) -> Iterator[Found]:
+    """OAuth clients, also by the address of the document that one published, which is its id."""
+    if not apps.is_installed("mcp_app.oauth") or not request.user.has_perm("mcp_oauth.view_client"):
+        return
+    rows = apps.get_model("mcp_oauth", "Client")._default_manager
+    rows = rows.filter(Q(name__icontains=text) | Q(client_id__icontains=text)).order_by("-pk")
+    for pk, name, client_id in rows.values_list("pk", "name", "client_id")[:MOST_READ]:
+        if (rank := rank_of(text, name, client_id)) is not None:
+            url = reverse_lazy("admin:mcp_oauth_client_change", args=[pk])
+            yield Found(rank, "OAuth client", name or client_id, client_id, url)
+
+
+def _documents(request: HttpRequest, text: str) -> Iterator[Found]:
+    """Sections of the documents by their headings, then those that mention it; they are for all staff."""
+    named = {each: rank for each in documents.headings() if (rank := rank_of(text, each.heading)) is not None}
+    for section, rank in named.items():
+        yield _section(rank, section)
+    if len(text) >= LEAST_MENTIONED:
+        for section in documents.mentioning(text, MOST_OF_KIND + len(named)):
+            if section not in named:
+                yield _section(MENTIONS, section)
+
+
+def _section(rank: int, section: documents.Section) -> Found:
+    url = format_lazy("{}#{}", reverse_lazy("mcp_document", args=section.page.split("/")), section.anchor)
+    note = section.title if section.title != section.heading else ""
+    return Found(rank, "document", section.heading, note, url)
+
+
+SOURCES: Final[tuple[Source, ...]] = (
+    _entries, _pages, _searches, _people, _keys, traffic.sessions, traffic.calls, _clients, _settings,
+    _documents, traffic.messages,
+)  # fmt: skip
+
+
+def shown(found: Found) -> dict[str, str]:
+    """As the box takes it; every text has its hidden characters marked (S11)."""
+    return {
+        "kind": found.kind,
+        "title": marked(found.title),
+        "note": marked(found.note),
+        "url": str(found.url),
+    }

@@ -1,0 +1,153 @@
+"""Owns finding sessions, background calls and messages: by what names them, and by who is behind them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import nsmallest
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Case, QuerySet, TextField, Value, When
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from mcp_app.admin.calls.argument_search import MOST_FOUND, MOST_OPEN, Said, open_calls
+from mcp_app.admin.calls.call_page import state_of
+from mcp_app.admin.markup import written
+from mcp_app.admin.search.found import (
+    MENTIONS,
+    MOST_OF_KIND,
+    SAYS,
+    Found,
+    better,
+    page_of,
+    place,
+    rank_of,
+)
+from mcp_app.auth.principal_names import principal_names
+from mcp_app.models import Call, Message, Session
+
+NEWEST_SESSIONS: Final = 1_000
+LEAST_ID: Final = 16
+LARGEST_ID: Final = 2**63 - 1
+# Of each call that is looked at; the rest is read of those that are shown.
+READ: Final = ("pk", "principal", "tool")
+# Fewer letters are in nearly all arguments.
+LEAST_SAID: Final = 3
+
+
+def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
+    """By id, by client and by who opened them."""
+    if not request.user.has_perm("mcp_app.view_session"):
+        return
+    columns = ("pk", "client_name", "client_version", "principal")
+    # An older one is found by its whole id, which is long.
+    named = Session.objects.filter(pk=text[:64]) if len(text) >= LEAST_ID else Session.objects.none()
+    rows = [*named.values_list(*columns)]
+    rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
+    names = _names(request, {row[3] for row in rows})
+    of_person = _ranks(text, names)
+    of_client = {client: rank_of(text, client) for client in {row[1] for row in rows}}
+    fit = [
+        (rank, row)
+        for row in rows
+        if (rank := better(better(rank_of(text, row[0]), of_client[row[1]]), of_person[row[3]])) is not None
+    ]
+    # One that is named by its id may be one of the newest, too.
+    near = nsmallest(2 * MOST_OF_KIND, fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))
+    best = [*dict.fromkeys(near)][:MOST_OF_KIND]
+    # Only of these: the times of a thousand sessions take longer to read than the rest of them.
+    opened = dict(Session.objects.filter(pk__in=[row[0] for _, row in best]).values_list("pk", "created_at"))
+    for rank, (pk, client, version, principal) in best:
+        if pk not in opened:
+            continue  # It was removed meanwhile.
+        note = f"{version} {names[principal]}, opened {written(opened[pk])}".strip()
+        yield Found(rank, "session", client or pk, note, page_of("session", pk))
+
+
+def _names(request: HttpRequest, principals: set[str]) -> dict[str, str]:
+    """Their names; sessions and calls have mostly the same, so a request reads them once."""
+    known: dict[str, str] = vars(request).setdefault("names_of_principals", {})
+    known.update(principal_names(principals - known.keys()))
+    return {principal: known[principal] for principal in principals}
+
+
+def _ranks(text: str, names: dict[str, str]) -> dict[str, int | None]:
+    """How well each principal fits: its whole name, or the person in it."""
+    return {principal: rank_of(text, name, name.partition(",")[0]) for principal, name in names.items()}
+
+
+def calls(request: HttpRequest, text: str) -> Iterator[Found]:
+    """By id; those that wait or run also by their arguments, and with the newest by who asked."""
+    if not request.user.has_perm("mcp_app.view_call"):
+        return
+    try:
+        call = Call.objects.filter(pk=UUID(text)).first()
+    except ValueError:
+        yield from _calls_with(request, text)
+        return
+    if call is not None:
+        about = f"{state_of(call)[0]}, {call.pk.hex}"
+        yield Found(0, "background call", call.tool, about, page_of("call", call.pk.hex))
+
+
+def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
+    waiting = _open_calls(text)
+    newest = Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
+    # Those that wait or run come first, then the newest: to read hundreds of times costs more than the rest.
+    rows = [*waiting, *((*row, "", None) for row in newest)]
+    names = _names(request, {row[1] for row in rows})
+    # One that waits is also one of the newest, so of each there may be two.
+    fit = nsmallest(2 * MOST_OF_KIND, _fitting(text, rows, names), key=lambda each: place(each[0], each[3]))
+    best = [*dict.fromkeys(fit)][:MOST_OF_KIND]
+    found = Call.objects.only("state", "decision", "accepted_at").in_bulk([pk for _, pk, *_ in best])
+    for rank, pk, principal, tool in best:
+        if (call := found.get(pk)) is not None:  # It was not removed meanwhile.
+            note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"
+            yield Found(rank, "background call", tool, note, page_of("call", pk.hex))
+
+
+def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tuple[int, UUID, str, str]]:
+    """Yield the rows whose person fits, or whose arguments say it; so many of these of each state."""
+    of_person, told, said = _ranks(text, names), Said(text), Counter[str]()
+    for pk, principal, tool, state, arguments in rows:
+        rank = of_person[principal]
+        if rank is None and arguments is not None and said[state] < MOST_FOUND:
+            # Calls that only a secret matched do not count: their number would tell of it.
+            rank = MENTIONS if told.is_shown(tool, arguments) else None
+            said[state] += rank is not None
+        # The tool is found as itself: all its calls would hide the others.
+        if rank is not None:
+            yield rank, pk, principal, tool
+
+
+def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
+    """The calls that wait or run, with the arguments of those that may say a text, in one query."""
+    told = Said(text)
+    fits = [When(told.named, then=Value("")), When(told.stored, then="arguments")]
+    asked = Case(*fits[: 2 if len(text) >= LEAST_SAID else 0], output_field=TextField())
+    return open_calls(*READ, "state", asked)
+
+
+def messages(request: HttpRequest, text: str) -> Iterator[Found]:
+    """A message by its number or its request's id; words are left to the page that looks for them."""
+    if not request.user.has_perm("mcp_app.view_message"):
+        return
+    named = Message.objects.filter(request_id=text[:120]).order_by("-pk")[:3]
+    rows = [*named]
+    if text.isascii() and text.isdigit() and int(text) <= LARGEST_ID:
+        rows += Message.objects.filter(pk=int(text))
+    for message in dict.fromkeys(rows):
+        title = f"{message.method or message.kind} {message.target}".strip()
+        note = f"id {message.request_id}, {written(message.at)}"
+        yield Found(0, "message", title, note, page_of("message", message.pk))
+    if '"' not in text:
+        log = reverse("admin:mcp_app_message_changelist")
+        words = f"{log}?{urlencode({'q': _words(text)})}"
+        yield Found(SAYS, "messages", f"Messages with “{text}”", "", words)
+
+
+def _words(text: str) -> str:
+    return f'"{text}"'

@@ -1,0 +1,171 @@
+"""Mirrors definitions of code and other sources into rows that administrators can switch and limit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.db import transaction
+
+from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.definitions.definition import (
+    Definition,
+    DefinitionError,
+    ResourceDefinition,
+    ToolDefinition,
+)
+from mcp_app.catalogue.definitions.tool_limits import SWITCHES
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.registry import SOURCES
+from mcp_app.models.catalogue import ENTRY_KINDS, Row
+
+_STEP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """The outcome of one run: the new revision or 0, the number of changed rows, and names others have taken.
+
+    ``unreadable`` has the error of each tool whose schema cannot be read; its row stays as it is.
+    """
+
+    revision: int = 0
+    changed: int = 0
+    refused: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+def mirror() -> Mirrored:
+    """Bring rows to the definitions that code, or another source, has now; safe to repeat and to run twice.
+
+    Administrators' words, switches and limits are left as they are. An entry whose code is gone is marked
+    missing and comes back as it was.
+    """
+    # Before the transaction: reading may run queries of the project, and they may fail.
+    registered, unreadable = _registered()
+    with transaction.atomic():
+        # A second process waits here, then finds nothing left to do.
+        revisions.lock()
+        changes: list[tuple[Any, str, dict[str, Any] | None]] = []
+        refused: list[str] = []
+        for source, kind, definitions in registered:
+            rows = {revisions.key_of(row): row for row in kind._default_manager.all()}
+            for index, (key, definition) in enumerate(definitions.items()):
+                row = rows.get(key)
+                if row is not None and not source.owns(row):
+                    refused.append(key)
+                elif definition is None:
+                    continue
+                elif row is None:
+                    new = _created(source, kind, definition, (index + 1) * _STEP)
+                    changes.append((new, "mirrored", None))
+                elif (before := _updated(row, definition)) is not None:
+                    changes.append((row, "mirrored", before))
+            changes += [(row, "missing", before) for row, before in _gone(source, rows, definitions)]
+        revision = _record(changes)
+    return Mirrored(revision, len(changes), tuple(refused), tuple(unreadable))
+
+
+def not_in_database() -> list[str]:
+    """The entries of code that have no row, or one that says code is gone: clients do not see them."""
+    absent: list[str] = []
+    for _, kind, definitions in _registered()[0]:
+        rows = kind._default_manager.filter(missing=False)
+        readable = {key for key, definition in definitions.items() if definition is not None}
+        absent += sorted(readable - set(rows.values_list(kind.KEY, flat=True)))
+    return absent
+
+
+def _registered() -> tuple[list[tuple[Source, type[Row], dict[str, Any]]], list[str]]:
+    """Return the final definitions by source, kind and key, None for unreadable ones, and the errors."""
+    errors: list[str] = []
+    homes = (
+        (source, kind, home)
+        for kind in ENTRY_KINDS
+        for source in SOURCES
+        if kind in source.kinds and (home := source.provided(kind)) is not None
+    )
+    found = [
+        (source, kind, {key: _read(each, errors) for key, each in home.items()})
+        for source, kind, home in homes
+    ]
+    return found, errors
+
+
+def _read(definition: Definition, errors: list[str]) -> Definition | None:
+    try:
+        return definition.read()
+    except DefinitionError as error:
+        errors.append(str(error))
+        return None
+
+
+def _created(source: Source, kind: type[Row], definition: Definition, position: int) -> Any:
+    row = source.new(kind, position=position, permission=definition.permission, **_values(definition))
+    row.save()
+    return row
+
+
+def _updated(row: Any, definition: Definition) -> dict[str, Any] | None:
+    """The row's former state when it had to change, else None."""
+    values = {**_values(definition), "missing": False}
+    if all(getattr(row, name) == value for name, value in values.items()):
+        return None
+    before = revisions.state_of(row)
+    for name, value in values.items():
+        setattr(row, name, value)
+    row.save()
+    return before
+
+
+def _gone(
+    source: Source, rows: dict[str, Any], definitions: dict[str, Any]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    for key, row in rows.items():
+        if source.owns(row) and key not in definitions and not row.missing:
+            before = revisions.state_of(row)
+            row.missing = True
+            row.save(update_fields=["missing", "updated_at"])
+            yield row, before
+
+
+def _record(changes: list[tuple[Any, str, dict[str, Any] | None]]) -> int:
+    if not changes:
+        return 0
+    revision = revisions.bump({revisions.kind_of(row) for row, _, _ in changes})
+    for row, action, before in changes:
+        after = revisions.state_of(row)
+        revisions.record(revision=revision, row=row, action=action, before=before, after=after, actor=None)
+    detail = {"revision": revision, "changed": len(changes)}
+    revisions.audit(actor=None, action="catalogue.mirrored", detail=detail)
+    return revision
+
+
+def _values(definition: Definition) -> dict[str, Any]:
+    """The read-only columns of a code row."""
+    # Through JSON, so that what is compared later is what a database gives back.
+    wire = orjson.loads(orjson.dumps(definition.wire))
+    digest = hashlib.sha256(orjson.dumps(wire, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    values: dict[str, Any] = {
+        "definition": wire,
+        "definition_hash": digest,
+        "code_path": definition.code_path[:300],
+        "name": wire["name"],
+    }
+    if isinstance(definition, ToolDefinition):
+        values["input_schema"] = wire["inputSchema"]
+        values["output_schema"] = wire.get("outputSchema")
+        values["annotations"] = wire.get("annotations", {})
+        # An administrator may send any tool to the background, or have it wait for approval; what code asks
+        # for stays.
+        values |= {name: True for name in SWITCHES if getattr(definition, name)}
+    elif isinstance(definition, ResourceDefinition):
+        values["uri_template" if definition.is_template else "uri"] = definition.uri
+        values["mime_type"] = wire.get("mimeType", "")
+        values["annotations"] = wire.get("annotations", {})
+    else:
+        values["arguments"] = wire.get("arguments", [])
+    return values

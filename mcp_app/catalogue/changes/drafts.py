@@ -1,0 +1,225 @@
+"""Changes that wait: a draft is checked and kept, then published or discarded; clients never see it.
+
+Callers pass the draft as they saw it: if it was saved again since, ChangedMeanwhile is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from django.core.files import File
+from django.db import transaction
+from django.db.models.fields.files import FieldFile
+
+from mcp_app.auth.membership import grant_membership
+from mcp_app.catalogue.changes import pending_drafts, revisions, services, states
+from mcp_app.catalogue.changes.services import ChangeAuthor, ChangedMeanwhile, EntryChange
+from mcp_app.catalogue.schemas.strict_json import check_storable
+from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.models import Draft
+from mcp_app.models.catalogue import Row
+
+_GONE: Final = "This draft is gone: it was published or discarded meanwhile."
+_FILE_GONE: Final = "The file uploaded with this draft can no longer be read: upload it again."
+
+
+def save_draft(
+    *,
+    kind: type[Any],
+    actor: Any,
+    entry: Row | None = None,
+    draft: Draft | None = None,
+    note: str = "",
+    seen: int | None = None,
+    **values: Any,
+) -> Draft:
+    """Keep what an entry (None: a new one) would become; only values that differ from now are kept.
+
+    ``draft`` is the one that the caller saw waiting, ``seen`` the revision of the entry. Raises
+    ValidationError as publishing would, and when nothing differs.
+    """
+    note = revisions.checked_why(note)
+    given = _given(values)
+    with transaction.atomic(), ExitStack() as uploads:
+        revisions.lock()
+        row = None if entry is None else services.locked(entry)
+        stored = _unchanged(kind, row, draft)
+        if row is not None:
+            services.refuse_stale(row, seen)
+        with _with_kept_upload(given, stored) as whole:
+            services.check_change(EntryChange(kind=kind, entry=row, values=whole))
+        # Now, while the group has the name that the permission is made of: publishing may come after another.
+        grant_membership(given.get("permission") or "")
+        new = stored or Draft(kind=kind.KIND, entry_id=row.pk if row is not None else None)
+        new.values = _differing(kind, row, given, stored)
+        new.key = _key(new, kind, row)
+        new.version += 1 if stored is not None else 0
+        new.revision = revisions.last_revision(row) if row is not None else 0
+        new.note, new.author = note, revisions.known(actor)
+        _keep_upload(new, given, uploads)
+        new.save()
+        pending_drafts.tell(new, "catalogue.draft_saved", actor, {"why": note} if note else {})
+        uploads.pop_all()
+    return new
+
+
+def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None = None) -> Any:
+    """Make a draft what clients are offered; returns the entry. Without ``why`` the draft's note is kept.
+
+    Refused with ChangedMeanwhile when the entry changed since the draft was saved, unless ``seen`` says that
+    the caller has looked at the entry of that revision. Raises ValidationError when it would be invalid now.
+    """
+    services.refuse_unless_publisher(actor)
+    with transaction.atomic():
+        revisions.lock()
+        stored = _as_seen(draft)
+        row = pending_drafts.entry_of(stored)
+        if row is not None:
+            services.refuse_stale(row, stored.revision if seen is None else seen)
+        detail = {"drafted_by": str(stored.author) if stored.author else "system"}
+        why = revisions.checked_why(why) or stored.note
+        author = ChangeAuthor(actor=actor, action="published", why=why, detail=detail)
+        with _opened(stored, row) as change:
+            published = services.write_change(change=change, author=author)
+        pending_drafts.drop(stored)
+    return published
+
+
+def discard_draft(*, draft: Draft, actor: Any) -> None:
+    """Delete a draft; it was never in the history, so only the audit trail records this."""
+    with transaction.atomic():
+        revisions.lock()
+        stored = _as_seen(draft)
+        pending_drafts.tell(stored, "catalogue.draft_discarded", actor, {})
+        pending_drafts.drop(stored)
+
+
+def check_draft(draft: Draft) -> None:
+    """Raise the ValidationError that publishing this draft would raise now; nothing is written."""
+    with _opened(draft, pending_drafts.entry_of(draft)) as change:
+        services.check_change(change)
+
+
+def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What an administrator may set of the entry: as it is now (None: there is none), and with the draft."""
+    kind = pending_drafts.KIND_NAMED[draft.kind]
+    if row is None:
+        return None, states.empty_state(kind) | draft.values
+    now = states.editable_part(kind, source_of(row), revisions.state_of(row))
+    return now, now | draft.values
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that were set: without a new upload, a form gives the stored file or None."""
+    given = {name: value for name, value in values.items() if not isinstance(value, FieldFile)}
+    if given.get("file", "") is None:
+        del given["file"]
+    if "file" in given and not given["file"]:
+        given["file"] = ""
+    return given
+
+
+def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft | None:
+    """The draft that waits, when it is the one that the caller saw."""
+    if draft is None:
+        stored = pending_drafts.draft_of(row) if row is not None else None
+        if stored is not None:
+            raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved a draft of it meanwhile: review it.")
+        return None
+    stored = _as_seen(draft)
+    if (stored.kind, stored.entry_id) != (kind.KIND, row.pk if row is not None else None):
+        raise ChangedMeanwhile(_GONE)
+    return stored
+
+
+def _as_seen(draft: Draft) -> Draft:
+    """The stored draft; raises ChangedMeanwhile when it is gone or no longer what the caller saw."""
+    stored = Draft.objects.select_related("author").filter(pk=draft.pk).first()
+    if stored is None:
+        raise ChangedMeanwhile(_GONE)
+    if stored.version != draft.version:
+        raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved this draft again meanwhile: review it.")
+    return stored
+
+
+def _differing(
+    kind: type[Any], row: Row | None, given: Mapping[str, Any], stored: Draft | None
+) -> dict[str, Any]:
+    now = states.empty_state(kind)
+    if row is not None:
+        now = states.editable_part(kind, source_of(row), revisions.state_of(row))
+    differing = {
+        name: kept
+        for name, value in given.items()
+        if name in now and name != "file" and (kept := states.kept(value)) != now[name]
+    }
+    if given.get("file"):
+        differing["file"] = PurePath(given["file"].name).name
+    elif "file" in given:
+        differing |= {"file": ""} if now["file"] else {}
+    elif stored is not None and "file" in stored.values:
+        differing["file"] = stored.values["file"]
+    if not differing:
+        raise ValidationError("Nothing differs from what is published.")
+    check_storable(differing)
+    return differing
+
+
+def _key(draft: Draft, kind: type[Any], row: Row | None) -> str:
+    if row is not None:
+        return revisions.key_of(row)
+    key: str = draft.values[kind.KEY]
+    others = Draft.objects.filter(kind=draft.kind, entry_id=None, key=key).exclude(pk=draft.pk)
+    if others.exists():
+        raise ValidationError({kind.KEY: ["A draft of a new entry of this name waits already."]})
+    return key
+
+
+def _keep_upload(draft: Draft, given: Mapping[str, Any], uploads: ExitStack) -> None:
+    if "file" not in given:
+        return
+    pending_drafts.forget_upload(draft)
+    draft.file = ""
+    if given["file"]:
+        draft.file.save(draft.values["file"], given["file"], save=False)
+        # A rolled back transaction takes the row back, but not the file that was stored with it.
+        uploads.callback(draft.file.storage.delete, draft.file.name)
+
+
+@contextmanager
+def _with_kept_upload(given: Mapping[str, Any], stored: Draft | None) -> Iterator[dict[str, Any]]:
+    """What the draft says with the upload that it has already."""
+    if "file" in given or stored is None or "file" not in stored.values:
+        yield dict(given)
+        return
+    with _upload(stored) as file:
+        yield {**given, "file": file}
+
+
+@contextmanager
+def _opened(draft: Draft, row: Row | None) -> Iterator[EntryChange]:
+    """The change that publishing a draft makes, its upload ready to be read."""
+    if draft.entry_id is not None and row is None:
+        raise ChangedMeanwhile(_GONE)
+    values = states.service_values(draft.values)
+    with _upload(draft) as file:
+        if "file" in draft.values:
+            values["file"] = file
+        yield EntryChange(kind=pending_drafts.KIND_NAMED[draft.kind], entry=row, values=values)
+
+
+@contextmanager
+def _upload(draft: Draft) -> Iterator[Any]:
+    if not draft.values.get("file"):
+        yield ""
+        return
+    try:
+        opened = draft.file.storage.open(str(draft.file.name), "rb")
+    except OSError as error:
+        raise ValidationError({"file": [_FILE_GONE]}) from error
+    with opened:
+        yield File(opened, name=draft.values["file"])

@@ -1,0 +1,393 @@
+"""The only writers of catalogue entries by people: each checks, writes, keeps history, audits and announces.
+
+They take keyword arguments and raise ValidationError with field names. ``actor`` is the acting user, or None
+for the installation itself; changing what clients see needs ``mcp_app.publish_entries`` (else
+PermissionDenied). ``why`` is kept with the change. ``seen`` is the revision of the entry
+(``revisions.last_revision``) that the caller looked at: when another change came in between, ChangedMeanwhile
+is raised and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
+
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
+
+from mcp_app.auth.membership import grant_membership
+from mcp_app.catalogue.changes import pending_drafts, revisions, row_checks
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.content.source import listed_mime_type
+from mcp_app.catalogue.sources.preset.source import PRESET
+from mcp_app.catalogue.sources.registry import made_here, source_of
+from mcp_app.models import Prompt, Resource, Tool
+from mcp_app.models.catalogue import Row
+
+R = TypeVar("R", bound=Tool | Prompt | Resource)
+E = TypeVar("E", bound=Row)
+
+PUBLISH: Final = "mcp_app.publish_entries"
+# What a resource gives, and no list shows.
+CONTENT: Final = frozenset({"text", "file"})
+
+
+class ChangedMeanwhile(ValidationError):
+    """The object changed after the caller read it; the caller has to read it again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeAuthor:
+    """The author of a change, the event name for history and audit trail, and the reason."""
+
+    actor: Any
+    action: str
+    why: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryChange:
+    """An entry to make (``entry`` None) or to change, and the values that the services here take for it.
+
+    ``source`` is that of a new one; None stands for the source of what administrators make of the kind.
+    """
+
+    kind: type[Any]
+    entry: Row | None
+    values: Mapping[str, Any]
+    source: Source | None = None
+
+
+class _Written(NamedTuple):
+    row: Any
+    author: ChangeAuthor
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def may_publish(actor: Any) -> bool:
+    """Whether this actor may alter what clients are offered; None is the installation itself."""
+    return actor is None or actor.has_perm(PUBLISH)
+
+
+def refuse_unless_publisher(actor: Any) -> None:
+    """Raise PermissionDenied for users who may only save drafts."""
+    if not may_publish(actor):
+        raise PermissionDenied(f"{actor} needs {PUBLISH}: without it changes can only be saved as drafts.")
+
+
+def save_prompt(
+    *, actor: Any, entry: Prompt | None = None, why: str = "", seen: int | None = None, **values: Any
+) -> Prompt:
+    """Make (``entry`` None) or change an admin-made prompt: name, template, arguments, title, …"""
+    return _save(Prompt, entry, values, _saving(actor, entry, why), seen)
+
+
+def save_tool_preset(
+    *, actor: Any, entry: Tool | None = None, why: str = "", seen: int | None = None, **values: Any
+) -> Tool:
+    """Make or change a preset: name, preset_of, fixed_arguments, title, limits, …"""
+    return _save(Tool, entry, values, _saving(actor, entry, why), seen)
+
+
+def save_resource(
+    *, actor: Any, entry: Resource | None = None, why: str = "", seen: int | None = None, **values: Any
+) -> Resource:
+    """Make or change an admin-made resource: uri, name, text or file, mime_type, …
+
+    ``file`` is an uploaded file; False takes the present one away.
+    """
+    if values.get("file") is False or values.get("file", "") is None:
+        values["file"] = ""
+    return _save(Resource, entry, values, _saving(actor, entry, why), seen)
+
+
+def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None, **values: Any) -> E:
+    """Change what an administrator may of any entry: its words, switch, permission, place and limits."""
+    author = _saving(actor, entry, why)
+    with transaction.atomic():
+        row = locked(entry)
+        refuse_stale(row, seen)
+        return _write(row, _without_definition(row, values), author)
+
+
+def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any, why: str = "") -> int:
+    """Switch entries on or off as one revision; returns how many changed."""
+    author = _author(actor, "enabled" if enabled else "disabled", why)
+    with transaction.atomic():
+        revisions.lock()
+        rows = [row for entry in entries if (row := locked(entry)).enabled != enabled]
+        revision = revisions.bump({revisions.kind_of(row) for row in rows}) if rows else 0
+        for row in rows:
+            before = revisions.state_of(row)
+            row.enabled = enabled
+            row.updated_by = revisions.known(actor)
+            row.save(update_fields=["enabled", "updated_by", "updated_at"])
+            _remember(row, revision, author, before, revisions.state_of(row))
+    return len(rows)
+
+
+def delete_entry(*, entry: Row, actor: Any, why: str = "") -> None:
+    """Delete one entry; see ``delete_entries``."""
+    delete_entries(entries=[entry], actor=actor, why=why)
+
+
+def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
+    """Delete admin-made entries, and code entries whose code is gone, as one revision; returns how many.
+
+    Raises ValidationError, and deletes nothing, when one of them is defined in code or has presets.
+    """
+    author = _author(actor, "deleted", why)
+    with transaction.atomic():
+        revisions.lock()
+        rows = [locked(entry) for entry in entries]
+        for row in rows:
+            _refuse_delete(row)
+        revision = revisions.bump({revisions.kind_of(row) for row in rows}) if rows else 0
+        for row in rows:
+            _remember(row, revision, author, _delete(row, actor), None)
+    return len(rows)
+
+
+def check_change(change: EntryChange) -> None:
+    """Raise the ValidationError that the write of this change would raise now; nothing is written."""
+    row, values = _opened(change)
+    _fill(row, values)
+
+
+def change_entries(
+    *, changes: Iterable[EntryChange], removed: Iterable[Row] = (), actor: Any, why: str = ""
+) -> int:
+    """Make, change and delete entries as one revision; returns it, 0 when nothing was different.
+
+    Raises ValidationError, and leaves everything as it was, when one of them is refused.
+    """
+    deletion = _author(actor, "deleted", why)
+    with transaction.atomic(), ExitStack() as uploads:
+        revisions.lock()
+        written = [_written(change, _saving(actor, change.entry, why), uploads) for change in changes]
+        for row in (rows := [locked(entry) for entry in removed]):
+            _refuse_delete(row)
+        written += [_Written(row, deletion, _delete(row, actor), None) for row in rows]
+        written = [each for each in written if each.before != each.after]
+        revision = _bump(written) if written else 0
+        for row, author, before, after in written:
+            _remember(row, revision, author, before, after)
+        uploads.pop_all()
+    return revision
+
+
+def write_change(*, change: EntryChange, author: ChangeAuthor) -> Any:
+    """Write one change under a name of its own in history, as publishing does; returns the entry.
+
+    Raises ValidationError when it is refused or would alter nothing.
+    """
+    refuse_unless_publisher(author.actor)
+    with transaction.atomic(), ExitStack() as uploads:
+        revisions.lock()
+        written = _written(change, author, uploads)
+        row, _, before, after = written
+        if before == after:
+            raise ValidationError("Nothing would change: the entry is like this already.")
+        _remember(row, _bump([written]), author, before, after)
+        uploads.pop_all()
+    return row
+
+
+def locked(entry: E) -> E:
+    """The row as stored, which may differ from the caller's copy; other writers wait."""
+    revisions.lock()
+    manager: Any = type(entry)._default_manager
+    found: E = manager.select_for_update(of=("self",)).get(pk=entry.pk)
+    return found
+
+
+def refuse_stale(row: Row, seen: int | None) -> None:
+    """Raise ChangedMeanwhile when the entry has changed since that revision."""
+    if seen is not None and revisions.last_revision(row) != seen:
+        newest = revisions.history_of(revisions.kind_of(row), revisions.key_of(row), row.pk).first()
+        who = newest.actor if newest and newest.actor else "the installation"
+        raise ChangedMeanwhile(f"It was changed by {who} after you opened it: review it again.")
+
+
+def accept_definition(*, entry: Row, actor: Any) -> None:
+    """Mark the definition that code has now as reviewed; nothing changes for clients."""
+    with transaction.atomic():
+        row = locked(entry)
+        if row.reviewed_hash != row.definition_hash:
+            row.reviewed_hash = row.definition_hash
+            row.save(update_fields=["reviewed_hash"])
+            revisions.audit(actor=actor, action="catalogue.accepted", row=row)
+    entry.reviewed_hash = row.reviewed_hash
+
+
+def _author(actor: Any, action: str, why: str) -> ChangeAuthor:
+    refuse_unless_publisher(actor)
+    return ChangeAuthor(actor=actor, action=action, why=revisions.checked_why(why))
+
+
+def _saving(actor: Any, entry: Row | None, why: str) -> ChangeAuthor:
+    return _author(actor, "created" if entry is None else "changed", why)
+
+
+def _save(
+    kind: type[R], entry: R | None, values: Mapping[str, Any], author: ChangeAuthor, seen: int | None
+) -> R:
+    own = None if entry is None or source_of(entry).follows else source_of(entry)
+    _refuse_unknown(kind, own or made_here(kind), values)
+    with transaction.atomic():
+        revisions.lock()
+        if entry is None:
+            new: R = made_here(kind).new(kind)
+            return _write(new, values, author)
+        row = locked(entry)
+        if source_of(row).follows:
+            raise ValidationError("This entry is defined in code; use update_entry.")
+        refuse_stale(row, seen)
+        return _write(row, values, author)
+
+
+def _refuse_unknown(kind: type[Any], source: Source, values: Mapping[str, Any]) -> None:
+    if unknown := sorted(values.keys() - source.editable(kind)):
+        raise ValidationError({unknown[0]: ["There is no such field."]})
+
+
+def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values an administrator may set of an entry that is not theirs; others must be as they are."""
+    allowed = source_of(row).editable(type(row))
+    for name in values.keys() - allowed:
+        if values[name] != getattr(row, name, None):
+            raise ValidationError({name: ["This is defined in code and cannot be changed here."]})
+    return {name: values[name] for name in values.keys() & allowed}
+
+
+def _opened(change: EntryChange) -> tuple[Any, Mapping[str, Any]]:
+    """The row to fill, as stored or new, and the values it may take."""
+    source = change.source or made_here(change.kind)
+    row = source.new(change.kind) if change.entry is None else _stored(change.entry)
+    if source_of(row).follows:
+        return row, _without_definition(row, change.values)
+    _refuse_unknown(change.kind, source_of(row), change.values)
+    return row, change.values
+
+
+def _stored(entry: E) -> E:
+    manager: Any = type(entry)._default_manager
+    found: E = manager.get(pk=entry.pk)
+    return found
+
+
+def _write(row: E, values: Mapping[str, Any], author: ChangeAuthor) -> E:
+    before, after = _store(row, values, author.actor)
+    if before != after:
+        _remember(row, _bump([_Written(row, author, before, after)]), author, before, after)
+    return row
+
+
+def _bump(written: Sequence[_Written]) -> int:
+    """The revision of some writes: it reaches the lists they show in, and contents they change (RES-08)."""
+    revision = revisions.bump({revisions.kind_of(each.row) for each in written if _listed(each)})
+    for each in written:
+        if _gives_anew(each):
+            each.row.content_revision = revision
+            each.row.save(update_fields=["content_revision"])
+    return revision
+
+
+def _listed(written: _Written) -> bool:
+    """Whether a list may look different now; what a resource gives is not listed."""
+    row, _, before, after = written
+    if not isinstance(row, Resource) or before is None or after is None:
+        return True
+    changed = {name for name in after if before[name] != after[name]}
+    return bool(changed - CONTENT) or _mime_type(before) != _mime_type(after)
+
+
+def _gives_anew(written: _Written) -> bool:
+    """Whether a resource may give something else now than before."""
+    row, _, before, after = written
+    if not isinstance(row, Resource) or source_of(row).follows or after is None:
+        return False
+    if before is None or _mime_type(before) != _mime_type(after):
+        return True
+    return any(before[name] != after[name] for name in CONTENT)
+
+
+def _mime_type(state: Mapping[str, Any]) -> str:
+    return listed_mime_type(state["mime_type"], state["file"], state["uri"], state["text"])
+
+
+def _written(change: EntryChange, author: ChangeAuthor, uploads: ExitStack) -> _Written:
+    row, values = _opened(change)
+    before, after = _store(row, values, author.actor)
+    if values.get("file"):
+        # A rolled back transaction takes the row back, but not the file that was stored with it.
+        uploads.callback(row.file.storage.delete, row.file.name)
+    return _Written(row, author, before, after)
+
+
+def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Fill, check and save a row that differs; returns its state before (None when it is new) and after."""
+    before = None if row._state.adding else revisions.state_of(row)
+    old_file = row.file.name if isinstance(row, Resource) else ""
+    _fill(row, values)
+    if "permission" in values:
+        grant_membership(row.permission)
+    # An upload differs: its name is none of the storage's yet. Saving also reviews what code changed.
+    if before is not None and before == revisions.state_of(row) and row.reviewed_hash == row.definition_hash:
+        return before, before
+    row.updated_by = revisions.known(actor)
+    row.reviewed_hash = row.definition_hash
+    row.save()
+    if isinstance(row, Resource) and old_file != row.file.name:
+        _forget_file(row, old_file)
+    return before, revisions.state_of(row)
+
+
+def _fill(row: Row, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(row, name, value)
+    row_checks.check(row)
+
+
+def _delete(row: Row, actor: Any) -> dict[str, Any]:
+    """Delete a row, its draft and its upload; returns its last state."""
+    before = revisions.state_of(row)
+    pending_drafts.drop_with_entry(row, actor)
+    if isinstance(row, Resource):
+        _forget_file(row, row.file.name)
+    pk = row.pk
+    row.delete()
+    row.pk = pk  # History names it.
+    return before
+
+
+def _remember(
+    row: Row, revision: int, author: ChangeAuthor, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> None:
+    actor, action, why = author.actor, author.action, author.why
+    revisions.record(
+        revision=revision, row=row, action=action, before=before, after=after, actor=actor, why=why
+    )
+    if before and after and before.get(key := row.KEY) != after.get(key):
+        pending_drafts.follow_name(row)
+    changed = sorted(name for name in after if before.get(name) != after[name]) if before and after else []
+    detail = {"revision": revision, "changed": changed, **author.detail, **({"why": why} if why else {})}
+    revisions.audit(actor=actor, action=f"catalogue.{action}", row=row, detail=detail)
+
+
+def _refuse_delete(row: Any) -> None:
+    if source_of(row).follows and not row.missing:
+        raise ValidationError(f"{row} is defined in code and stays; disable it instead.")
+    if isinstance(row, Tool) and PRESET.made_from([row]).exists():
+        raise ValidationError(f"{row} has presets; delete them first.")
+
+
+def _forget_file(row: Resource, name: str | None) -> None:
+    """Remove an uploaded file once nothing can refer to it any more."""
+    if name:
+        storage = row.file.storage
+        transaction.on_commit(lambda: storage.delete(name))

@@ -1,0 +1,50 @@
+"""Taking back a switch: what one revision switched is as before, by a new change; history only grows."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.db import transaction
+
+from mcp_app.catalogue.changes import revisions, services
+from mcp_app.catalogue.changes.rolling_back import entry_now
+from mcp_app.catalogue.changes.services import ChangedMeanwhile
+from mcp_app.models import CatalogueChange
+from mcp_app.models.catalogue import Row
+
+# The changes that are switches, and what they switched to.
+SWITCHES: Final = {"enabled": True, "disabled": False}
+
+
+def last_switch(*, kind: str, actor: Any) -> int:
+    """The revision at which this person last switched entries of a kind, 0 when never."""
+    mine = CatalogueChange.objects.filter(kind=kind, actor=actor, action__in=SWITCHES)
+    return mine.values_list("revision", flat=True).first() or 0
+
+
+def undo_switch(*, kind: str, revision: int, actor: Any) -> list[Row]:
+    """Switch back all that this person switched at that revision, and return it.
+
+    Raises ChangedMeanwhile, and alters nothing, when one of them has changed since.
+    """
+    services.refuse_unless_publisher(actor)
+    with transaction.atomic():
+        revisions.lock()
+        mine = CatalogueChange.objects.filter(kind=kind, actor=actor, action__in=SWITCHES)
+        changes = list(mine.filter(revision=revision))
+        rows = [_as_left(change) for change in changes]
+        if not rows:
+            raise ChangedMeanwhile("There is nothing to undo.")
+        enabled = not SWITCHES[changes[0].action]
+        why = f"Undo of revision {revision}"
+        services.set_enabled(entries=rows, enabled=enabled, actor=actor, why=why)
+        for row in rows:
+            row.refresh_from_db()
+    return rows
+
+
+def _as_left(change: CatalogueChange) -> Row:
+    row: Row | None = entry_now(change)
+    if row is None or revisions.last_revision(row) != change.revision:
+        raise ChangedMeanwhile(f"{change.key} was changed since.")
+    return row

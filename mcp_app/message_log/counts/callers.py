@@ -1,0 +1,147 @@
+"""Counts tool calls by client and by principal, in the transaction that stores the messages.
+
+Only the log writer writes here. Of messages that a busy process left out of the log nobody is known, so these
+are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from django.db import connection
+
+from mcp_app.database.aware_times import parameter
+from mcp_app.message_log.rollups import DAY, HOUR, SLICE, TEN_MINUTES, purge_of
+from mcp_app.models import CallerRollup, Message, Session
+from mcp_app.models.rollup import added
+from mcp_app.observability.counts import OTHER
+from mcp_app.observability.rollup_cells import bucket_of
+
+SPANS: Final = (TEN_MINUTES, HOUR, DAY)
+# Names counted within an hour; the others are OTHER.
+MOST_NAMES: Final = 250
+# Rows of one statement: its parameters stay below what either database takes.
+ROWS: Final = 200
+# The numbers of a cell: how many calls, and how many by the bucket of their duration, without zeros.
+COUNT: Final = -1
+CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
+
+# When ten minutes began (Unix time), principal, session, outcome.
+_Key = tuple[int, str, str | None, str]
+_Numbers = dict[int, int]
+# A span's beginning, kind, name, outcome.
+_Cell = tuple[int, str, str, str]
+
+
+class Callers:
+    """Who called tools, of the messages of one transaction."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self) -> None:
+        self.cells: dict[_Key, _Numbers] = {}
+
+    def add(self, message: Message, at: float) -> None:
+        """Count one message, if it is a tool call that is over."""
+        if message.method != "tools/call" or not message.outcome:
+            return
+        key = (
+            int(at) // TEN_MINUTES * TEN_MINUTES,
+            message.principal,
+            message.session_id,
+            message.outcome,
+        )
+        cell = self.cells.get(key)
+        if cell is None:
+            cell = self.cells[key] = {COUNT: 0}
+        cell[COUNT] += 1
+        if message.duration_ms is not None:
+            bucket = bucket_of(message.duration_ms)
+            cell[bucket] = cell.get(bucket, 0) + 1
+
+    def merge(self, other: Callers) -> None:
+        """Count what another counted."""
+        for key, numbers in other.cells.items():
+            _add(self.cells, key, numbers)
+
+
+def write(callers: Callers) -> None:
+    """Add what was counted to the rows of every span."""
+    if not callers.cells:
+        return
+    named = _named(callers)
+    for span in SPANS:
+        spanned: dict[_Cell, _Numbers] = {}
+        for (at, *names), numbers in named.items():
+            _add(spanned, (at // span * span, *names), numbers)
+        # Of the many buckets only those in use: each column takes time.
+        used = tuple(sorted(set().union(*spanned.values())))
+        rows = [
+            [span, _stored(key[0]), *key[1:], *[spanned[key].get(place, 0) for place in used]]
+            for key in sorted(spanned)
+        ]
+        for start in range(0, len(rows), ROWS):
+            some = rows[start : start + ROWS]
+            with connection.cursor() as cursor:
+                cursor.execute(_statement(len(some), used[1:]), [each for row in some for each in row])
+
+
+def purge() -> int:
+    """Delete rows that are older than their span is kept; returns how many."""
+    return purge_of(CallerRollup, SPANS)
+
+
+def _add(cells: dict[Any, _Numbers], key: Any, numbers: _Numbers) -> None:
+    cell = cells.setdefault(key, {})
+    for place, number in numbers.items():
+        cell[place] = cell.get(place, 0) + number
+
+
+def _named(callers: Callers) -> dict[_Cell, _Numbers]:
+    """By client and by principal, at most MOST_NAMES of each in an hour."""
+    clients = _clients({key[2] for key in callers.cells if key[2] is not None})
+    known = _known({key[0] // HOUR * HOUR for key in callers.cells})
+    found: dict[_Cell, _Numbers] = {}
+    for (at, principal, session, outcome), numbers in callers.cells.items():
+        for kind, name in ((CLIENT, clients.get(session or "", "")), (PRINCIPAL, principal)):
+            names = known.setdefault((at // HOUR * HOUR, kind), {OTHER})
+            counted = name if name in names or len(names) <= MOST_NAMES else OTHER
+            names.add(counted)
+            _add(found, (at, kind, counted, outcome), numbers)
+    return found
+
+
+def _clients(sessions: Iterable[str]) -> dict[str, str]:
+    """What the clients of these sessions call themselves."""
+    named = sorted(sessions)
+    found: dict[str, str] = {}
+    for start in range(0, len(named), SLICE):
+        some = Session.objects.filter(pk__in=named[start : start + SLICE])
+        found.update(some.order_by().values_list("pk", "client_name"))
+    return found
+
+
+def _known(hours: set[int]) -> dict[tuple[int, str], set[str]]:
+    """The names that have rows in these hours already."""
+    rows = CallerRollup.objects.filter(span=HOUR, at__in=[_moment(hour) for hour in hours])
+    found: dict[tuple[int, str], set[str]] = {}
+    for at, kind, name in rows.order_by().values_list("at", "kind", "name").distinct():
+        found.setdefault((int(at.timestamp()), kind), {OTHER}).add(name)
+    return found
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _stored(seconds: int) -> Any:
+    return parameter(_moment(seconds), connection)
+
+
+@lru_cache(maxsize=64)
+def _statement(rows: int, buckets: tuple[int, ...]) -> str:
+    keys = ("span", "at", "kind", "name", "outcome")
+    return added("mcp_app_callerrollup", keys, ("count",), buckets, rows=rows)

@@ -1,0 +1,226 @@
+"""Groups what failed, in the transaction that stores the messages: by method, tool, outcome and words.
+
+Only the log writer writes here. Errors that a busy process left out of the log are not known and not grouped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from hashlib import blake2s
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+from django.db.models import Count
+from django.db.models.functions import Left, TruncMinute
+
+from mcp_app.database.aware_times import parameter
+from mcp_app.message_log.pages import ERRORS
+from mcp_app.message_log.rollups import HOUR
+from mcp_app.models import ErrorGroup, ErrorHour, Message
+from mcp_app.observability.counts import METHODS, OTHER
+from mcp_app.observability.error_text import LONGEST_READ, said_in, without_what_varies
+
+# Groups there may be in all, and of one tool; what is beyond is one group without words.
+MOST_GROUPS: Final = 1_000
+MOST_OF_TOOL: Final = 100
+ROWS: Final = 200
+NAMED: Final = ("tools/call", "prompts/get")
+# How many failed messages are looked at for those of one group.
+WINDOW: Final = 500
+SLICE: Final = 500
+# What fails now is first, and of what fails within one minute what fails most often.
+LAST_SEEN: Final = (TruncMinute("last_at", tzinfo=UTC).desc(), "-count", "-last_at", "pk")
+_FAILED: Final = frozenset(outcome.value for outcome in ERRORS)
+
+
+class Kind(NamedTuple):
+    """What the errors of a group have in common."""
+
+    method: str
+    tool: str
+    outcome: str
+    words: str
+
+    @property
+    def digest(self) -> str:
+        """The key of the group's row."""
+        return blake2s("\x00".join(self).encode(errors="replace"), digest_size=16).hexdigest()
+
+
+class Seen(NamedTuple):
+    """What is kept of an error until the transaction ends; the newest of a batch has its answer."""
+
+    pk: int
+    at: datetime
+    answer: str
+
+
+class Errors:
+    """The errors among the messages of one batch, or of one transaction."""
+
+    __slots__ = ("_messages", "found")
+
+    def __init__(self) -> None:
+        self.found: dict[Kind, list[Seen]] = {}
+        self._messages: dict[Kind, list[Message]] = {}
+
+    def add(self, message: Message) -> None:
+        """Note one message, if it failed."""
+        if message.outcome in _FAILED:
+            kind = kind_of(message.method, message.target, message.outcome, message.answer)
+            self._messages.setdefault(kind, []).append(message)
+
+    def merge(self, other: Errors) -> None:
+        """Note what another noted of messages that have their ids by now."""
+        for kind, messages in other._messages.items():
+            newest = messages[-1]
+            seen = self.found.setdefault(kind, [])
+            seen += [Seen(message.pk, message.at, "") for message in messages[:-1]]
+            seen.append(Seen(newest.pk, newest.at, newest.answer))
+
+
+def kind_of(method: str, target: str, outcome: str, answer: str) -> Kind:
+    """The group that a message belongs to."""
+    words = without_what_varies(said_in(answer))
+    return Kind(
+        method if method in METHODS else OTHER, target[:128] if method in NAMED else "", outcome, words
+    )
+
+
+def write(errors: Errors) -> None:
+    """Add what was merged to the groups."""
+    if not errors.found:
+        return
+    groups, hours = [], []
+    for kind, messages in sorted(_bounded(errors.found).items()):
+        newest = max(messages, key=lambda message: message.pk)
+        first, last = min(message.at for message in messages), max(message.at for message in messages)
+        groups.append(
+            [kind.digest, *kind, said_in(newest.answer), _stored(first), _stored(last),
+             min(message.pk for message in messages), newest.pk, len(messages)]
+        )  # fmt: skip
+        counted = Counter(int(message.at.timestamp()) // HOUR for message in messages)
+        hours += [
+            [kind.digest, _stored(datetime.fromtimestamp(hour * HOUR, UTC)), counted[hour]]
+            for hour in sorted(counted)
+        ]
+    _upsert(_GROUP, groups)
+    _upsert(_HOUR, hours)
+
+
+def _bounded(found: dict[Kind, list[Seen]]) -> dict[Kind, list[Seen]]:
+    """The same errors, in no more new groups than there is room for."""
+    digests = {kind.digest: kind for kind in found}
+    known = set(ErrorGroup.objects.filter(pk__in=list(digests)).values_list("pk", flat=True))
+    if len(known) == len(digests):
+        return found
+    rows = ErrorGroup.objects.order_by().values_list("tool").annotate(Count("pk"))
+    of_tool: Counter[str] = Counter(dict(rows))
+    room = MOST_GROUPS - of_tool.total()
+    bounded: dict[Kind, list[Seen]] = {}
+    for digest, kind in digests.items():
+        if digest not in known:
+            if room <= 0:
+                counted = Kind(kind.method, OTHER, kind.outcome, "")
+            elif of_tool[kind.tool] >= MOST_OF_TOOL:
+                counted = kind._replace(words="")
+            else:
+                counted, room = kind, room - 1
+                of_tool[kind.tool] += 1
+        else:
+            counted = kind
+        bounded.setdefault(counted, []).extend(found[kind])
+    return bounded
+
+
+def messages_of(group: ErrorGroup, most: int) -> list[int]:
+    """The ids of the newest messages of a group, among the WINDOW newest of its outcome, newest first."""
+    kind = Kind(group.method, group.tool, group.outcome, group.words)
+    rows = Message.objects.filter(outcome=group.outcome, pk__lte=group.last_id, pk__gte=group.first_id)
+    looked_at = rows.order_by("-pk").values_list("pk", "method", "target", Left("answer", LONGEST_READ + 1))
+    found = []
+    for pk, method, target, answer in looked_at[:WINDOW]:
+        if kind_of(method, target, group.outcome, answer) == kind:
+            found.append(pk)
+            if len(found) == most:
+                break
+    return found
+
+
+def new_since(since: datetime) -> Any:
+    """The groups whose first error came since then, the newest first."""
+    return ErrorGroup.objects.filter(first_at__gte=since).order_by("-first_at")
+
+
+def purge() -> int:
+    """Delete groups whose messages are all gone, and hours before the oldest message; returns how many."""
+    oldest = Message.objects.order_by("pk").first()
+    if oldest is None:
+        return ErrorHour.objects.all().delete()[0] + ErrorGroup.objects.all().delete()[0]
+    gone = list(ErrorGroup.objects.filter(last_id__lt=oldest.pk).values_list("pk", flat=True))
+    removed = 0
+    for start in range(0, len(gone), SLICE):
+        removed += ErrorGroup.objects.filter(pk__in=gone[start : start + SLICE]).delete()[0]
+    past = ErrorHour.objects.filter(at__lt=oldest.at - timedelta(hours=1)).order_by("at")
+    while ids := list(past.values_list("pk", flat=True)[:SLICE]):
+        removed += ErrorHour.objects.filter(pk__in=ids).delete()[0]
+    return removed
+
+
+def _stored(at: datetime) -> Any:
+    return parameter(at, connection)
+
+
+class _Upsert(NamedTuple):
+    table: str
+    columns: tuple[str, ...]
+    key: str
+    changes: str
+
+
+_GROUP: Final = _Upsert(
+    "mcp_app_errorgroup",
+    (
+        "digest",
+        "method",
+        "tool",
+        "outcome",
+        "words",
+        "example",
+        "first_at",
+        "last_at",
+        "first_id",
+        "last_id",
+        "count",
+    ),
+    "digest",
+    # The drain writes in the order of ids; times of two processes may be the other way round.
+    "example = excluded.example, last_id = excluded.last_id, "
+    "count = mcp_app_errorgroup.count + excluded.count, "
+    "first_at = CASE WHEN excluded.first_at < mcp_app_errorgroup.first_at "
+    "THEN excluded.first_at ELSE mcp_app_errorgroup.first_at END, "
+    "last_at = CASE WHEN excluded.last_at > mcp_app_errorgroup.last_at "
+    "THEN excluded.last_at ELSE mcp_app_errorgroup.last_at END",
+)
+_HOUR: Final = _Upsert(
+    "mcp_app_errorhour", ("group_id", "at", "count"), "group_id, at",
+    "count = mcp_app_errorhour.count + excluded.count",
+)  # fmt: skip
+
+
+def _upsert(into: _Upsert, rows: list[list[Any]]) -> None:
+    for start in range(0, len(rows), ROWS):
+        some = rows[start : start + ROWS]
+        with connection.cursor() as cursor:
+            cursor.execute(_statement(into, len(some)), [each for row in some for each in row])
+
+
+@cache
+def _statement(into: _Upsert, rows: int) -> str:
+    marks = ", ".join(["(" + ", ".join(["%s"] * len(into.columns)) + ")"] * rows)
+    return (
+        f"INSERT INTO {into.table} ({', '.join(into.columns)}) VALUES {marks} "  # noqa: S608 - our own names
+        f"ON CONFLICT ({into.key}) DO UPDATE SET {into.changes}"
+    )

@@ -1,0 +1,107 @@
+"""Reads what was counted: calls by tool, client or principal, and how many the log's filters should find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet, Sum
+
+from mcp_app.message_log.pages import ANSWERED, ERRORS, FAILED
+from mcp_app.message_log.rollups import HOUR, TEN_MINUTES, time_kept
+from mcp_app.message_log.traffic import Calls, Period, between, by_index, calls_of, fewest_cells, summed
+from mcp_app.models import CallerRollup
+from mcp_app.observability.rollup_cells import MINUTE
+
+# Names are shown up to here; the sum of the calls of the others is not lost, it is in the calls over time.
+MOST_NAMED: Final = 500
+TOOL: Final = "tool"
+# Which filter of the log narrows it to one of these.
+_FILTERS: Final = {TOOL: "target", **{kind: kind for kind in CallerRollup.Kind.values}}
+_OTHER_FILTERS: Final = ("session", "request_id", "direction", "text", "q")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The calls of each name in a time, the most called first; ``until`` None is now."""
+
+    since: datetime
+    until: datetime | None
+    calls: list[tuple[str, Calls]]
+    more: int
+
+
+def named(by: str, period: Period, now: datetime) -> Named:
+    """The tool calls of a period by tool, client or principal."""
+    if by != TOOL and period.span == MINUTE:
+        # Callers are counted in ten minutes.
+        period = _in_ten_minutes(period)
+    starts = period.starts(now)
+    found: dict[str, Calls] = {}
+    with by_index():
+        column, rows = _rows(by, fewest_cells(period.span, starts[0], starts[-1], now))
+        for name, outcome, count, *buckets in summed(rows, column):
+            found.setdefault(name, Calls()).add(outcome, count, buckets)
+    ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
+    return Named(starts[0], period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
+
+
+def _in_ten_minutes(period: Period) -> Period:
+    if period.until is not None:
+        return between(period.until - timedelta(seconds=period.points * MINUTE), period.until, TEN_MINUTES)
+    return replace(period, span=TEN_MINUTES, points=period.points * MINUTE // TEN_MINUTES)
+
+
+def _rows(by: str, cells: Q) -> tuple[str, QuerySet[Any]]:
+    if by == TOOL:
+        return "tool", calls_of(cells).exclude(tool="")
+    return "name", CallerRollup.objects.filter(cells, kind=by)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How many tool calls there were, and how many of them are not in the log."""
+
+    calls: int
+    left_out: int
+
+    def __str__(self) -> str:
+        said = "1 call was counted" if self.calls == 1 else f"{self.calls:,} calls were counted"
+        if not self.left_out:
+            return said + "."
+        return f"{said}, of which {self.left_out:,} are not in the log, because the server was busy."
+
+
+def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
+    """What the filters of the log should find; None where that was not counted by just these."""
+    if asked.get("method") != "tools/call" or not asked.get("outcome") or not asked.get("since"):
+        return None
+    who = [(by, asked[name]) for by, name in _FILTERS.items() if asked.get(name)]
+    if len(who) > 1 or any(asked.get(name) for name in _OTHER_FILTERS):
+        return None
+    by, name = who[0] if who else (TOOL, "")
+    span = _span(by, asked["since"], asked.get("until"), now)
+    if span is None:
+        return None
+    # An empty name is that of all calls.
+    of_span = Q(span=span)
+    rows = calls_of(of_span).filter(tool=name) if by == TOOL else _rows(by, of_span)[1].filter(name=name)
+    rows = _ended(rows, asked["outcome"]).filter(at__gte=asked["since"], at__lte=asked.get("until") or now)
+    sums = rows.aggregate(calls=Sum("count"), **({"left": Sum("skipped")} if by == TOOL else {}))
+    return Expected(sums["calls"] or 0, sums.get("left") or 0)
+
+
+def _ended(rows: QuerySet[Any], outcome: str) -> QuerySet[Any]:
+    if outcome == ANSWERED:
+        return rows.exclude(outcome="")
+    return rows.filter(outcome__in=ERRORS) if outcome == FAILED else rows.filter(outcome=outcome)
+
+
+def _span(by: str, since: datetime, until: datetime | None, now: datetime) -> int | None:
+    """The longest span whose cells begin and end with the time asked for, and are kept that long."""
+    edges = [since] if until is None else [since, until + timedelta(microseconds=1)]
+    for span in (HOUR, TEN_MINUTES, MINUTE) if by == TOOL else (HOUR, TEN_MINUTES):
+        if all(edge.timestamp() % span == 0 for edge in edges) and since > now - time_kept(span):
+            return span
+    return None

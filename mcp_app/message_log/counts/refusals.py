@@ -1,0 +1,31 @@
+"""Counts calls that did not begin, by the code of their refusal, from the message log."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import Count
+
+from mcp_app.message_log.pages import between
+from mcp_app.models import Message
+from mcp_app.protocol.refusals import ANSWERS, Code
+
+
+class RefusalCount(NamedTuple):
+    """The refusals of one code; ``meaning`` is for operators."""
+
+    code: str
+    meaning: str
+    calls: int
+
+
+def refusal_counts(since: datetime, until: datetime | None = None, tool: str = "") -> list[RefusalCount]:
+    """Return the refusals of a time to the minute, of one tool or of all, the most frequent code first."""
+    # With every code named, the planner finds the index that has refusals alone.
+    found = between(Message.objects.filter(refusal__in=[code.value for code in Code]), since, until)
+    if tool:
+        found = found.filter(target=tool)
+    counts = found.order_by().values_list("refusal").annotate(number=Count("pk"))
+    ordered = sorted(counts, key=lambda each: (-each[1], each[0]))
+    return [RefusalCount(code, ANSWERS[Code(code)].meaning, number) for code, number in ordered]

@@ -1,0 +1,69 @@
+"""Counts the calls of one tool by caller, from its newest messages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from mcp_app.interface.clients import client_names
+from mcp_app.message_log.counts.figures import MOST_NAMED, Named
+from mcp_app.message_log.pages import between
+from mcp_app.message_log.traffic import Calls, Period
+from mcp_app.models import CallerRollup, Message
+from mcp_app.models.rollup import BUCKET_COLUMNS
+from mcp_app.observability.rollup_cells import bucket_of
+
+# Callers are not counted by tool: their calls are read in the log, at most so many.
+MOST_READ: Final = 10_000
+
+
+class _Answered(NamedTuple):
+    """What is read of a message."""
+
+    at: datetime
+    session: str | None
+    principal: str
+    method: str
+    outcome: str
+    milliseconds: float | None
+
+
+def called_by(kind: str, tool: str, period: Period, now: datetime) -> tuple[Named, bool]:
+    """The calls of a tool by client or principal, and whether these are all of the period."""
+    since = period.starts(now)[0]
+    messages = between(Message.objects.filter(target=tool), since, period.until).order_by("-pk")
+    columns = ("at", "session_id", "principal", "method", "outcome", "duration_ms")
+    rows = [_Answered(*row) for row in messages.values_list(*columns)[: MOST_READ + 1]]
+    answered = [row for row in rows[:MOST_READ] if _is_counted(row, since, period.until)]
+    name = _namer(kind, answered)
+    durations: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    for row in answered:
+        durations[name(row), row.outcome].append(row.milliseconds)
+    found: dict[str, Calls] = {}
+    for (called, outcome), took in durations.items():
+        found.setdefault(called, Calls()).add(outcome, len(took), _buckets(took))
+    ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
+    named = Named(since, period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
+    return named, len(rows) <= MOST_READ
+
+
+def _is_counted(row: _Answered, since: datetime, until: datetime | None) -> bool:
+    is_answer = row.method == "tools/call" and row.outcome
+    return bool(is_answer) and since <= row.at and (until is None or row.at < until)
+
+
+def _namer(kind: str, rows: list[_Answered]) -> Callable[[_Answered], str]:
+    if kind == CallerRollup.Kind.PRINCIPAL:
+        return lambda row: row.principal
+    clients = client_names(row.session for row in rows if row.session)
+    return lambda row: clients.get(row.session or "", "")
+
+
+def _buckets(durations: list[float | None]) -> list[int]:
+    counts = [0] * len(BUCKET_COLUMNS)
+    for milliseconds in durations:
+        if milliseconds is not None:
+            counts[bucket_of(milliseconds)] += 1
+    return counts

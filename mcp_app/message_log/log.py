@@ -1,0 +1,322 @@
+"""The message log of one process: remembers what passed, and hands it on in redacted batches.
+
+Nothing here waits: the hot path adds one tuple to a list. A flusher encodes the list a few times a second
+and pushes it to the message queue in Redis, from where a worker writes it to the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from mcp_app.conf import Settings
+from mcp_app.database import clock
+from mcp_app.observability.redaction import Redactor, as_far_as_kept
+from mcp_app.observability.rollup_cells import RollupCells
+from mcp_app.streams.base import StreamsError
+from mcp_app.streams.gateway import Streams
+
+FLUSH_SECONDS = 0.25
+# The interval while the console has viewers, and how long one broadcast that says so is valid.
+WATCHED_FLUSH_SECONDS = 0.1
+WATCHED_SECONDS = 15.0
+FLUSH_SLICE = 500
+# What may wait for Redis, in lines and in bytes: bodies are large when a hostile client wants them to be.
+MAX_PENDING = 20_000
+MAX_PENDING_BYTES = 64 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
+# Of the lines that are left out, what they were: cells of a tally, each far below a KiB.
+MAX_CELLS = 500
+# So that one line fits into a batch, although each character may be escaped to six bytes.
+MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
+
+# Kinds of lines that are no messages and are not counted: a request takes its time, or waits before anything
+# is done for it; a stream was resumed.
+MARKS = frozenset({"running", "waiting", "resumed"})
+LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+
+# The places of a pending line and of its facts. It is a plain tuple: a named one takes six times as long to
+# make, and every request on the hot path makes one.
+SESSION_ID, PRINCIPAL, AT, DIRECTION, KIND, PAYLOAD, ANSWER, SECONDS, OUTCOME, FACTS, REFUSAL = range(11)
+METHOD, REQUEST_ID, TARGET = range(3)
+
+log = logging.getLogger("mcp.message_log")
+
+
+class MessageLog:
+    """Buffers log lines; the newest are refused, and counted (``left_out``), when the buffer is full."""
+
+    def __init__(self, streams: Streams, settings: Settings) -> None:
+        self._streams = streams
+        self._limit = min(settings.message_log_payload_bytes, MAX_PAYLOAD_BYTES)
+        self.enabled = settings.message_log
+        self._names = settings.redacted_names
+        self._redactor = Redactor(self._names)
+        self._pending: list[tuple[Any, ...]] = []
+        self._pending_bytes = 0
+        self._facts: list[dict[str, Any]] = []
+        self._opened: dict[str, dict[str, Any]] = {}  # those of sessions that were opened, not encoded yet
+        self.before_flush: list[Callable[[], None]] = []
+        self._skipped = RollupCells(MAX_CELLS)
+        self.left_out = 0
+        self._flusher: asyncio.Task[None] | None = None
+        self._closing = False
+        self._due = asyncio.Event()
+        self._watched_until = 0.0
+        self._handed_on = 0
+        self.process = f"{socket.gethostname()[:40]}:{os.getpid()}"
+
+    def exchange(
+        self,
+        session_id: str | None,
+        principal: str,
+        payload: bytes,
+        answer: bytes,
+        seconds: float | None,
+        outcome: str,
+        facts: tuple[str, Any, str],
+        refusal: str = "",
+    ) -> None:
+        """Log one client request and its answer; ``facts`` are method, request id and target.
+
+        ``refusal`` is the code of a call that the gate did not let begin.
+        """
+        self._add(
+            (
+                session_id,
+                principal,
+                clock.timestamp(),
+                "in",
+                "request",
+                payload,
+                answer,
+                seconds,
+                outcome,
+                facts,
+                refusal,
+            )
+        )
+
+    def single(
+        self,
+        session_id: str | None,
+        principal: str,
+        direction: str,
+        kind: str,
+        payload: bytes,
+        method: str,
+        request_id: str = "",
+        target: str = "",
+    ) -> None:
+        """One message without a paired answer: a notification, a response, a question to the client.
+
+        What is sent on behalf of a request has its ``request_id`` and ``target``. Besides messages there are
+        the MARKS: ``running`` for a request that takes its time, ``waiting`` for one whose call waits for
+        approval or a worker, and ``resumed`` for a client that came back for the rest of a stream.
+        """
+        if not self.enabled:
+            return
+        facts = (method, request_id, target)
+        self._add(
+            (
+                session_id,
+                principal,
+                clock.timestamp(),
+                direction,
+                kind,
+                payload,
+                b"",
+                None,
+                "",
+                facts,
+                "",
+            )
+        )
+
+    def _add(self, line: tuple[Any, ...]) -> None:
+        pending = self._pending
+        self._pending_bytes += len(line[PAYLOAD]) + len(line[ANSWER])
+        if len(pending) >= MAX_PENDING or self._pending_bytes > MAX_PENDING_BYTES:
+            self._leave_out(line)
+            return
+        pending.append(line)
+        if len(pending) == FLUSH_SLICE:
+            # A full batch at once: what was written a moment ago is still in the processor's cache.
+            self._due.set()
+
+    def _leave_out(self, line: tuple[Any, ...]) -> None:
+        """Only count it: the figures of operators must stay true when the log cannot keep up."""
+        self._pending_bytes -= _size([line])
+        if line[KIND] in MARKS:
+            return
+        self.left_out += 1
+        at, seconds, outcome, (method, _, target) = line[AT], line[SECONDS], line[OUTCOME], line[FACTS]
+        ms = None if seconds is None else seconds * 1000
+        self._skipped.add(at, method, target, outcome, ms, skipped=True)
+
+    def fact(self, kind: str, **members: Any) -> None:
+        """Something the database must learn in order with the messages: a session opened, was seen, ended."""
+        if len(self._facts) < MAX_PENDING:
+            self._facts.append({"fact": kind, "at": clock.timestamp(), **members})
+
+    def opened(self, session_id: str, **members: Any) -> None:
+        """The fact that a session was opened; ``members`` are what else its record has."""
+        if len(self._facts) < MAX_PENDING:
+            members |= {"fact": "session.opened", "at": clock.timestamp(), "session": session_id}
+            self._facts.append(members)
+            self._opened[session_id] = members
+
+    def changed(self, session_id: str, fields: dict[str, str]) -> None:
+        """The fact that a session has these fields now; it is part of one that waits to be handed on."""
+        opened = self._opened.get(session_id)
+        if opened is None:
+            self.fact("session.changed", session=session_id, fields=fields)
+        else:
+            opened["fields"] = fields
+
+    def keep_secret(self, names: Iterable[str]) -> None:
+        """Redact these members too: arguments that a tool's schema marks as secret."""
+        self._redactor = Redactor((*self._names, *names))
+
+    def on_watching(self, payload: dict[str, Any]) -> None:
+        """The console has viewers: flush sooner for a while. Without viewers this costs nothing."""
+        if "resync" not in payload:
+            self._watched_until = time.monotonic() + WATCHED_SECONDS
+            self._due.set()
+
+    def start(self) -> None:
+        """Begin flushing; needs a running event loop."""
+        self._flusher = asyncio.create_task(self._flush_forever())
+
+    async def close(self) -> None:
+        """Stop flushing after handing on what is buffered."""
+        # Not by cancelling: a batch under way may have arrived already and would be handed on twice.
+        self._closing = True
+        self._due.set()
+        if self._flusher is not None:
+            await asyncio.wait([self._flusher])
+            self._flusher = None
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Hand on everything buffered now; what Redis cannot take stays buffered."""
+        for callback in self.before_flush:
+            callback()
+        # Not what comes in meanwhile: under load that would be one small batch after the other.
+        facts_left, lines_left = len(self._facts), len(self._pending)
+        while facts_left > 0 or lines_left > 0:
+            encoded, skipped, facts, lines = self._next_batch()
+            try:
+                await self._streams.messages.push(encoded)
+            except StreamsError:
+                return
+            self._skipped.subtract(skipped)
+            self._handed_on += lines
+            self._pending_bytes -= _size(self._pending[:lines])
+            del self._facts[:facts], self._pending[:lines]
+            facts_left, lines_left = facts_left - facts, lines_left - lines
+            # Encoding a slice takes a millisecond or two; requests go first between slices.
+            await asyncio.sleep(0)
+
+    def _next_batch(self) -> tuple[bytes, list[list[Any]], int, int]:
+        """The next batch, encoded, what it tells of skipped lines, and how many facts and lines it has."""
+        self._opened.clear()
+        facts, lines = self._facts[:FLUSH_SLICE], self._next_lines()
+        while True:
+            skipped = self._skipped.written() if lines else []  # it is noted beside a line
+            batch: dict[str, Any] = {
+                "process": self.process,
+                "before": self._handed_on,  # so that readers of the queue can count what they missed
+                "skipped": 0,
+                "facts": facts,
+                "lines": lines,
+            }
+            if skipped:
+                batch |= {"skipped": self._skipped.total, "tally": skipped}
+            # Beside the lines, which a worker of an older version reads, too.
+            if refusals := _refusals(self._pending[: len(lines)]):
+                batch["refusals"] = refusals
+            encoded = orjson.dumps(batch)
+            if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
+                return encoded, skipped, len(facts), len(lines)
+            # Somebody sends what grows when it is escaped.
+            facts, lines = facts[: (len(facts) + 1) // 2], lines[: len(lines) // 2]
+
+    def _next_lines(self) -> list[list[Any]]:
+        """The next lines as they are stored, about as many as fit into one batch."""
+        slice_ = self._pending[:FLUSH_SLICE]
+        while len(slice_) > 1 and _size(slice_) > BATCH_BYTES // 2:
+            del slice_[len(slice_) // 2 :]
+        # One search over all of them is much cheaper than one for each, and mostly finds nothing.
+        clean = not self._redactor.is_suspect(b"\n".join(_searched(slice_, self._limit)))
+        limit, message = self._limit, self._redactor.message
+        # In one piece, and nothing called for what is plain and short: this is most of what a line costs.
+        return [
+            [
+                session_id,
+                principal,
+                at,
+                direction,
+                kind,
+                method[:120],
+                str(request_id)[:120],
+                (target if clean else self._redactor.text(target))[:200],
+                payload.decode("utf-8", "replace")
+                if clean and len(payload) <= limit
+                else message(payload, limit, clean=clean),
+                answer.decode("utf-8", "replace")
+                if clean and len(answer) <= limit
+                else self._answer(method, answer, clean=clean),
+                outcome,
+                None if seconds is None else seconds * 1000,
+            ]
+            for session_id, principal, at, direction, kind, payload, answer, seconds, outcome, (
+                method,
+                request_id,
+                target,
+            ), _ in slice_
+        ]
+
+    async def _flush_forever(self) -> None:
+        while not self._closing:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause()):
+                    await self._due.wait()
+            self._due.clear()
+            await self.flush()
+
+    def _pause(self) -> float:
+        return WATCHED_FLUSH_SECONDS if time.monotonic() < self._watched_until else FLUSH_SECONDS
+
+    def _answer(self, method: str, answer: bytes, *, clean: bool) -> str:
+        """A list is the server's own words, prepared once and long: only cut, not searched."""
+        if method in LISTS:
+            return answer[: self._limit].decode("utf-8", "ignore")
+        return self._redactor.message(answer, self._limit, clean=clean) if answer else ""
+
+
+def _size(lines: list[tuple[Any, ...]]) -> int:
+    """The bytes of the messages in some lines."""
+    return sum([len(line[PAYLOAD]) + len(line[ANSWER]) for line in lines])
+
+
+def _refusals(lines: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
+    """Return the places of lines that are refusals, each with its code."""
+    return [(number, line[REFUSAL]) for number, line in enumerate(lines) if line[REFUSAL]]
+
+
+def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:
+    """What of pending lines may hold secrets: everything but lists, which are the server's own words."""
+    # What was sent to many is the same bytes in each line.
+    found = [as_far_as_kept(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
+    found += [as_far_as_kept(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
+    # Most lines are about few things.
+    return found + [target.encode() for target in {line[FACTS][TARGET] for line in lines}]

@@ -1,0 +1,147 @@
+"""Writes what is counted of the message log: in the transaction that stores the messages, so exactly once.
+
+Only the drain writes here, and holds its position's lock while it does: two workers take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from django.db import connection
+
+from mcp_app import conf
+from mcp_app.database import clock
+from mcp_app.database.aware_times import parameter
+from mcp_app.models import CallerRollup, LogMinute, Message, Rollup
+from mcp_app.models.rollup import added
+from mcp_app.observability.counts import OTHER
+from mcp_app.observability.rollup_cells import (
+    COUNT,
+    FIRST_BUCKET,
+    MINUTE,
+    MS,
+    SKIPPED,
+    WIDTH,
+    Key,
+    RollupCells,
+)
+
+TEN_MINUTES: Final = 600
+HOUR: Final = 3_600
+DAY: Final = 86_400
+# How long rows of a span are kept: what the first page shows of it and some more. Longer spans: ROLLUP_DAYS.
+KEPT: Final = {MINUTE: timedelta(days=2), TEN_MINUTES: timedelta(days=8)}
+SPANS: Final = (*KEPT, HOUR, DAY)
+# Tools counted by name within an hour; the others are OTHER.
+MOST_TOOLS: Final = 100
+SLICE: Final = 2_000
+
+_NOTE_PLACE: Final = """
+    INSERT INTO mcp_app_logminute (at, first_id, last_id) VALUES (%s, %s, %s) ON CONFLICT (at) DO UPDATE SET
+        first_id = CASE WHEN excluded.first_id < mcp_app_logminute.first_id
+            THEN excluded.first_id ELSE mcp_app_logminute.first_id END,
+        last_id = CASE WHEN excluded.last_id > mcp_app_logminute.last_id
+            THEN excluded.last_id ELSE mcp_app_logminute.last_id END"""
+
+
+def write(tally: RollupCells) -> None:
+    """Add a tally to the rows of every span."""
+    cells = _bounded(tally)
+    for span in SPANS:
+        spanned = RollupCells()
+        spanned.merge(((key[0] // span * span, *key[1:]), cell) for key, cell in cells)
+        ordered = _ordered(spanned)
+        # Of the many buckets only those in use: each column takes time.
+        used = [place for place in range(FIRST_BUCKET, WIDTH) if any(cell[place] for _, cell in ordered)]
+        numbers = (COUNT, SKIPPED, MS, *used)
+        rows = [[span, _at(key[0]), *key[1:], *[cell[place] for place in numbers]] for key, cell in ordered]
+        _execute(_add_rollup(tuple(place - FIRST_BUCKET for place in used)), rows)
+
+
+def note_places(messages: Iterable[Message]) -> None:
+    """Remember between which ids the messages of each minute are."""
+    places: dict[datetime, list[int]] = {}
+    for message in messages:
+        minute = message.at.replace(second=0, microsecond=0)
+        place = places.setdefault(minute, [message.pk, message.pk])
+        place[0], place[1] = min(place[0], message.pk), max(place[1], message.pk)
+    _execute(_NOTE_PLACE, [[_stored(minute), *places[minute]] for minute in sorted(places)])
+
+
+def purge() -> int:
+    """Delete rows that are older than their span is kept; returns how many."""
+    removed = purge_of(Rollup, SPANS)
+    oldest = Message.objects.order_by("pk").values_list("pk", flat=True).first()
+    gone = LogMinute.objects.all() if oldest is None else LogMinute.objects.filter(last_id__lt=oldest)
+    gone.delete()
+    return removed
+
+
+def purge_of(model: type[Rollup | CallerRollup], spans: Iterable[int]) -> int:
+    """Delete the rows of these spans that are older than they are kept; returns how many."""
+    now, removed = clock.read(), 0
+    for span in spans:
+        old = model.objects.filter(span=span, at__lt=now - time_kept(span)).order_by("at")
+        while ids := list(old.values_list("pk", flat=True)[:SLICE]):
+            removed += model.objects.filter(pk__in=ids).delete()[0]
+    return removed
+
+
+def time_kept(span: int) -> timedelta:
+    """How long rows of a span are kept."""
+    return KEPT.get(span) or timedelta(days=conf.get().rollup_days)
+
+
+def _bounded(tally: RollupCells) -> list[tuple[Key, list[Any]]]:
+    """The cells without tools, which count all of them, and those of at most MOST_TOOLS tools in an hour."""
+    bounded = RollupCells()
+    bounded.merge(
+        ((minute, method, "", outcome), cell) for (minute, method, _, outcome), cell in tally.cells.items()
+    )
+    hours = {key[0] // HOUR * HOUR for key in tally.cells if key[2]}
+    if not hours:
+        return list(bounded.cells.items())
+    counted = Rollup.objects.filter(span=HOUR, at__in=[_moment(hour) for hour in hours]).exclude(tool="")
+    names: dict[int, set[str]] = {hour: {OTHER} for hour in hours}
+    for at, tool in counted.values_list("at", "tool").distinct():
+        names[int(at.timestamp())].add(tool)
+    for key, cell in tally.cells.items():
+        minute, method, tool, outcome = key
+        if tool:
+            known = names[minute // HOUR * HOUR]
+            if tool not in known and len(known) > MOST_TOOLS:
+                tool = OTHER
+            known.add(tool)
+            bounded.merge([((minute, method, tool, outcome), cell)])
+    return list(bounded.cells.items())
+
+
+def _ordered(tally: RollupCells) -> list[tuple[Key, list[Any]]]:
+    return sorted(tally.cells.items(), key=lambda item: item[0])
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _stored(at: datetime) -> Any:
+    return parameter(at, connection)
+
+
+def _at(seconds: int) -> Any:
+    return _stored(_moment(seconds))
+
+
+def _execute(sql: str, rows: list[list[Any]]) -> None:
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(sql, rows)
+
+
+@lru_cache(maxsize=64)
+def _add_rollup(buckets: tuple[int, ...]) -> str:
+    keys, numbers = ("span", "at", "method", "tool", "outcome"), ("count", "skipped", "ms")
+    return added("mcp_app_rollup", keys, numbers, buckets, rows=1)

@@ -1,0 +1,328 @@
+"""Owns the search language of the log: one meaning for lines that come and for those that are stored.
+
+``tool:echo status:error user:ada since:2h -method:ping "two words"``: all must hold. A minus turns one round,
+a star at the end of a value stands for anything. Words without a key are looked for in the messages.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol, TypeVar
+
+from django.contrib.auth import get_user_model
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import GreaterThanOrEqual, IExact, IStartsWith, LessThanOrEqual
+
+from mcp_app.interface.text import marked
+from mcp_app.message_log.search.times import NotATime, begin_of, end_of
+from mcp_app.models import Message, Session
+
+T = TypeVar("T")
+LONGEST = 300
+MOST_TERMS = 12
+# A key with its value, either of them quoted, or one word; quotes may be missing at the end.
+_TERM = re.compile(r'(-?)(?:([A-Za-z_]+):)?(?:"([^"]*)"?|(\S+))')
+_NUMBER = re.compile(r"([<>]?)=?([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s)?")
+
+STATUS: Final = {
+    "ok": ("ok",),
+    "error": ("error", "tool_error"),
+    "tool_error": ("tool_error",),
+    "protocol_error": ("error",),
+    "cancelled": ("cancelled",),
+    "asked": ("asked",),
+}
+DIRECTIONS: Final = {"in": "in", "out": "out"}
+# What each key means, for people.
+KEYS: Final = {
+    "tool": 'the tool a call names; tool:"" names none, or one that is not offered',
+    "target": "the tool, prompt or resource named",
+    "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
+    "refusal": "why a call did not begin: a code such as rate_limited",
+    "user": "who: a user name, or what stands beside it, such as user:1/key:2",
+    "client": "what the client calls itself",
+    "since": "in the page's time zone: 30m, 2h, 7d (ago), today, 14:05, 2026-11-23, 2026-11-23T14:05",
+    "until": "such a time, to the end of the day, minute or second that it names",
+    "method": "the method, such as tools/call",
+    "dir": "in (client → server) or out (server → client)",
+    "id": "the JSON-RPC id of the request",
+    "session": "the session id",
+    "kind": "request, running, waiting, notification, response, resumed",
+    "process": "the process that served it",
+    "ms": "how long it took: ms:>250, ms:<5, ms:>2s",
+}
+_COLUMNS: Final = {
+    "tool": "target",
+    "target": "target",
+    "method": "method",
+    "refusal": "refusal",
+    "id": "request_id",
+    "session": "session",
+    "kind": "kind",
+    "process": "process",
+}
+# With nothing in quotes they find what names none.
+_MAY_BE_NONE: Final = frozenset({"tool", "target"})
+_LEADING: Final = frozenset({"target", "method", "request_id", "session", "refusal"})
+# Methods of lines that name a tool: calls, and what is sent on their behalf.
+_OF_TOOLS: Final = ("tools/call", "notifications/")
+# Where the database calls a column otherwise than a line does.
+_STORED: Final = {"session": "session__pk"}
+# Terms the database finds by an index; for the others it reads rows.
+_INDEXED: Final = frozenset({"method", "session", "status", "refusal"})
+# No index can serve these: a planner must not leave the one that hands out rows in order for it.
+_TIME: Final = Coalesce(F("at"), F("at"))
+_CLIENT: Final = Coalesce(
+    Subquery(Session.objects.filter(pk=OuterRef("session_id")).values("client_name")[:1]), Value("")
+)
+
+
+class Line(Protocol):
+    """What a search looks at of a line that comes; ``client`` is known where a search asks for it."""
+
+    at: float
+    client: str
+    direction: str
+    method: str
+    ms: float | None
+    outcome: str
+    principal: str
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        """What free words are looked for in, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition, in both its forms.
+
+    ``indexed``: the database finds its rows by an index. ``exact`` is a column and the value it must have,
+    ``begin`` and ``end`` are the times it is bounded by.
+    """
+
+    holds: Callable[[Line], bool]
+    query: Q
+    indexed: bool = False
+    exact: tuple[str, str] | None = None
+    begin: datetime | None = None
+    end: datetime | None = None
+    asks_for_client: bool = False
+    reads_text: bool = False
+
+    def turned(self) -> Term:
+        """The opposite condition."""
+        return Term(
+            lambda line: not self.holds(line), ~self.query,
+            asks_for_client=self.asks_for_client, reads_text=self.reads_text,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What to look for; ``problems`` name the terms that mean nothing, which leave nothing to be found."""
+
+    terms: tuple[Term, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def holds(self, line: Line) -> bool:
+        """Whether a line is among what is looked for."""
+        return not self.problems and all(term.holds(line) for term in self.terms)
+
+    def narrow(self, messages: QuerySet[Message]) -> QuerySet[Message]:
+        """Only the stored messages that are looked for."""
+        if self.problems:
+            return messages.none()
+        for term in self.terms:
+            messages = messages.filter(term.query)
+        return messages
+
+    @property
+    def begin(self) -> datetime | None:
+        """Nothing before it is looked for."""
+        return max((term.begin for term in self.terms if term.begin), default=None)
+
+    @property
+    def end(self) -> datetime | None:
+        """Nothing after it is looked for."""
+        return min((term.end for term in self.terms if term.end), default=None)
+
+    @property
+    def asks_for_client(self) -> bool:
+        """Whether lines that come must say which client they are of."""
+        return any(term.asks_for_client for term in self.terms)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether whole messages have to be read, which takes longer."""
+        return any(term.reads_text for term in self.terms)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the database has to read rows that are not among the found ones."""
+        return not all(term.indexed for term in self.terms)
+
+
+class _Wrong(Exception):
+    """A term that means nothing; the text says why."""
+
+
+def parse(text: str) -> Search:
+    """What ``text`` looks for. Asks the database for the names of users."""
+    if len(text) > LONGEST:
+        return Search(problems=(f"A search has at most {LONGEST} characters.",))
+    found = list(_TERM.finditer(text.strip()))
+    if len(found) > MOST_TERMS:
+        return Search(problems=(f"A search has at most {MOST_TERMS} terms.",))
+    terms, problems = [], []
+    for term in found:
+        try:
+            terms.append(_term(term))
+        except _Wrong as wrong:
+            problems.append(str(wrong))
+    return Search(tuple(terms), tuple(problems))
+
+
+def term_of(key: str, value: str) -> str:
+    """The term that finds exactly this value; "" where the language has none."""
+    if key == "status":
+        value = next((name for name, outcomes in STATUS.items() if outcomes == (value,)), "")
+    if not value or '"' in value or value.endswith("*"):
+        return ""
+    return f"{key}:{value}" if re.fullmatch(r"\S+", value) else f'{key}:"{value}"'
+
+
+def without(key: str, text: str) -> str:
+    """A search without its terms of this key."""
+    return " ".join(found[0] for found in _TERM.finditer(text) if (found[2] or "").lower() != key)
+
+
+def _term(found: re.Match[str]) -> Term:
+    minus, key, quoted, word = found.groups()
+    value = quoted if quoted is not None else word
+    if key is None:
+        made = _words(value)
+    elif key.lower() not in KEYS:
+        raise _Wrong(f"There is no key “{marked(key)}”. Keys: {', '.join(KEYS)}. Put a text in quotes.")
+    elif not value and not (quoted is not None and key.lower() in _MAY_BE_NONE):
+        raise _Wrong(f"The key “{marked(key)}” needs a value.")
+    else:
+        made = _keyed(key.lower(), value)
+    return made.turned() if minus else made
+
+
+def _words(value: str) -> Term:
+    lower = value.lower()
+    places = ("payload", "answer", "method", "target")
+    query = Q()
+    for place in places:
+        query |= Q(**{f"{place}__icontains": value})
+    return Term(lambda line: lower in line.text, query, reads_text=True)
+
+
+def _keyed(key: str, value: str) -> Term:
+    match key:
+        case "status":
+            outcomes = _choice(key, value, STATUS)
+            if len(outcomes) > 1:
+                return Term(lambda line: line.outcome in outcomes, Q(outcome__in=outcomes), True)
+            (outcome,) = outcomes
+            return Term(lambda line: line.outcome == outcome, Q(outcome=outcome), True, ("outcome", outcome))
+        case "dir":
+            direction = _choice(key, value, DIRECTIONS)
+            return Term(lambda line: line.direction == direction, Q(direction=direction))
+        case "user":
+            return _user(value)
+        case "ms":
+            return _duration(value)
+        case "client":
+            return _client(value)
+        case "since" | "until":
+            return _time(key, value)
+        case "tool":
+            named = _text(key, value)
+            return Term(
+                lambda line: line.method.startswith(_OF_TOOLS) and named.holds(line),
+                named.query & (Q(method="tools/call") | Q(method__startswith="notifications/")),
+                exact=named.exact,
+            )
+    return _text(key, value)
+
+
+def _choice(key: str, value: str, choices: Mapping[str, T]) -> T:
+    if value.lower() not in choices:
+        raise _Wrong(f"{key} is one of {', '.join(choices)}, not “{marked(value)}”.")
+    return choices[value.lower()]
+
+
+def _text(key: str, value: str) -> Term:
+    column = _COLUMNS[key]
+    if value.endswith("*"):
+        start, stored = value[:-1], _STORED.get(column, column)
+        return Term(
+            lambda line: (getattr(line, column) or "").startswith(start),
+            Q(**{f"{stored}__startswith": start}),
+        )
+    exact = (column, value) if column in _LEADING else None
+    return Term(lambda line: getattr(line, column) == value, Q(**{column: value}), key in _INDEXED, exact)
+
+
+def _user(value: str) -> Term:
+    """A principal is ``user:<number>/key:<number>``: people know neither, but the name."""
+    if value.isascii() and value.isdigit():
+        number: int | None = int(value)
+    else:
+        users = get_user_model().objects.filter(**{get_user_model().USERNAME_FIELD: value})
+        number = users.values_list("pk", flat=True).first()
+    if number is None:
+        return Term(lambda line: line.principal == value, Q(principal=value), exact=("principal", value))
+    whole, start = f"user:{number}", f"user:{number}/"
+    return Term(
+        lambda line: line.principal == whole or line.principal.startswith(start),
+        Q(principal=whole) | Q(principal__startswith=start),
+    )
+
+
+def _client(value: str) -> Term:
+    """Whoever looks for a client does not know how it writes itself: capitals do not matter."""
+    lower, begins = value.lower().removesuffix("*"), value.endswith("*")
+
+    def holds(line: Line) -> bool:
+        client = line.client.lower()
+        return client.startswith(lower) if begins else client == lower
+
+    query = Q(IStartsWith(_CLIENT, value[:-1]) if begins else IExact(_CLIENT, value))
+    return Term(holds, query, asks_for_client=True)
+
+
+def _time(key: str, value: str) -> Term:
+    try:
+        if key == "since":
+            begin = begin_of(value)
+            return Term(
+                lambda line: line.at >= begin.timestamp(), Q(GreaterThanOrEqual(_TIME, begin)), begin=begin
+            )
+        end = end_of(value)
+        return Term(lambda line: line.at <= end.timestamp(), Q(LessThanOrEqual(_TIME, end)), end=end)
+    except NotATime:
+        raise _Wrong(
+            f"{key} is a time, such as 2h, today, 14:05 or 2026-11-23T14:05, not “{marked(value)}”."
+        ) from None
+
+
+def _duration(value: str) -> Term:
+    found = _NUMBER.fullmatch(value)
+    if found is None:
+        raise _Wrong(f"ms is a number with < or > before it, such as ms:>250, not “{marked(value)}”.")
+    bound = float(found[2]) * (1000 if found[3] == "s" else 1)
+    if found[1] == "<":
+        compare, query = operator.le, Q(duration_ms__lte=bound)
+    else:
+        compare, query = operator.ge, Q(duration_ms__gte=bound)
+    return Term(lambda line: line.ms is not None and compare(line.ms, bound), query)

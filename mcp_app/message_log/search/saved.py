@@ -1,0 +1,101 @@
+"""The only writers of saved searches: who may save, see, name, share and delete one, and how many."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+
+from mcp_app.message_log.search.language import parse
+from mcp_app.models import SavedSearch, audit
+
+READS: Final = "mcp_app.view_message"
+SHARES: Final = "mcp_app.share_searches"
+MOST: Final = 50
+LONGEST_NAME: Final = 80
+
+
+def searches_of(user: Any) -> QuerySet[SavedSearch]:
+    """A person's own searches and those that are shared."""
+    return SavedSearch.objects.filter(Q(user_id=user.pk) | Q(shared=True))
+
+
+def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> SavedSearch:
+    """Keep a search under a name; ``pk`` is its former key. Raises ValidationError, in words for people."""
+    if not user.has_perm(READS):
+        raise PermissionDenied
+    name, text = _named(name), text.strip()
+    search = parse(text)
+    if not text or search.problems:
+        raise ValidationError(" ".join(search.problems) or "There is nothing to save: search first.")
+    if SavedSearch.objects.filter(user_id=user.pk).count() >= MOST:
+        raise ValidationError(f"A person has at most {MOST} saved searches. Delete one first.")
+    return _stored(SavedSearch(pk=pk, user_id=user.pk, name=name, text=text))
+
+
+def rename_search(*, search: SavedSearch, user: Any, name: str) -> None:
+    """Give one's own search another name. Raises ValidationError."""
+    _only_own(search, user)
+    search.name = _named(name)
+    _stored(search)
+
+
+def delete_search(*, search: SavedSearch, user: Any) -> None:
+    """Delete one's own search; others who saw it no longer do."""
+    _only_own(search, user)
+    search.delete()
+
+
+def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) -> SavedSearch:
+    """Bring back one's own deleted search, by its former address. Raises ValidationError.
+
+    It is shared again where its owner still may share.
+    """
+    if SavedSearch.objects.filter(pk=pk).exists():
+        raise ValidationError("This search is there again already.")
+    with transaction.atomic():
+        search = save_search(user=user, name=name, text=text, pk=pk)
+        if shared and user.has_perm(SHARES):
+            share_search(search=search, user=user, shared=True)
+            search.shared = True
+    return search
+
+
+def share_search(*, search: SavedSearch, user: Any, shared: bool) -> None:
+    """Show a search to everybody who may read the log, or to its owner alone again."""
+    if not user.has_perms([READS, SHARES]) or not (search.shared or search.user_id == user.pk):
+        raise PermissionDenied
+    with transaction.atomic():
+        SavedSearch.objects.filter(pk=search.pk).update(shared=shared)
+        audit(
+            actor=user,
+            action="search.share" if shared else "search.unshare",
+            object_kind="search",
+            object_key=search.name,
+            detail={"text": search.text},
+        )
+
+
+def _named(name: str) -> str:
+    name = " ".join(name.replace("\x00", "").split())
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise ValidationError(f"A name has 1 to {LONGEST_NAME} characters.")
+    return name
+
+
+def _only_own(search: SavedSearch, user: Any) -> None:
+    if not user.has_perm(READS):
+        raise PermissionDenied
+    if search.user_id != user.pk:
+        raise ValidationError("This search belongs to somebody else.")
+
+
+def _stored(search: SavedSearch) -> SavedSearch:
+    try:
+        with transaction.atomic():
+            search.save()
+    except IntegrityError:
+        raise ValidationError(f"You have a search with the name “{search.name}”.") from None
+    return search

@@ -1,0 +1,224 @@
+"""Reads what was counted of the message log: tool calls over the last hour, day or week, and by tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import Field, Q, QuerySet, Sum
+
+from mcp_app.message_log.pages import ERRORS
+from mcp_app.message_log.rollups import DAY, HOUR, TEN_MINUTES, time_kept
+from mcp_app.models import Message, Rollup
+from mcp_app.models.rollup import BUCKET_COLUMNS
+from mcp_app.observability.rollup_cells import MINUTE, percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A time in ``points`` of ``span`` seconds, that ends now or at ``until``."""
+
+    name: str
+    title: str
+    span: int
+    points: int
+    until: datetime | None = None
+
+    def starts(self, now: datetime) -> list[datetime]:
+        """When each point begins; the last one of a time that ends now is not over."""
+        end = int(now.timestamp()) if self.until is None else int(self.until.timestamp()) - 1
+        last = end // self.span * self.span
+        first = last - (self.points - 1) * self.span
+        return [datetime.fromtimestamp(at, UTC) for at in range(first, last + 1, self.span)]
+
+
+def between(since: datetime, until: datetime, span: int) -> Period:
+    """The time from one moment to another, as whole points."""
+    first, end = int(since.timestamp()) // span, -(-int(until.timestamp()) // span)
+    return Period("", "", span, end - first, datetime.fromtimestamp(end * span, UTC))
+
+
+PERIODS: Final = {
+    period.name: period
+    for period in (
+        Period("hour", "Last hour", MINUTE, 60),
+        Period("day", "Last day", TEN_MINUTES, 144),
+        Period("week", "Last week", HOUR, 168),
+    )
+}
+
+
+@dataclass(slots=True)
+class Calls:
+    """Tool calls by how they ended, and the histogram of their durations."""
+
+    ok: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKET_COLUMNS))
+
+    @property
+    def all(self) -> int:
+        """However they ended."""
+        return self.ok + self.failed + self.cancelled
+
+    @property
+    def error_rate(self) -> float | None:
+        """The share that failed; None when there were none."""
+        return self.failed / self.all if self.all else None
+
+    @property
+    def p50(self) -> float | None:
+        """Seconds that half of them took at most, about."""
+        return percentile(self.buckets, 0.5)
+
+    @property
+    def p95(self) -> float | None:
+        """Seconds that 95 of 100 took at most, about."""
+        return percentile(self.buckets, 0.95)
+
+    def add(self, outcome: str, count: int, buckets: Iterable[int | None]) -> None:
+        """Count more of one outcome; a bucket that was never counted is None."""
+        if outcome in ERRORS:
+            self.failed += count
+        elif outcome == Message.Outcome.CANCELLED:
+            self.cancelled += count
+        else:
+            self.ok += count
+        self.buckets = [mine + (more or 0) for mine, more in zip(self.buckets, buckets, strict=True)]
+
+    def include(self, other: Calls) -> None:
+        """Count another's calls, too."""
+        self.ok += other.ok
+        self.failed += other.failed
+        self.cancelled += other.cancelled
+        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The tool calls of a period: in all, point by point, and of the busiest tools.
+
+    ``minutes`` is how long of it they were counted: a server that is new has no calls of the time before it.
+    """
+
+    period: Period
+    minutes: float
+    total: Calls
+    points: list[tuple[datetime, Calls]]
+    tools: list[tuple[str, Calls]]
+    more_tools: int
+
+    def per_minute(self, at: datetime, calls: Calls, now: datetime) -> float:
+        """Calls a minute in one point, of which the last is not over."""
+        seconds = min(self.period.span, max((now - at).total_seconds(), MINUTE))
+        return calls.all * MINUTE / seconds
+
+
+def read(period: Period, now: datetime, most_tools: int) -> Traffic:
+    """What was counted of a period: a few queries, however many messages there are."""
+    with by_index():
+        return _read(period, now, most_tools)
+
+
+@contextmanager
+def by_index() -> Iterator[None]:
+    """Inside, PostgreSQL reads the rows of a period only.
+
+    A week is a third of all rows, and left alone it reads the whole table for that, as from a disk whose head
+    moves: four times as much work as through the index.
+    """
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        yield
+
+
+def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
+    points = _points(period, now, "")
+    first, last = points[0][0], points[-1][0]
+    total = Calls()
+    for _, calls in points:
+        total.include(calls)
+    rows = calls_of(fewest_cells(period.span, first, last, now)).exclude(tool="").order_by()
+    called = dict(rows.values_list("tool").annotate(number=Sum("count")))
+    ordered = sorted(called, key=lambda tool: (-called[tool], tool))
+    tools = {tool: Calls() for tool in ordered[:most_tools]}
+    # Their histograms only: adding up those of every tool would take most of the time.
+    for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
+        tools[tool].add(outcome, count, buckets)
+    minutes = _counted_minutes(period, first, now)
+    return Traffic(period, minutes, total, points, list(tools.items()), len(called) - len(tools))
+
+
+def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Calls]]:
+    """The calls in each point of a period: those of one tool, or with an empty name all of them."""
+    with by_index():
+        return _points(period, now, tool)
+
+
+def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Calls]]:
+    points = {at: Calls() for at in period.starts(now)}
+    first, *_, last = points
+    # Not after the last point: a clock that is ahead has counted for later.
+    rows = calls_of(Q(span=period.span, at__gte=first, at__lte=last)).filter(tool=tool)
+    # There is one row of each: nothing is to be added up.
+    for at, outcome, count, *buckets in rows.order_by().values_list(
+        "at", "outcome", "count", *BUCKET_COLUMNS
+    ):
+        points[at].add(outcome, count, buckets)
+    return list(points.items())
+
+
+def calls_of(cells: Q) -> QuerySet[Rollup]:
+    """What was counted of tool calls that have ended, in these cells."""
+    return Rollup.objects.filter(cells, method="tools/call").exclude(outcome="")
+
+
+def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) -> Q:
+    """The cells that are together the time from ``first`` until the ``shortest`` at ``last`` ends.
+
+    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up. Only cells that are still kept
+    are named; of the longer spans the settings say how long that is. All spans are asked for at once: to
+    write a query that adds up each bucket takes as long as to answer it.
+    """
+    since = {
+        span: (now - time_kept(span)).timestamp() for span in (DAY, HOUR, TEN_MINUTES) if span > shortest
+    }
+    found: dict[int, list[datetime]] = {}
+    at, end = int(first.timestamp()), int(last.timestamp()) + shortest
+    while at < end:
+        fits = (span for span in since if at % span == 0 and since[span] < at <= end - span)
+        span = next(fits, shortest)
+        found.setdefault(span, []).append(datetime.fromtimestamp(at, UTC))
+        at += span
+    return reduce(or_, (Q(span=span, at__in=begin) for span, begin in found.items()))
+
+
+def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
+    first = Rollup.objects.filter(span=period.span).order_by("at").values_list("at", flat=True).first()
+    counted = (period.until or now) - max(starts, first or starts)
+    return max(counted.total_seconds() / MINUTE, 1.0)
+
+
+# A field of no kind: there is nothing to convert, and 86 numbers in each row.
+_SUMS: Final = {f"sum_{column}": Sum(column, output_field=Field()) for column in ("count", *BUCKET_COLUMNS)}
+
+
+def summed(rows: QuerySet[Any], name: str) -> Iterable[tuple[Any, ...]]:
+    """By a column and the outcome, how many calls there were, and how many in each bucket."""
+    found: Iterable[tuple[Any, ...]] = rows.order_by().values_list(name, "outcome").annotate(**_SUMS)
+    return found
+
+
+def began(now: datetime) -> bool:
+    """Whether anything was ever counted."""
+    return Rollup.objects.filter(span=HOUR, at__lte=now + timedelta(days=1)).exists()

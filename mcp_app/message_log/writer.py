@@ -1,0 +1,281 @@
+"""Writes queued log batches to the database: exactly once, in order, by whichever worker gets there first.
+
+The position reached is a row updated in the same transaction as the lines it covers, so a worker that dies
+anywhere leaves either both or neither, and two workers take turns on that row's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from django.contrib.auth import get_user_model
+from django.db import DataError, IntegrityError, close_old_connections, connection, transaction
+from django.db import Error as DatabaseFault
+from django.db.models import F, Value
+from django.db.models.functions import Greatest
+
+from mcp_app.database import clock
+from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.database.forking import undivided
+from mcp_app.message_log import rollups
+from mcp_app.message_log.counts import callers, error_groups
+from mcp_app.message_log.log import MARKS
+from mcp_app.message_log.retention import IDLE
+from mcp_app.models import ApiKey, LogCursor, Message, Session
+from mcp_app.observability import rollup_cells as cells
+from mcp_app.observability.rollup_cells import RollupCells
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
+
+BATCHES = 20
+# How long one transaction goes on taking batches: others have to write, too.
+WRITE_SECONDS = 0.25
+# SQLite gives its one lock to the first to ask, and a waiting writer asks ten times a second: without a
+# pause between its transactions a long queue would keep all others out until it is written (R15).
+GIVE_WAY_SECONDS = {"sqlite": 0.12}
+# How a batch shows that it cannot be written, now or ever: refused by the database, or not of our form.
+REFUSED = (DataError, IntegrityError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
+IDLE_SECONDS = 0.5
+RETRY_SECONDS = 2.0
+
+log = logging.getLogger("mcp.drain")
+
+
+class Counted:
+    """What is counted of some messages: how many of each kind, by whom, and what failed."""
+
+    __slots__ = ("callers", "errors", "tally")
+
+    def __init__(self) -> None:
+        self.tally = RollupCells()
+        self.callers = callers.Callers()
+        self.errors = error_groups.Errors()
+
+    def add(self, message: Message) -> None:
+        """Count one message."""
+        at = message.at.timestamp()
+        self.tally.add(at, message.method, message.target, message.outcome, message.duration_ms)
+        self.callers.add(message, at)
+        self.errors.add(message)
+
+    def merge(self, other: Counted) -> None:
+        """Count what another counted."""
+        self.tally.merge(other.tally.cells.items())
+        self.callers.merge(other.callers)
+        self.errors.merge(other.errors)
+
+
+def drain_once(queue: SyncMessageQueue) -> int:
+    """Write the next batches, as many as there is time for; returns how many were written."""
+    if not queue.depth():
+        return 0  # An idle look must not take SQLite's one write lock.
+    with transaction.atomic():
+        LogCursor.objects.get_or_create(pk=1)
+        cursor = LogCursor.objects.select_for_update().get(pk=1)
+        batches = queue.read(cursor.last_id, BATCHES)
+        counted, written, until = Counted(), 0, time.monotonic() + WRITE_SECONDS
+        for batch_id, encoded in batches:
+            _write_or_skip(batch_id, encoded, counted)
+            cursor.last_id = batch_id
+            written += 1
+            if time.monotonic() > until:
+                break
+        rollups.write(counted.tally)
+        callers.write(counted.callers)
+        error_groups.write(counted.errors)
+        cursor.save(update_fields=["last_id"])
+    # Also when nothing was left to write: the process that wrote the last ones may have died before this.
+    queue.trim(cursor.last_id)
+    return written
+
+
+def run_forever(stop: threading.Event) -> None:
+    """LogWriter until ``stop`` is set; survives the loss of Redis and of the database."""
+    queue = SyncMessageQueue.connect()
+    pause = 0.0
+    while not stop.wait(pause):
+        try:
+            with undivided():  # A worker's main process forks.
+                pause = GIVE_WAY_SECONDS.get(connection.vendor, 0.0) if drain_once(queue) else IDLE_SECONDS
+        except (DatabaseFault, StreamsUnavailable) as error:
+            log.warning("The message log waits: %s", error)
+            pause = RETRY_SECONDS
+            close_old_connections()
+        except Exception:
+            log.exception("The message log waits")  # Without this thread it would not be written any more.
+            pause = RETRY_SECONDS
+            close_old_connections()
+    close_old_connections()
+
+
+def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
+    """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
+    try:
+        with transaction.atomic():
+            written = _write(batch_id, orjson.loads(encoded))
+    except REFUSED as error:
+        log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
+        now, size = clock.utcnow(), _size(encoded)
+        mark = Message.objects.create(at=now, direction="in", kind="skipped", skipped=size)
+        rollups.note_places([mark])
+        counted.tally.add_unknown(now.timestamp(), size)
+    else:
+        counted.merge(written)
+
+
+def _size(encoded: bytes) -> int:
+    """How many messages a batch that cannot be written stands for, as far as it can be read."""
+    try:
+        batch = orjson.loads(encoded)
+        return len(batch["lines"]) + min(max(int(batch["skipped"]), 0), cells.MOST_COUNTED)
+    except REFUSED:
+        return 0
+
+
+def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
+    """Store a batch: its lines, and its counts of lines logged or not."""
+    for fact in batch["facts"]:
+        if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
+            learn(fact)
+    counted = Counted()
+    messages = [_message(batch["process"], line) for line in batch["lines"]]
+    for number, message in enumerate(messages):
+        message.position = f"{batch_id}-{number}"
+    for number, code in batch.get("refusals", ()):
+        messages[number].refusal = _storable(code)
+    if messages:
+        for message in messages:
+            if message.kind not in MARKS:
+                counted.add(message)
+        messages[0].skipped = batch["skipped"]
+        _count_skipped(counted.tally, batch, messages[0].at.timestamp())
+        rollups.note_places(Message.objects.bulk_create(messages, batch_size=200))
+        _seen(messages)
+    return counted
+
+
+def _count_skipped(counted: RollupCells, batch: dict[str, Any], at: float) -> None:
+    """What the process left out: by kind where it says so, by number where it does not (an older one)."""
+    told = cells.read(batch.get("tally", ()))
+    left = batch["skipped"] - sum(cell[cells.COUNT] for _, cell in told)
+    if left < 0 or batch["skipped"] > cells.MOST_COUNTED:
+        raise ValueError("What a batch tells of what was left out does not add up.")
+    counted.merge(told)
+    counted.add_unknown(at, left)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _message(process: str, line: list[Any]) -> Message:
+    session, principal, at, direction, kind, method, request_id, target, payload, answer, outcome, ms = line
+    return Message(
+        session_id=session,
+        principal=principal,
+        at=_moment(at),
+        direction=direction,
+        kind=kind,
+        method=_storable(method),
+        request_id=_storable(request_id),
+        target=_storable(target),
+        payload=_storable(payload),
+        answer=_storable(answer),
+        outcome=outcome,
+        duration_ms=ms,
+        process=process,
+    )
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL has no NUL in text; a hostile client must not be able to stop the drain with one."""
+    return text.replace("\x00", "\N{SYMBOL FOR NULL}")
+
+
+def _seen(messages: Iterable[Message]) -> None:
+    logged: Counter[str] = Counter()
+    latest: dict[str, datetime] = {}
+    for message in messages:
+        if message.session_id is not None:
+            logged[message.session_id] += 1
+            if message.direction == Message.Direction.IN:
+                latest[message.session_id] = message.at
+    for session_id, number in logged.items():
+        changes: dict[str, Any] = {"messages_logged": F("messages_logged") + number}
+        if session_id in latest:
+            seen = Value(latest[session_id], AwareDateTimeField())
+            changes["last_seen_at"] = Greatest("last_seen_at", seen)
+        Session.objects.filter(pk=session_id).update(**changes)
+    _reopen(latest)
+
+
+def _reopen(sessions: Iterable[str]) -> None:
+    """Whoever is seen again was only taken to be gone: the record of a client outlives its idle times."""
+    again = Session.objects.filter(pk__in=list(sessions), end_reason=IDLE)
+    again.update(ended_at=None, end_reason="")
+
+
+def _opened(fact: dict[str, Any]) -> None:
+    # A user deleted meanwhile would be noticed only at the commit, by refusing everything up to here.
+    user_id = fact["user"]
+    if user_id is not None and not get_user_model().objects.filter(pk=user_id).exists():
+        user_id = None
+    _, is_new = Session.objects.get_or_create(
+        pk=fact["session"],
+        defaults={
+            "principal": fact["principal"],
+            "user_id": user_id,
+            "protocol_version": fact["version"],
+            "client_name": _storable(fact["client_name"])[:200],
+            "client_version": _storable(fact["client_version"])[:100],
+            "fields": fact["fields"],
+            "address": fact["address"],
+            "created_at": _moment(fact["at"]),
+            "last_seen_at": _moment(fact["at"]),
+        },
+    )
+    if not is_new:
+        _touched({"sessions": [fact["session"]], "at": fact["at"]})
+    elif early := Message.objects.filter(session_id=fact["session"]).count():
+        # Another process was first to hand on what it had of this session.
+        Session.objects.filter(pk=fact["session"]).update(messages_logged=early)
+
+
+def _changed(fact: dict[str, Any]) -> None:
+    row = Session.objects.filter(pk=fact["session"]).first()
+    if row is not None:
+        row.fields = {**row.fields, **fact["fields"]}
+        row.save(update_fields=["fields"])
+
+
+def _touched(fact: dict[str, Any]) -> None:
+    at = _moment(fact["at"])
+    Session.objects.filter(pk__in=fact["sessions"], last_seen_at__lt=at).update(last_seen_at=at)
+    _reopen(fact["sessions"])
+
+
+def _ended(fact: dict[str, Any]) -> None:
+    Session.objects.filter(pk=fact["session"], ended_at=None).update(
+        ended_at=_moment(fact["at"]), end_reason=fact["reason"][:60]
+    )
+
+
+def _key_used(fact: dict[str, Any]) -> None:
+    for key_id, at in fact["keys"].items():
+        ApiKey.objects.filter(pk=key_id).update(last_used_at=_moment(at))
+
+
+FACTS = {
+    "session.opened": _opened,
+    "session.changed": _changed,
+    "session.seen": _touched,
+    "session.ended": _ended,
+    "key.used": _key_used,
+}
