@@ -23,12 +23,12 @@ from mcp_app.execution.running.results import unexpected
 from mcp_app.handlers import lifecycle, notifications, tools
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import by_version, quick_by_version, unknown
-from mcp_app.observability import tally
+from mcp_app.metrics import tally
 from mcp_app.observability.correlation import Correlation, correlated
-from mcp_app.observability.counts import OTHER
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitted
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.methods import OTHER
 from mcp_app.protocol.refusals import Code, code_in, refused
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import without_content, without_contents

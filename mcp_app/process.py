@@ -21,14 +21,14 @@ from mcp_app.database import clock, queries
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.background import answer_streams, reaper
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running.calls import Calls
 from mcp_app.execution.running.ended_connections import EndedConnections
 from mcp_app.execution.running.runner import Runner
 from mcp_app.handlers.context import Services
 from mcp_app.message_log.log import MessageLog
+from mcp_app.metrics.counts import Counts
+from mcp_app.metrics.report import Metrics
 from mcp_app.observability import spans
-from mcp_app.observability.counts import Counts
 from mcp_app.sessions import resource_updates
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.clients import Clients

@@ -27,8 +27,8 @@ from mcp_app.message_log import traffic
 from mcp_app.message_log.pages import ANSWERED, FAILED
 from mcp_app.message_log.traffic import PERIODS, Calls, Period, Traffic
 from mcp_app.models import Session
-from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE
+from mcp_app.protocol.messages.methods import OTHER
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.server_facts import RedisServerView
 from mcp_app.streams.stores.message_queue import SyncMessageQueue

@@ -30,7 +30,7 @@ from mcp_app.catalogue.access import obstacle_of
 from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
 from mcp_app.interface.text import json_text, marked, visible, visible_block
 from mcp_app.models import Call, ErrorGroup, Message, Session
-from mcp_app.observability.counts import every_method
+from mcp_app.protocol.messages.methods import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
 

@@ -13,8 +13,8 @@ from django.contrib.auth import get_user_model
 
 from mcp_app.auth.principal import Principal
 from mcp_app.database import queries
+from mcp_app.metrics import tally
 from mcp_app.models.audit import audit
-from mcp_app.observability import tally
 
 NOTED_SECONDS: Final = 3_600.0
 REMEMBERED: Final = 1_000

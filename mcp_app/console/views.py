@@ -24,7 +24,7 @@ from mcp_app.interface.text import marked
 from mcp_app.message_log.pages import tally
 from mcp_app.message_log.search.language import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.models import Session
-from mcp_app.observability.counts import every_method
+from mcp_app.protocol.messages.methods import every_method
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.services import end_session_now
 

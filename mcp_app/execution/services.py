@@ -34,8 +34,8 @@ from mcp_app.execution.stored.call_record import (
     request_key,
     retriers_of,
 )
+from mcp_app.metrics import tally
 from mcp_app.models import Call, Session, audit, audit_each
-from mcp_app.observability import tally
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.protocol.versions import V2025_11_25

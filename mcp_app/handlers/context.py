@@ -21,10 +21,10 @@ from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.message_log.log import MessageLog
+from mcp_app.metrics.counts import Counts
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import CallTelemetry, of_request
 from mcp_app.observability.correlation import Correlation
-from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import InternalError, InvalidParams, McpError
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.protocol.messages.server import Server

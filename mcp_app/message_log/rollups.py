@@ -17,7 +17,6 @@ from mcp_app.database import clock
 from mcp_app.database.aware_times import parameter
 from mcp_app.models import CallerRollup, LogMinute, Message, Rollup
 from mcp_app.models.rollup import added
-from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import (
     COUNT,
     FIRST_BUCKET,
@@ -28,6 +27,7 @@ from mcp_app.observability.rollup_cells import (
     Key,
     RollupCells,
 )
+from mcp_app.protocol.messages.methods import OTHER
 
 TEN_MINUTES: Final = 600
 HOUR: Final = 3_600

@@ -26,13 +26,13 @@ from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 from mcp_app import conf
 from mcp_app.auth.site import resource
 from mcp_app.database import clock
+from mcp_app.metrics import tally
 from mcp_app.oauth import documents, once, redirects, refusals
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.documents import DocumentRefused
 from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
 from mcp_app.oauth.metadata import issuer, only_when_offered
 from mcp_app.oauth.models import Client
-from mcp_app.observability import tally
 from mcp_app.protocol import scopes
 
 WAITING: Final = "mcp_oauth_waiting"

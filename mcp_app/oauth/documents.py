@@ -21,10 +21,10 @@ from mcp_app import conf
 from mcp_app.database import clock
 from mcp_app.egress.client import Fetched, fetch
 from mcp_app.egress.policy import EgressError, Policy
+from mcp_app.metrics import tally
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.registration import MAX_UNUSED, RegistrationRefused, kept, new_client
-from mcp_app.observability import tally
 
 POLICY: Final = Policy(
     ports=frozenset({443}),

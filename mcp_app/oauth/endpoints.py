@@ -12,14 +12,14 @@ from django.utils.datastructures import MultiValueDict
 from django.views.decorators.debug import sensitive_post_parameters
 
 from mcp_app import conf
+from mcp_app.metrics import tally
 from mcp_app.oauth import refusals, registration
 from mcp_app.oauth.grants import core
 from mcp_app.oauth.machines import proving
 from mcp_app.oauth.metadata import for_programs
 from mcp_app.oauth.registration import RegistrationRefused
-from mcp_app.observability import tally
-from mcp_app.observability.counts import OTHER
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
+from mcp_app.protocol.messages.methods import OTHER
 
 MAX_FORM = 16 * 1024
 FORM = "application/x-www-form-urlencoded"

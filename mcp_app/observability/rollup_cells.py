@@ -9,7 +9,7 @@ from math import sqrt
 from operator import add
 from typing import Any, Final
 
-from mcp_app.observability.counts import METHODS, OTHER
+from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 MINUTE: Final = 60
 TOOL_CHARACTERS: Final = 128

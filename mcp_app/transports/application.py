@@ -13,7 +13,7 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.live_report import LiveReport
-from mcp_app.transports.metrics.endpoint import Metrics
+from mcp_app.transports.metrics_endpoint import Metrics
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
 from mcp_app.transports.streamable_http.request_body import Receive

@@ -32,8 +32,8 @@ from mcp_app.message_log.pages import ANSWERED, FAILED
 from mcp_app.message_log.rollups import MOST_TOOLS
 from mcp_app.message_log.traffic import PERIODS, Period
 from mcp_app.models import CallerRollup
-from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE, TOOL_CHARACTERS
+from mcp_app.protocol.messages.methods import OTHER
 
 TIME: Final = "time"
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value

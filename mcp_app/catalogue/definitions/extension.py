@@ -11,9 +11,8 @@ from mcp_app.catalogue.definitions.definition import DefinitionError, ToolFuncti
 from mcp_app.catalogue.definitions.wire_parts import check_permission
 from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.schemas.validation import Validator
-from mcp_app.observability.counts import METHODS
 from mcp_app.protocol.capabilities import declares
-from mcp_app.protocol.messages.methods import check_own_method
+from mcp_app.protocol.messages.methods import METHODS, check_own_method
 
 F = TypeVar("F", bound=Callable[..., Any])
 

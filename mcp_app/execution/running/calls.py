@@ -17,9 +17,9 @@ from mcp_app.execution.running.first_step import begin, run
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
-from mcp_app.observability import tally
+from mcp_app.metrics import tally
+from mcp_app.metrics.counts import Counts
 from mcp_app.observability.call_telemetry import CallTelemetry
-from mcp_app.observability.counts import Counts
 from mcp_app.protocol.principal_key import Bound, Share, share_of
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import CLIENT_RECORD

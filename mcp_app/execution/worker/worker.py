@@ -31,7 +31,6 @@ from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
 from mcp_app.execution.background.celery import hand_on, remove_jobs
 from mcp_app.execution.background.noted_ids import Published
-from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.running.call import Call, attempt
 from mcp_app.execution.running.context import Context
@@ -49,9 +48,10 @@ from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import GAVE_WAY, Place, WaitingChildren
 from mcp_app.foreign_code import outlast
 from mcp_app.message_log.log import MessageLog
+from mcp_app.metrics.counts import Counts
+from mcp_app.metrics.report import Metrics
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
-from mcp_app.observability.counts import Counts
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.protocol.principal_key import person_of
 from mcp_app.sessions.client_requests import ClientRequests

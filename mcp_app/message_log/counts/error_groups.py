@@ -19,8 +19,8 @@ from mcp_app.database.aware_times import parameter
 from mcp_app.message_log.pages import ERRORS
 from mcp_app.message_log.rollups import HOUR
 from mcp_app.models import ErrorGroup, ErrorHour, Message
-from mcp_app.observability.counts import METHODS, OTHER
 from mcp_app.observability.error_text import LONGEST_READ, said_in, without_what_varies
+from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 # Groups there may be in all, and of one tool; what is beyond is one group without words.
 MOST_GROUPS: Final = 1_000

@@ -54,6 +54,10 @@ OTHERS: Final = frozenset(
     )
 )
 NOTIFICATION: Final = "notifications/"
+# Methods that a client may request; extensions add theirs.
+METHODS: Final = set(REQUESTS)
+# The label of everything else, so that clients cannot create labels.
+OTHER: Final = "other"
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)+")
 _LONGEST: Final = 128
@@ -80,3 +84,8 @@ def _check(name: str) -> None:
         raise ValueError(f"{name!r} is no name for a method: use a form such as 'shelves/list'.")
     if name in REQUESTS or name in OTHERS:
         raise ValueError(f"{name!r} is a name of the protocol itself: choose another.")
+
+
+def every_method() -> list[str]:
+    """Return the methods that may stand in the message log, sorted, for pages to suggest."""
+    return sorted(METHODS | OTHERS)

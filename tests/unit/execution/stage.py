@@ -21,9 +21,9 @@ from mcp_app.execution.running.reply import Reply
 from mcp_app.execution.running.runner import Runner
 from mcp_app.execution.running.threads import Threads
 from mcp_app.message_log.log import MessageLog
+from mcp_app.metrics.counts import Counts
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.correlation import Correlation
-from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.client_requests import ClientRequests

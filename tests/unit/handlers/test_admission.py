@@ -17,8 +17,8 @@ from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.admission import checks
 from mcp_app.execution.running.reply import StreamReference
+from mcp_app.metrics import tally
 from mcp_app.models import Call, StoredSource, Tool
-from mcp_app.observability import tally
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound, share_of

@@ -14,10 +14,10 @@ from mcp_app.auth.principal import Principal
 from mcp_app.auth.refusals import insufficient
 from mcp_app.egress.client import Fetched
 from mcp_app.egress.policy import Policy
+from mcp_app.metrics import tally
 from mcp_app.models import AuditEvent
 from mcp_app.oauth.documents import find_or_fetch
 from mcp_app.oauth.models import Client
-from mcp_app.observability import tally
 from tests.live import eventually
 from tests.unit.oauth.flow import Program
 

@@ -6,8 +6,9 @@ import pytest
 
 from mcp_app.conf import Settings
 from mcp_app.handlers.table import by_version
-from mcp_app.observability.counts import BUCKETS, METHODS, Counts
+from mcp_app.metrics.counts import BUCKETS, Counts
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
+from mcp_app.protocol.messages.methods import METHODS
 
 
 def test_every_method_that_is_served_is_counted_by_its_name() -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import (
     BOUNDS,
     COUNT,
@@ -22,6 +21,7 @@ from mcp_app.observability.rollup_cells import (
     percentile,
     read,
 )
+from mcp_app.protocol.messages.methods import OTHER
 
 MINUTE = 1_790_000_040  # begins a minute
 

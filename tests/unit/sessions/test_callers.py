@@ -13,7 +13,7 @@ from django.utils import timezone
 from mcp_app.message_log.counts import callers
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import CallerRollup, LogCursor
-from mcp_app.observability.counts import OTHER
+from mcp_app.protocol.messages.methods import OTHER
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

@@ -20,8 +20,8 @@ from mcp_app.message_log.traffic import Calls
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import CallerRollup, LogCursor, LogMinute, Message, Rollup, Session
 from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import BOUNDS, OLDER, RollupCells, bucket_of, from_older
+from mcp_app.protocol.messages.methods import OTHER
 from tests.unit.sessions.queues import ListQueue, batch, line
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

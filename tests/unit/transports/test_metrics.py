@@ -12,12 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_app.conf import Settings
+from mcp_app.metrics.families import exposition
+from mcp_app.metrics.readings import Readings
 from mcp_app.process import Process
 from mcp_app.streams.base import Totals
 from mcp_app.streams.gateway import Streams
-from mcp_app.transports.metrics.endpoint import Metrics
-from mcp_app.transports.metrics.families import exposition
-from mcp_app.transports.metrics.readings import Readings
+from mcp_app.transports.metrics_endpoint import Metrics
 
 LOOPBACK = Settings(auth="loopback", loopback=True)
 HOSTILE = ['a"} 1\nforged_total{x="', "\\", "\\n", "two words", "# HELP forged x", "Ä😀", "", "other"]

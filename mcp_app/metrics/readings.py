@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,8 +14,7 @@ from functools import lru_cache
 from django.db import Error as DatabaseFault
 
 from mcp_app.database.queries import thread_connection
-from mcp_app.execution.metrics import Metrics
-from mcp_app.execution.stored import queue_stats
+from mcp_app.metrics.report import Metrics
 from mcp_app.streams.base import StreamsError, Totals
 from mcp_app.streams.blocking.job_queues import JobQueues
 from mcp_app.streams.blocking.presence import Presence
@@ -24,6 +24,9 @@ DATABASE_SECONDS = 2.0
 
 # An own thread: a database that hangs must not take those in which credentials are looked up.
 _threads = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+
+# Counts background calls that are not over by queue and state, and names all queues.
+OpenCalls = Callable[[], tuple[Counter[tuple[str, str]], list[str]]]
 
 log = logging.getLogger("mcp.metrics")
 
@@ -41,17 +44,17 @@ class Readings:
     workers: int | None = None
 
 
-async def read(streams: Streams, metrics: Metrics, redis_url: str) -> Readings:
+async def read(streams: Streams, metrics: Metrics, redis_url: str, calls: OpenCalls) -> Readings:
     """Everything now; what does not answer within seconds is left out."""
     found = Readings()
-    await asyncio.gather(_ask_database(found), _ask_streams(found, streams, metrics))
+    await asyncio.gather(_ask_database(found, calls), _ask_streams(found, streams, metrics))
     if redis_url and found.totals is not None:
         await _ask_queues(found, redis_url)
     return found
 
 
-async def _ask_database(found: Readings) -> None:
-    asking = asyncio.get_running_loop().run_in_executor(_threads, _open_calls)
+async def _ask_database(found: Readings, calls: OpenCalls) -> None:
+    asking = asyncio.get_running_loop().run_in_executor(_threads, _counted, calls)
     try:
         found.calls, found.queues = await asyncio.wait_for(asking, DATABASE_SECONDS)
     except (DatabaseFault, TimeoutError) as error:
@@ -59,9 +62,8 @@ async def _ask_database(found: Readings) -> None:
 
 
 @thread_connection()
-def _open_calls() -> tuple[Counter[tuple[str, str]], list[str]]:
-    states = queue_stats.open_calls()
-    return states, queue_stats.queue_names(states)
+def _counted(calls: OpenCalls) -> tuple[Counter[tuple[str, str]], list[str]]:
+    return calls()
 
 
 async def _ask_streams(found: Readings, streams: Streams, metrics: Metrics) -> None:

@@ -8,18 +8,24 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
-from mcp_app.message_log.log import MessageLog
-from mcp_app.observability import tally
-from mcp_app.observability.counts import Counts, Increment
+from mcp_app.metrics import tally
+from mcp_app.metrics.counts import Counts, Increment
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 REPORT_SECONDS = 1.0
 STATM = Path("/proc/self/statm")
+
+
+class Lines(Protocol):
+    """The message log of a process, as far as reports name it."""
+
+    process: str
+    left_out: int
 
 
 class Metrics:
@@ -28,7 +34,7 @@ class Metrics:
     ``gauges`` are read at each report: a module with a number to report adds a function.
     """
 
-    def __init__(self, kind: str, streams: Streams, counts: Counts, log: MessageLog) -> None:
+    def __init__(self, kind: str, streams: Streams, counts: Counts, log: Lines) -> None:
         self.gauges: dict[str, Callable[[], int | None]] = {}
         self._streams = streams
         self._counts = counts

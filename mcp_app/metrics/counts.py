@@ -5,20 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from mcp_app.protocol.messages.methods import OTHERS, REQUESTS
+from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 # Upper bounds of a duration's buckets, in seconds; the last bucket has none.
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-OTHER: Final = "other"
-# What a client may ask for, with the methods of extensions, which add theirs; anything else is OTHER, so that
-# clients cannot create new labels.
-METHODS: Final = set(REQUESTS)
 Increment = tuple[str, str, str, int]
-
-
-def every_method() -> list[str]:
-    """What may stand in the message log, in order, for pages to suggest."""
-    return sorted(METHODS | OTHERS)
 
 
 class Counts:

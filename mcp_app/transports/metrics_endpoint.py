@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.auth.refusals import insufficient
 from mcp_app.auth.site import metadata_url
+from mcp_app.execution.stored import queue_stats
+from mcp_app.metrics import families, readings
 from mcp_app.process import Process
 from mcp_app.protocol.errors import Forbidden, McpError, MethodNotAllowed, Refused
 from mcp_app.protocol.http.headers import collect
 from mcp_app.protocol.http.transport_security import HostPolicy
 from mcp_app.protocol.scopes import ADMIN
-from mcp_app.transports.metrics import families, readings
 from mcp_app.transports.streamable_http.answers import Send, send_error
 from mcp_app.transports.streamable_http.endpoint import is_local
 
@@ -74,6 +76,11 @@ class Metrics:
     async def _read(self) -> readings.Readings:
         if self._reading is None or self._reading.done():
             process = self._process
-            looking = readings.read(process.streams, process.metrics, process.settings.redis_url)
+            looking = readings.read(process.streams, process.metrics, process.settings.redis_url, _open_calls)
             self._reading = asyncio.create_task(looking)
         return await asyncio.shield(self._reading)
+
+
+def _open_calls() -> tuple[Counter[tuple[str, str]], list[str]]:
+    states = queue_stats.open_calls()
+    return states, queue_stats.queue_names(states)

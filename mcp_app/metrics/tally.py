@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from mcp_app.observability.counts import Increment
+from mcp_app.metrics.counts import Increment
 
 _counting = threading.Lock()
 _counted: Counter[tuple[str, str]] = Counter()

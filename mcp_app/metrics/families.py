@@ -18,9 +18,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from mcp_app.observability.counts import BUCKETS, OTHER
+from mcp_app.metrics.counts import BUCKETS
+from mcp_app.metrics.readings import Readings
 from mcp_app.protocol.call_state import OPEN
-from mcp_app.transports.metrics.readings import Readings
+from mcp_app.protocol.messages.methods import OTHER
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 MOST_QUEUES = 100
