@@ -35,7 +35,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 log = logging.getLogger("mcp.asgi")
 
 
-def get_application(project: Any, *, prefix: str = "") -> Application:
+def get_application(project: Any, *, prefix: str = "") -> Routes:
     """An ASGI application that serves MCP and passes all other requests to ``project``.
 
     ``project`` is what ``django.core.asgi.get_asgi_application()`` returned, or an application around it.
@@ -46,10 +46,10 @@ def get_application(project: Any, *, prefix: str = "") -> Application:
         raise ImproperlyConfigured("Call django.core.asgi.get_asgi_application() before get_application().")
     if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
         raise ImproperlyConfigured(f"The prefix {prefix!r} must begin with a slash and not end in one.")
-    return Application(project, prefix)
+    return Routes(project, prefix)
 
 
-class Application:
+class Routes:
     """Routes by exact path, before any middleware; starts and stops the MCP service with the server.
 
     Most servers announce start and stop (lifespan). Daphne does not: there the first request starts the

@@ -35,7 +35,7 @@ from mcp_app.sessions.client_requests import without_content, without_contents
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.quota import admit
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable
 
 log = logging.getLogger("mcp.dispatcher")
@@ -70,7 +70,7 @@ class Dispatcher:
         request: jsonrpc.Request,
         payload: bytes,
         address: str,
-        session: Session | None = None,
+        session: LiveSession | None = None,
         assumed: str = V2025_03_26,
     ) -> Answered:
         """Open a session (LIFE-01), or begin the transport's; without a revision ``assumed`` is taken."""
@@ -236,7 +236,7 @@ class Dispatcher:
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
         session = asked.session
-        assert isinstance(session, Session)  # no other revision has batches
+        assert isinstance(session, LiveSession)  # no other revision has batches
         if self._streams.kept.refused(session.principal_key):
             await admit(self._streams, session.principal_key)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
@@ -255,7 +255,7 @@ class Dispatcher:
             return Answered(b"[" + b",".join(reply.answers) + b"]")
         return StreamReference(reply.stream, reply.epoch, 0)
 
-    async def end_session(self, session: Session, reason: str) -> None:
+    async def end_session(self, session: LiveSession, reason: str) -> None:
         """End a session and everything that runs in it, in every process (SES-07)."""
         self._log.fact("session.ended", session=session.id, reason=reason)
         # Sessions come and go much more often than background calls: for most the database is not asked.
@@ -265,7 +265,7 @@ class Dispatcher:
         # In a task of its own: the short cut has none.
         await asyncio.create_task(self._end_with_calls(session, reason))
 
-    async def _end_with_calls(self, session: Session, reason: str) -> None:
+    async def _end_with_calls(self, session: LiveSession, reason: str) -> None:
         try:
             await self._services.background.cancel_session(session.id, reason)
         except DatabaseFault as error:
@@ -274,7 +274,7 @@ class Dispatcher:
 
     async def _take_in(
         self,
-        session: Session,
+        session: LiveSession,
         member: jsonrpc.Notification | jsonrpc.Response,
         payload: bytes,
         *,
@@ -291,7 +291,7 @@ class Dispatcher:
                 raise
             log.warning("A member of a batch was lost: %s", error)
 
-    async def notification(self, session: Session, message: jsonrpc.Notification, payload: bytes) -> None:
+    async def notification(self, session: LiveSession, message: jsonrpc.Notification, payload: bytes) -> None:
         """Take in a notification; unknown ones are logged and ignored (RPC-06)."""
         self._log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
         handler = self._notifications.get(message.method)
@@ -300,7 +300,7 @@ class Dispatcher:
         elif message.method == dialects.EXIT and dialects.EXIT in self._settings.dialects:
             await self.end_session(session, "the client said exit")  # DLG-000-02: as DELETE
 
-    async def response(self, session: Session, message: jsonrpc.Response, payload: bytes) -> None:
+    async def response(self, session: LiveSession, message: jsonrpc.Response, payload: bytes) -> None:
         """Take in the client's answer to a question of ours (T-POST-09)."""
         logged = without_content(message, payload)
         self._log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))

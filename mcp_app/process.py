@@ -21,13 +21,13 @@ from mcp_app.database import clock, queries
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.background import answer_streams, reaper
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.calls import Calls
+from mcp_app.execution.running.calls import RunningCalls
 from mcp_app.execution.running.ended_connections import EndedConnections
 from mcp_app.execution.running.runner import Runner
 from mcp_app.handlers.context import Services
 from mcp_app.message_log.log import MessageLog
 from mcp_app.metrics.counts import Counts
-from mcp_app.metrics.report import Metrics
+from mcp_app.metrics.report import MetricsReporter
 from mcp_app.observability import spans
 from mcp_app.sessions import resource_updates
 from mcp_app.sessions.client_requests import ClientRequests
@@ -74,7 +74,9 @@ class Process(Services):
             streams=streams,
             sessions=Sessions(streams, settings),
             requests=requests,
-            calls=Calls(streams, requests, Runner(settings.sync_threads, serves=True), counts, settings),
+            calls=RunningCalls(
+                streams, requests, Runner(settings.sync_threads, serves=True), counts, settings
+            ),
             background=Background(streams, settings, log),
             log=log,
             counts=counts,
@@ -87,7 +89,7 @@ class Process(Services):
         self.clients = Clients(log, settings.session_idle_seconds)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self.upkeep = Upkeep()
-        self.metrics = Metrics("web", streams, counts, log)
+        self.metrics = MetricsReporter("web", streams, counts, log)
         self.dispatcher = Dispatcher(self)
         self._stop_sweeping = threading.Event()
         self._connect_parts()

@@ -33,7 +33,7 @@ from mcp_app.execution.worker.descendants import Orphans, adopt_orphans
 from mcp_app.execution.worker.lease_renewer import EXIT_STATUS
 from mcp_app.execution.worker.parent_renewer import ParentRenewer
 from mcp_app.execution.worker.pool_size import PoolSize
-from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingPlace
 from mcp_app.execution.worker.worker import Worker
 from mcp_app.message_log import retention, rollups, writer
 from mcp_app.message_log.counts import callers, error_groups
@@ -184,7 +184,7 @@ def send_notice(channel_id: int) -> bool:
     if not child.daemon:
         return delivery.deliver(channel_id)
     # Without a substitute a frozen server would delay calls: rather tell later, when it is due again.
-    with suppress(NoAnswer), Place(_waiting, child.index, conf.get().max_waiting_children):
+    with suppress(NoAnswer), WaitingPlace(_waiting, child.index, conf.get().max_waiting_children):
         return delivery.deliver(channel_id)
     return False
 
@@ -217,6 +217,6 @@ def _worker() -> Worker:
     return Worker(
         conf.get(),
         may_exit=True,
-        place=Place(_waiting, child.index, conf.get().max_waiting_children),
+        place=WaitingPlace(_waiting, child.index, conf.get().max_waiting_children),
         slot=_slots.of_child(child.index) if child.index < SLOTS else None,
     )

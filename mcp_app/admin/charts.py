@@ -24,7 +24,7 @@ class Bars(NamedTuple):
     path: str
 
 
-class Line(NamedTuple):
+class ChartLine(NamedTuple):
     """What joins points that follow each other."""
 
     tone: str
@@ -50,7 +50,7 @@ class Chart:
     last: str
     legend: list[tuple[str, str]]
     bars: list[Bars]
-    lines: list[Line]
+    lines: list[ChartLine]
     touches: list[Touch]
     columns: list[str]
     rows: list[list[str]]
@@ -114,7 +114,7 @@ def bars(series: Sequence[tuple[str, Sequence[float]]], top: float) -> list[Bars
     return found
 
 
-def line(tone: str, values: Sequence[float | None], top: float) -> list[Line]:
+def line(tone: str, values: Sequence[float | None], top: float) -> list[ChartLine]:
     """A line through the middles of the columns, broken where there is no value."""
     step = WIDTH / len(values)
     placed = [(place, value) for place, value in enumerate(values) if value is not None]
@@ -127,7 +127,7 @@ def line(tone: str, values: Sequence[float | None], top: float) -> list[Line]:
             f"{_text((place + 0.5) * step)},{_text(HEIGHT - min(value / top, 1.0) * HEIGHT)}"
             for place, value in joined
         ]
-        found.append(Line(tone, " ".join(points)))
+        found.append(ChartLine(tone, " ".join(points)))
     return found
 
 

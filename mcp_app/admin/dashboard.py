@@ -19,13 +19,13 @@ from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.figures.page import NO_TOOL, NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.figures.period import asked_period, chosen_url, end_of_log, query_of
 from mcp_app.admin.markup import in_utc, number_text, seconds_text, share_text
-from mcp_app.admin.verdict import Reason, Verdict, first_steps, tasks_of
+from mcp_app.admin.verdict import Reason, ServerStatus, first_steps, tasks_of
 from mcp_app.database import clock
 from mcp_app.doctor import code
 from mcp_app.interface.text import marked
 from mcp_app.message_log import traffic
 from mcp_app.message_log.pages import ANSWERED, FAILED
-from mcp_app.message_log.traffic import PERIODS, Calls, Period, Traffic
+from mcp_app.message_log.traffic import PERIODS, CallFigures, Period, Traffic
 from mcp_app.models import Session
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.protocol.messages.methods import OTHER
@@ -88,7 +88,7 @@ class Dashboard:
     period: Period
     at: datetime
     url: str
-    verdict: Verdict = field(default_factory=Verdict)
+    verdict: ServerStatus = field(default_factory=ServerStatus)
     first_steps: list[Reason] = field(default_factory=list)
     tiles: list[Tile] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
@@ -173,7 +173,7 @@ def _messages(found: Traffic, **narrowed: str) -> str:
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
 
 
-def _tool_row(found: Traffic, name: str, calls: Calls) -> ToolRow:
+def _tool_row(found: Traffic, name: str, calls: CallFigures) -> ToolRow:
     # What is counted as others has no name of its own in the log.
     figures = (
         calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95),
@@ -269,7 +269,7 @@ def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **draw
 
 
 def _calls_chart(found: Traffic, now: datetime) -> Chart:
-    def rate(part: Callable[[Calls], int]) -> list[float]:
+    def rate(part: Callable[[CallFigures], int]) -> list[float]:
         return [
             found.per_minute(at, calls, now) * part(calls) / calls.all if calls.all else 0.0
             for at, calls in found.points

@@ -59,7 +59,7 @@ class DoctorForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Area:
+class AreaReport:
     """What was found in one area, the worst first; ``tone`` is the worst one's."""
 
     title: str
@@ -71,7 +71,7 @@ class Area:
 class Report:
     """One examination as it is shown."""
 
-    areas: list[Area]
+    areas: list[AreaReport]
     counts: list[tuple[str, str]]
     at: Any
     seconds: float
@@ -177,6 +177,8 @@ def _place(finding: Finding) -> tuple[int, str, int]:
     return known, name, WORST_FIRST.index(finding.level)
 
 
-def _area(name: str, findings: list[Finding]) -> Area:
+def _area(name: str, findings: list[Finding]) -> AreaReport:
     worst = TONES[findings[0].level]
-    return Area(TITLES.get(name, name), [(finding, TONES[finding.level]) for finding in findings], worst)
+    return AreaReport(
+        TITLES.get(name, name), [(finding, TONES[finding.level]) for finding in findings], worst
+    )

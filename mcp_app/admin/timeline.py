@@ -135,7 +135,7 @@ class Pane(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TimelineRow:
     """One message with its request and answer ready to stand side by side; ``said`` is what it is about."""
 
     message: Message
@@ -180,7 +180,7 @@ class Timeline:
     """One page of messages and the queries of the pages beside it."""
 
     form: TimelineForm
-    rows: list[Row]
+    rows: list[TimelineRow]
     newest_first: bool
     newer: str | None
     older: str | None
@@ -281,10 +281,10 @@ def in_one_search(asked: dict[str, Any]) -> str:
     return " ".join(term for term in terms if term)
 
 
-def row(message: Message, limit: int = SHOWN_CHARACTERS) -> Row:
+def row(message: Message, limit: int = SHOWN_CHARACTERS) -> TimelineRow:
     """A message with both panes cut at ``limit`` characters."""
     said = summary(message.kind, message.method, message.payload, message.answer, message.outcome)
-    return Row(message, pane(message.payload, limit), pane(message.answer, limit), said)
+    return TimelineRow(message, pane(message.payload, limit), pane(message.answer, limit), said)
 
 
 def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timeline:

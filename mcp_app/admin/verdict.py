@@ -41,7 +41,7 @@ class Reason:
 
 
 @dataclass(slots=True)
-class Verdict:
+class ServerStatus:
     """``faults`` are what keeps the installation from its work; ``tasks`` wait for this visitor."""
 
     faults: list[Reason] = field(default_factory=list)

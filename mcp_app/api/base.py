@@ -19,7 +19,7 @@ from mcp_app.api.filtering import NoFilter, asked
 from mcp_app.api.formats import JsonParser, JsonRenderer
 from mcp_app.api.openapi import Described
 from mcp_app.api.paging import KeysetPages
-from mcp_app.api.permissions import HasNeeded, Need
+from mcp_app.api.permissions import HasNeeded, RequiredPermissions
 from mcp_app.api.throttling import Throttle
 
 METHODS = ("get", "head", "post", "patch", "delete")
@@ -38,7 +38,7 @@ class Guarded:
     versioning_class: Any = None
     http_method_names: Any = METHODS
     schema: Any = Described()
-    needs: ClassVar[dict[str, Need]] = {}
+    needs: ClassVar[dict[str, RequiredPermissions]] = {}
     request: Any
 
     @property

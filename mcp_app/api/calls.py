@@ -18,8 +18,8 @@ from mcp_app.api.call_fields import CallGiven, CallListed, CallShown, FollowedSh
 from mcp_app.api.filtering import CallFilter, asked
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
-from mcp_app.api.problems import Conflict
-from mcp_app.execution.call_log import Said, read_position, said, write_position
+from mcp_app.api.problems import StateConflict
+from mcp_app.execution.call_log import CallLogPage, read_position, said, write_position
 from mcp_app.execution.long_poll import wait_for_word
 from mcp_app.execution.services import cancel_call, retry_call, start_call
 from mcp_app.models import Call
@@ -127,7 +127,7 @@ class CallViews(ApiViewSet):
     def cancel(self, request: Request, pk: UUID) -> Response:
         """Stop it wherever it runs; `follow` shows when it is over."""
         if not cancel_call(call_id=self.get_object().pk, actor=request.user):
-            raise Conflict("The call is over.")
+            raise StateConflict("The call is over.")
         return Response(self.get_serializer(self.get_object()).data, status=202)
 
     @described(request=None, responses={202: CallShown})
@@ -151,8 +151,8 @@ def _key(request: Request) -> str:
     return key
 
 
-def _heard(call: Call, after: Position | None) -> Said:
+def _heard(call: Call, after: Position | None) -> CallLogPage:
     try:
         return said(call.session_id, call.stream, after)
     except StreamsUnavailable:
-        return Said(position=after)
+        return CallLogPage(position=after)

@@ -24,8 +24,8 @@ from mcp_app.api.entry_fields import (
 )
 from mcp_app.api.filtering import ResourceFilter, TemplateFilter, ToolFilter
 from mcp_app.api.openapi import described
-from mcp_app.api.permissions import Need, seeing, to
-from mcp_app.api.problems import Conflict
+from mcp_app.api.permissions import RequiredPermissions, seeing, to
+from mcp_app.api.problems import StateConflict
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.changes.services import (
     accept_definition,
@@ -40,19 +40,19 @@ from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 
 
-def _needs(model: str) -> dict[str, Need]:
-    change = Need((f"change_{model}", "publish_entries"), every=True)
+def _needs(model: str) -> dict[str, RequiredPermissions]:
+    change = RequiredPermissions((f"change_{model}", "publish_entries"), every=True)
     return {
         "list": seeing(model),
         "retrieve": seeing(model),
         "history": seeing(model),
-        "create": Need((f"add_{model}", "publish_entries"), every=True),
+        "create": RequiredPermissions((f"add_{model}", "publish_entries"), every=True),
         "partial_update": change,
         "enable": change,
         "disable": change,
         # Nothing changes for clients.
         "accept": to(f"change_{model}"),
-        "destroy": Need((f"delete_{model}", "publish_entries"), every=True),
+        "destroy": RequiredPermissions((f"delete_{model}", "publish_entries"), every=True),
     }
 
 
@@ -154,7 +154,7 @@ class OwnEntryViews(EntryViews):
         try:
             delete_entry(entry=self.get_object(), actor=request.user)
         except ValidationError as error:
-            raise Conflict(" ".join(error.messages)) from error
+            raise StateConflict(" ".join(error.messages)) from error
         return Response(status=204)
 
 

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RequiredPermissions:
     """Permissions of ``mcp_app`` of which one, or with ``every`` each, is needed; none: a login or key."""
 
     names: tuple[str, ...] = ()
@@ -32,17 +32,17 @@ class Need:
         )
 
 
-ANYBODY = Need()
+ANYBODY = RequiredPermissions()
 
 
-def seeing(model: str) -> Need:
+def seeing(model: str) -> RequiredPermissions:
     """As in the admin, the permission to change rows includes viewing them."""
-    return Need((f"view_{model}", f"change_{model}"))
+    return RequiredPermissions((f"view_{model}", f"change_{model}"))
 
 
-def to(permission: str) -> Need:
+def to(permission: str) -> RequiredPermissions:
     """One permission."""
-    return Need((permission,))
+    return RequiredPermissions((permission,))
 
 
 class HasNeeded(BasePermission):
@@ -54,7 +54,7 @@ class HasNeeded(BasePermission):
             return False
         if request.method not in view.allowed_methods:
             return True  # The answer is 405.
-        need: Need | None = view.needs.get(view.called)
+        need: RequiredPermissions | None = view.needs.get(view.called)
         if need is None:
             return False
         if not need.met_by(request.user):

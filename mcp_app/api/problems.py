@@ -41,7 +41,7 @@ BROKEN = "Something went wrong here. The server's log has it."
 log = logging.getLogger("mcp.api")
 
 
-class Conflict(exceptions.APIException):
+class StateConflict(exceptions.APIException):
     """The thing is not in a state that allows this."""
 
     status_code = 409

@@ -16,7 +16,7 @@ from mcp_app.api.formats import RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.paging import LogPages
 from mcp_app.api.permissions import seeing, to
-from mcp_app.api.problems import Conflict
+from mcp_app.api.problems import StateConflict
 from mcp_app.models import Message, Session
 from mcp_app.sessions.services import end_session_now
 
@@ -64,7 +64,7 @@ class SessionViews(ApiViewSet):
         """End it in every process; its client has to initialize again."""
         session = self.get_object()
         if session.ended_at is not None or not end_session_now(session_id=session.pk, actor=request.user):
-            raise Conflict("The session has ended already.")
+            raise StateConflict("The session has ended already.")
         return self.retrieve(request, session.pk)
 
 

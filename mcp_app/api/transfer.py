@@ -14,12 +14,12 @@ from mcp_app.api.base import ApiView
 from mcp_app.api.filtering import asked
 from mcp_app.api.formats import JsonFileParser, YamlFileParser
 from mcp_app.api.openapi import described
-from mcp_app.api.permissions import Need
+from mcp_app.api.permissions import RequiredPermissions
 from mcp_app.catalogue.transfer import NOTATIONS, Imported, export_catalogue, import_catalogue
 from mcp_app.catalogue.transfer.permissions import SEEN, needed
 from mcp_app.catalogue.transfer.report import difference_lines
 
-SEE_ALL = Need(tuple(name.partition(".")[2] for name in SEEN), every=True)
+SEE_ALL = RequiredPermissions(tuple(name.partition(".")[2] for name in SEEN), every=True)
 
 
 class ExportQuery(serializers.Serializer[Any]):

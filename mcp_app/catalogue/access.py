@@ -29,7 +29,7 @@ METHODS: Final = {
 Entry = Any
 
 
-class Verdict(NamedTuple):
+class AccessDecision(NamedTuple):
     """Whether somebody can use an entry, and why, or why not."""
 
     can: bool
@@ -114,25 +114,25 @@ def named_after(permission: str, givers: Sequence[Giver]) -> Giver | None:
     return next((giver for giver in givers if giver.key == number), None)
 
 
-def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) -> Verdict:
+def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) -> AccessDecision:
     """The first reason that decides; ``givers`` are the groups that give the entry's permission."""
     if refused := obstacle_of(entry) or holder.refused:
-        return Verdict(False, refused)
+        return AccessDecision(False, refused)
     scope = needed(METHODS[kind])
     if holder.scopes is not None and scope not in holder.scopes:
-        return Verdict(False, f"the key lacks the scope {scope}")
+        return AccessDecision(False, f"the key lacks the scope {scope}")
     permission = permission_of(entry)
     if not permission:
-        return Verdict(True, "every caller can")
+        return AccessDecision(True, "every caller can")
     if permission in holder.permissions:
         if holder.is_superuser:
-            return Verdict(True, "superusers have every permission")
+            return AccessDecision(True, "superusers have every permission")
         own = ", ".join(giver.name for giver in givers if giver.key in holder.groups)
-        return Verdict(True, f"by the group {marked(own)}" if own else "own permission")
+        return AccessDecision(True, f"by the group {marked(own)}" if own else "own permission")
     if holder.scopes is not None and ADMIN not in holder.scopes and permission.startswith(OWN):
         lacking = f"the key lacks the scope {ADMIN}, without which {marked(permission)} does not count"
-        return Verdict(False, lacking)
-    return Verdict(False, _lacking(permission, givers))
+        return AccessDecision(False, lacking)
+    return AccessDecision(False, _lacking(permission, givers))
 
 
 def _lacking(permission: str, givers: Sequence[Giver]) -> str:

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from mcp_app import conf
 from mcp_app.auth.site import issuer
-from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection, is_address
+from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection, is_address
 from mcp_app.protocol.http.transport_security import names_loopback
 
 
@@ -27,12 +27,12 @@ def public_url() -> str:
     return url
 
 
-def connection_at(url: str, key: str = "") -> Connection:
+def connection_at(url: str, key: str = "") -> ServerConnection:
     """This server at ``url``; with ``key``, for its owner only. Raises ValueError for a wrong address."""
     settings = conf.get()
     server = settings.server
     local = settings.auth == "loopback" and names_loopback(urlsplit(url).netloc.encode())
-    return Connection(
+    return ServerConnection(
         server.name,
         url,
         needs_key=bool(key) or not local,
@@ -42,7 +42,7 @@ def connection_at(url: str, key: str = "") -> Connection:
     )
 
 
-def connection_for(request: HttpRequest, key: str = "") -> Connection:
+def connection_for(request: HttpRequest, key: str = "") -> ServerConnection:
     """This server as the sender of ``request`` reaches it.
 
     Raises DisallowedHost (answered 400) when the address must come from a Host field that Django refuses or

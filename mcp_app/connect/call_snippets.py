@@ -6,7 +6,7 @@ import json
 import shlex
 from typing import Any, Final
 
-from mcp_app.connect.connection import Connection
+from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.snippets import Snippet, bearer, header_option, literal, shell_word
 from mcp_app.protocol.versions import V2025_11_25
 
@@ -19,7 +19,7 @@ _CALLS: Final = {
 METHODS: Final = tuple(_CALLS)
 
 
-def call_snippets(connection: Connection, method: str, params: dict[str, Any]) -> list[Snippet]:
+def call_snippets(connection: ServerConnection, method: str, params: dict[str, Any]) -> list[Snippet]:
     """curl and Python for one request; raises KeyError for a method that is not among ``METHODS``."""
     return [_curl(connection, method, params), _python(connection, method, params)]
 
@@ -41,7 +41,7 @@ mcp -H "Mcp-Session-Id: $session" -d {request}
 mcp -H "Mcp-Session-Id: $session" -X DELETE"""
 
 
-def _curl(connection: Connection, method: str, params: dict[str, Any]) -> Snippet:
+def _curl(connection: ServerConnection, method: str, params: dict[str, Any]) -> Snippet:
     client = {"name": "curl", "version": "1"}
     opening = {"protocolVersion": V2025_11_25, "capabilities": {}, "clientInfo": client}
     option = header_option(connection, "-H").strip()
@@ -81,7 +81,7 @@ _OPENED_WITH_KEY = """(
     )"""
 
 
-def _python(connection: Connection, method: str, params: dict[str, Any]) -> Snippet:
+def _python(connection: ServerConnection, method: str, params: dict[str, Any]) -> Snippet:
     function, name = _CALLS[method]
     key, arguments = connection.needs_key, params.get("arguments")
     imports = ["import asyncio", *(["import json"] if arguments else []), ""]

@@ -18,7 +18,7 @@ _NAME_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ServerConnection:
     """A server's name, its endpoint, and whether it wants a key.
 
     ``title`` is its name for people, when it has one; ``key`` is shown wherever a client sends one. With

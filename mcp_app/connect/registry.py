@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Any
 
-from mcp_app.connect.connection import Connection
+from mcp_app.connect.connection import ServerConnection
 
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _TEXT_LENGTH = 100
@@ -14,7 +14,7 @@ _VERSION_LENGTH = 255
 _NAMESPACE_LENGTH = 128
 
 
-def server_json(connection: Connection, version: str) -> dict[str, Any]:
+def server_json(connection: ServerConnection, version: str) -> dict[str, Any]:
     """The document of a server that is reached at one address; ``version`` is the server's own."""
     remote: dict[str, Any] = {"type": "streamable-http", "url": connection.url}
     if connection.needs_key and not connection.logs_in:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
+from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection
 from mcp_app.protocol.versions import V2025_11_25
 
 # Harmless between double quotes in a POSIX shell, in cmd.exe and in PowerShell.
@@ -32,7 +32,7 @@ class Snippet:
     note: str = ""
 
 
-def snippets(connection: Connection, *clients: str) -> list[Snippet]:
+def snippets(connection: ServerConnection, *clients: str) -> list[Snippet]:
     """What connects the named clients, or all known ones; raises KeyError for an unknown name."""
     # A client that has a header for its key, even a wrong one, does not open a browser.
     browsing = replace(connection, needs_key=False) if connection.logs_in else connection
@@ -61,7 +61,7 @@ def bearer(key: str) -> str:
     return f"Bearer {key}"
 
 
-def _entry(connection: Connection, key: str) -> dict[str, Any]:
+def _entry(connection: ServerConnection, key: str) -> dict[str, Any]:
     """The server as JSON configurations describe it."""
     entry: dict[str, Any] = {"type": "http", "url": connection.url}
     if connection.needs_key:
@@ -69,20 +69,20 @@ def _entry(connection: Connection, key: str) -> dict[str, Any]:
     return entry
 
 
-def header_option(connection: Connection, option: str) -> str:
+def header_option(connection: ServerConnection, option: str) -> str:
     """A command's option that sends the key, after a blank; empty when none is needed."""
     return (
         f" {option} {shell_word('Authorization: ' + bearer(connection.key))}" if connection.needs_key else ""
     )
 
 
-def _claude_code(connection: Connection) -> Snippet:
+def _claude_code(connection: ServerConnection) -> Snippet:
     command = f"claude mcp add --transport http {connection.client_name} {shell_word(connection.url)}"
     text = command + header_option(connection, "--header")
     return Snippet("claude-code", "Claude Code", "In a terminal", text)
 
 
-def _claude(connection: Connection) -> Snippet:
+def _claude(connection: ServerConnection) -> Snippet:
     query = f"connectorName={quote(connection.label, safe='')}&connectorUrl={quote(connection.url, safe='')}"
     # A connector is called from Claude's own machines, and only by https.
     link = f"https://claude.ai/customize/connectors?modal=add-custom-connector&{query}"
@@ -102,7 +102,7 @@ def _claude(connection: Connection) -> Snippet:
     )
 
 
-def _claude_desktop(connection: Connection) -> Snippet:
+def _claude_desktop(connection: ServerConnection) -> Snippet:
     arguments = ["-y", "mcp-remote", connection.url]
     if connection.url.startswith("http:"):
         arguments.append("--allow-http")
@@ -120,7 +120,7 @@ def _claude_desktop(connection: Connection) -> Snippet:
     )
 
 
-def _vscode(connection: Connection) -> Snippet:
+def _vscode(connection: ServerConnection) -> Snippet:
     # VS Code asks for the key and keeps it in its secret store, so that no link and no file holds it.
     asking = _entry(connection, f"${{input:{_VS_CODE_INPUT}}}")
     question = {
@@ -149,7 +149,7 @@ def _twice_decoded(text: str) -> str:
     return quote(text.replace("%", "\\u0025"), safe="")
 
 
-def _cursor(connection: Connection) -> Snippet:
+def _cursor(connection: ServerConnection) -> Snippet:
     # A link ends up in histories: it never holds an issued key.
     config = base64.b64encode(json.dumps(_entry(connection, KEY_PLACEHOLDER)).encode()).decode()
     query = f"name={quote(connection.client_name, safe='')}&config={quote(config, safe='')}"
@@ -165,14 +165,14 @@ def _cursor(connection: Connection) -> Snippet:
     )
 
 
-def _codex(connection: Connection) -> Snippet:
+def _codex(connection: ServerConnection) -> Snippet:
     lines = [f"[mcp_servers.{connection.client_name}]", f"url = {literal(connection.url)}"]
     if connection.needs_key:
         lines.append(f"http_headers = {{ Authorization = {literal(bearer(connection.key))} }}")
     return Snippet("codex", "Codex", "~/.codex/config.toml", "\n".join(lines))
 
 
-def _servers(connection: Connection, address: str, kind: str = "") -> str:
+def _servers(connection: ServerConnection, address: str, kind: str = "") -> str:
     """JSON with ``mcpServers``, as many clients read it; ``address`` is their name for its URL."""
     entry: dict[str, Any] = {"type": kind} if kind else {}
     entry[address] = connection.url
@@ -181,33 +181,33 @@ def _servers(connection: Connection, address: str, kind: str = "") -> str:
     return _pretty({"mcpServers": {connection.client_name: entry}})
 
 
-def _gemini(connection: Connection) -> Snippet:
+def _gemini(connection: ServerConnection) -> Snippet:
     text = _servers(connection, "httpUrl")
     return Snippet("gemini-cli", "Gemini CLI", "~/.gemini/settings.json", text)
 
 
-def _windsurf(connection: Connection) -> Snippet:
+def _windsurf(connection: ServerConnection) -> Snippet:
     text = _servers(connection, "serverUrl")
     return Snippet("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json", text)
 
 
-def _cline(connection: Connection) -> Snippet:
+def _cline(connection: ServerConnection) -> Snippet:
     place = "MCP Servers → Configure → Configure MCP Servers (cline_mcp_settings.json)"
     return Snippet("cline", "Cline", place, _servers(connection, "url", "streamableHttp"))
 
 
-def _roo_code(connection: Connection) -> Snippet:
+def _roo_code(connection: ServerConnection) -> Snippet:
     text = _servers(connection, "url", "streamable-http")
     return Snippet("roo-code", "Roo Code", ".roo/mcp.json", text)
 
 
-def _zed(connection: Connection) -> Snippet:
+def _zed(connection: ServerConnection) -> Snippet:
     entry = {name: value for name, value in _entry(connection, connection.key).items() if name != "type"}
     text = _pretty({"context_servers": {connection.client_name: entry}})
     return Snippet("zed", "Zed", "settings.json", text)
 
 
-def _goose(connection: Connection) -> Snippet:
+def _goose(connection: ServerConnection) -> Snippet:
     # Values between double quotes mean in YAML what they mean in JSON.
     lines = [
         "extensions:",
@@ -223,7 +223,7 @@ def _goose(connection: Connection) -> Snippet:
     return Snippet("goose", "Goose", "~/.config/goose/config.yaml", "\n".join(lines))
 
 
-def _inspector(connection: Connection) -> Snippet:
+def _inspector(connection: ServerConnection) -> Snippet:
     command = (
         f"npx @modelcontextprotocol/inspector --server-url {shell_word(connection.url)} --transport http"
     )
@@ -270,7 +270,7 @@ async def main() -> None:
 asyncio.run(main())"""
 
 
-def _python(connection: Connection) -> Snippet:
+def _python(connection: ServerConnection) -> Snippet:
     template = _PYTHON_WITH_KEY if connection.needs_key else _PYTHON
     text = template.format(url=literal(connection.url), bearer=literal(bearer(connection.key)))
     return Snippet("python", "Python SDK", "pip install mcp", text)
@@ -287,14 +287,14 @@ console.log((await client.listTools()).tools.map((tool) => tool.name));
 await client.close();"""
 
 
-def _typescript(connection: Connection) -> Snippet:
+def _typescript(connection: ServerConnection) -> Snippet:
     headers = f"{{ Authorization: {literal(bearer(connection.key))} }}"
     options = f", {{\n  requestInit: {{ headers: {headers} }},\n}}" if connection.needs_key else ""
     text = _TYPESCRIPT.format(url=literal(connection.url), options=options)
     return Snippet("typescript", "TypeScript SDK", "npm install @modelcontextprotocol/client", text)
 
 
-def _curl(connection: Connection) -> Snippet:
+def _curl(connection: ServerConnection) -> Snippet:
     message = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -315,7 +315,7 @@ def _curl(connection: Connection) -> Snippet:
     return Snippet("curl", "curl", "In a POSIX shell", " \\\n  ".join(lines))
 
 
-_SNIPPETS: dict[str, Callable[[Connection], Snippet]] = {
+_SNIPPETS: dict[str, Callable[[ServerConnection], Snippet]] = {
     "claude-code": _claude_code,
     "claude": _claude,
     "claude-desktop": _claude_desktop,

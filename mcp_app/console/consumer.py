@@ -14,7 +14,7 @@ from django.utils import timezone
 from mcp_app.auth.time_zone import zone_of
 from mcp_app.console.access import MESSAGES, NEEDS, SESSIONS, may, visitor
 from mcp_app.console.feed import Feed
-from mcp_app.console.viewer import FRAME_SECONDS, Stalled, Viewer
+from mcp_app.console.viewer import FRAME_SECONDS, Viewer, ViewerStalled
 from mcp_app.database.queries import aquery
 from mcp_app.message_log.search.language import LONGEST, Search, parse
 from mcp_app.notices.channels import waiting_for
@@ -145,7 +145,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             while True:
                 await self.send(text_data=await self._viewer.next_frame())
                 await asyncio.sleep(FRAME_SECONDS)
-        except Stalled:
+        except ViewerStalled:
             await self._hang_up(STALLED)
         except OSError:
             return  # The page has gone; ``disconnect`` comes.

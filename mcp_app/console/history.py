@@ -16,7 +16,7 @@ import orjson
 from django.db.models import QuerySet
 
 from mcp_app import conf
-from mcp_app.console.line import Line, Place, line_of, lines_of
+from mcp_app.console.line import Line, LinePosition, line_of, lines_of
 from mcp_app.interface.clients import client_names
 from mcp_app.message_log.pages import between
 from mcp_app.message_log.search.language import Search
@@ -92,7 +92,7 @@ def find(key: str) -> Line | None:
     row = stored(key)
     if row is not None:
         return line_of(row)
-    place = Place.parse(key)
+    place = LinePosition.parse(key)
     if place is None or place.pk is not None:
         return None
     line = _in_queue(place)
@@ -105,7 +105,7 @@ def find(key: str) -> Line | None:
 
 def stored(key: str) -> Message | None:
     """The row of a line."""
-    place = Place.parse(key)
+    place = LinePosition.parse(key)
     if place is None:
         return None
     if place.at is None or place.pk is not None:
@@ -193,7 +193,7 @@ def _waiting(*, asks_for_client: bool) -> tuple[list[Line], str]:
     return lines, "Messages wait to be stored; not all of them are shown." if many else ""
 
 
-def _in_queue(place: Place) -> Line | None:
+def _in_queue(place: LinePosition) -> Line | None:
     url = conf.get().redis_url
     if not url:
         return None

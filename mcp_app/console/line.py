@@ -166,7 +166,7 @@ def line_of(message: Message) -> Line:
     )
 
 
-class Place:
+class LinePosition:
     """Where a key says that a line is: its row, or its moment with its batch and number in that."""
 
     __slots__ = ("at", "batch", "number", "pk")
@@ -175,7 +175,7 @@ class Place:
         self.pk, self.at, self.batch, self.number = pk, at, batch, number
 
     @classmethod
-    def parse(cls, key: str) -> Place | None:
+    def parse(cls, key: str) -> LinePosition | None:
         """The place a key names; None for what is no key."""
         found = _KEY.fullmatch(key)
         if found is None:

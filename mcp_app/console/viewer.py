@@ -21,7 +21,7 @@ MOST_FRAMES = 4
 STALLED_SECONDS = 60.0
 
 
-class Stalled(Exception):
+class ViewerStalled(Exception):
     """The page has not answered for a long time; it may connect again."""
 
 
@@ -119,7 +119,10 @@ class Viewer:
             self._due.set()
 
     async def next_frame(self) -> str:
-        """The next frame, as soon as there is something in it and the page can take it. Raises Stalled."""
+        """The next frame, as soon as there is something in it and the page can take it.
+
+        Raises ViewerStalled.
+        """
         while True:
             await self._due.wait()
             self._due.clear()
@@ -135,7 +138,7 @@ class Viewer:
                     await self._due.wait()
                     self._due.clear()
         except TimeoutError:
-            raise Stalled from None
+            raise ViewerStalled from None
 
     def _frame(self) -> str:
         self._sent += 1

@@ -18,7 +18,7 @@ COMPRESSED = {"Accept-Encoding": "gzip"}
 CLIENT = {"name": "mcp_doctor", "version": "1"}
 
 
-class Refused(Exception):
+class ConversationRefused(Exception):
     """The server did not let the conversation begin; ``status`` is its answer."""
 
     def __init__(self, status: int) -> None:
@@ -43,12 +43,12 @@ class Conversation:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     def begin(self) -> None:
-        """Open a session; raises Refused."""
+        """Open a session; raises ConversationRefused."""
         parameters = {"protocolVersion": V2025_11_25, "capabilities": {}, "clientInfo": CLIENT}
         answer = self._site.ask("POST", self._path, *self._post("initialize", parameters, request_id=1))
         session = answer.headers.get("mcp-session-id", "")
         if answer.status != 200 or not session:
-            raise Refused(answer.status)
+            raise ConversationRefused(answer.status)
         self._headers["Mcp-Session-Id"] = session
         self._headers["MCP-Protocol-Version"] = V2025_11_25
         self._site.ask("POST", self._path, *self._post("notifications/initialized", {}))

@@ -11,11 +11,11 @@ from django.apps import apps
 from django.db import DatabaseError
 
 from mcp_app.connect.address import connection_at
-from mcp_app.doctor.conversation import Arrivals, Conversation, Refused
+from mcp_app.doctor.conversation import Arrivals, Conversation, ConversationRefused
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressFailed
-from mcp_app.egress.own_site import Answer, OwnSite
+from mcp_app.egress.own_site import OwnSite, SiteResponse
 from mcp_app.models import Tool
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.base import StreamsError
@@ -110,7 +110,7 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
         conversation = Conversation(site, urlsplit(endpoint).path, installation.key)
         try:
             conversation.begin()
-        except Refused as refused:
+        except ConversationRefused as refused:
             remedy = "Give a key that is usable." if refused.status in (401, 403) else "See the server's log."
             yield error(check, str(refused), remedy)
             return
@@ -159,17 +159,17 @@ def _has_slow_tool(installation: Installation) -> bool:
         return False
 
 
-def _get(installation: Installation, path: str, **headers: str) -> Answer:
+def _get(installation: Installation, path: str, **headers: str) -> SiteResponse:
     with OwnSite(installation.url, seconds=REQUEST_SECONDS) as site:
         return site.ask("GET", urlsplit(installation.url).path + path, headers)
 
 
-def _knock(installation: Installation, **headers: str) -> Answer:
+def _knock(installation: Installation, **headers: str) -> SiteResponse:
     """GET of the endpoint without credential or session: it gets past Host and Origin, and leaves nothing."""
     return _get(installation, ENDPOINT, Accept="text/event-stream", **headers)
 
 
-def _lets_in(installation: Installation, own: Answer, **headers: str) -> bool:
+def _lets_in(installation: Installation, own: SiteResponse, **headers: str) -> bool:
     """Whether these headers are answered like good ones: a refusal may be a proxy's, in any words or none."""
     try:
         answer = _knock(installation, **headers)
@@ -178,7 +178,7 @@ def _lets_in(installation: Installation, own: Answer, **headers: str) -> bool:
     return (answer.status, answer.body) == (own.status, own.body)
 
 
-def _json(answer: Answer) -> dict[str, object]:
+def _json(answer: SiteResponse) -> dict[str, object]:
     try:
         body = json.loads(answer.body)
     except ValueError:

@@ -24,7 +24,7 @@ USER_AGENT = "django-mcp"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SiteResponse:
     """One answer; names of ``headers`` are in lower case."""
 
     status: int
@@ -86,10 +86,10 @@ class OwnSite:
 
     def ask(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
-    ) -> Answer:
+    ) -> SiteResponse:
         """The whole answer to one request; raises EgressFailed."""
         with self.open(method, path, headers, body) as arriving:
-            return Answer(arriving.status, arriving.headers, b"".join(arriving.chunks()))
+            return SiteResponse(arriving.status, arriving.headers, b"".join(arriving.chunks()))
 
     @contextmanager
     def open(

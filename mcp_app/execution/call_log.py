@@ -19,7 +19,7 @@ LONGEST_LINE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CallLogLine:
     """One thing the call said: ``level`` is ``progress``, ``question`` or the level of a log message."""
 
     level: str
@@ -44,22 +44,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CallLogPage:
     """The lines after a position, the newest progress among them, and the position to go on from."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[CallLogLine, ...] = ()
     progress: Progress | None = None
     position: Position | None = None
 
 
-def said(session_id: str, stream: str, after: Position | None = None) -> Said:
+def said(session_id: str, stream: str, after: Position | None = None) -> CallLogPage:
     """What a call said after ``after``, at most a few hundred lines, without secrets.
 
     Nothing when the stream is gone, and without Redis. Raises StreamsUnavailable when Redis is away.
     """
     url = conf.get().redis_url
     if not url:
-        return Said(position=after)
+        return CallLogPage(position=after)
     view = _view(url)
     events = view.newest(session_id, stream) if after is None else view.after(session_id, stream, after)
     clean = redactor()
@@ -67,7 +67,7 @@ def said(session_id: str, stream: str, after: Position | None = None) -> Said:
     lines = tuple(line for message in messages if (line := _line(message, clean)) is not None)
     progress = [found for message in messages if (found := _progress(message, clean)) is not None]
     position = Position(events[-1].epoch, events[-1].offset) if events else after
-    return Said(lines, progress[-1] if progress else None, position)
+    return CallLogPage(lines, progress[-1] if progress else None, position)
 
 
 def wait_for_more(session_id: str, stream: str, after: Position | None, seconds: float) -> bool:
@@ -116,16 +116,16 @@ def _message(event: Event) -> dict[str, Any] | None:
     return message if isinstance(message, dict) and isinstance(message.get("params"), dict) else None
 
 
-def _line(message: dict[str, Any], clean: Redactor) -> Line | None:
+def _line(message: dict[str, Any], clean: Redactor) -> CallLogLine | None:
     params = message["params"]
     progress = _progress(message, clean)
     if progress is not None:
-        return Line("progress", progress.text)
+        return CallLogLine("progress", progress.text)
     match message.get("method"):
         case "notifications/message":
-            return Line(str(params.get("level", "info")), _text(params.get("data"), clean))
+            return CallLogLine(str(params.get("level", "info")), _text(params.get("data"), clean))
         case str(method) if "id" in message:
-            return Line("question", f"{method}: {_text(params.get('message', ''), clean)}")
+            return CallLogLine("question", f"{method}: {_text(params.get('message', ''), clean)}")
     return None
 
 

@@ -15,8 +15,8 @@ from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.request_state import inputs_of, spend
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.call import Call
-from mcp_app.execution.running.calls import Calls, Work
+from mcp_app.execution.running.call import RunningCall
+from mcp_app.execution.running.calls import RunningCalls, Work
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.execution.stored.call_record import CallRecord
@@ -33,7 +33,7 @@ from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.negotiated import Agreed, Negotiated
 from mcp_app.sessions.open_sessions import Sessions
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 
 Params = dict[str, Any]
@@ -49,7 +49,7 @@ class Services:
     streams: Streams
     sessions: Sessions
     requests: ClientRequests
-    calls: Calls
+    calls: RunningCalls
     background: Background
     log: MessageLog
     counts: Counts
@@ -59,7 +59,7 @@ class Services:
     agreed: dict[bytes, Agreed] = field(default_factory=dict)
     initialize_results: dict[tuple[Server, str, bool], bytes] = field(default_factory=dict)
 
-    async def change_session(self, session: Session, **fields: str) -> None:
+    async def change_session(self, session: LiveSession, **fields: str) -> None:
         """Change a session and its record."""
         await self.sessions.change(session, **fields)
         self.log.changed(session.id, session.stored())
@@ -128,7 +128,7 @@ class RequestContext(Asked):
         return inputs_of(self.method, params, self.principal.key, self.services.settings)
 
     def _after_spending(self, inputs: Inputs, work: Work) -> Work:
-        async def spent_first(call: Call, context: Context) -> dict[str, Any]:
+        async def spent_first(call: RunningCall, context: Context) -> dict[str, Any]:
             await spend(self.services.streams, inputs, self.services.settings)
             return await work(call, context)
 

@@ -11,7 +11,7 @@ from typing import Any
 from mcp_app.catalogue.definitions.extension import Extension, Method
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.conf import Settings
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.json_values import jsonable
 from mcp_app.handlers import tasks
@@ -54,7 +54,7 @@ def _handler(extension: Extension, method: Method) -> Handler:
             raise InvalidParams(f"{method.name}: {method.input.explain(arguments)}.")
         runner, modern = context.services.calls.runner, is_modern(context.version)
 
-        async def work(call: Call, method_context: Context) -> dict[str, Any]:
+        async def work(call: RunningCall, method_context: Context) -> dict[str, Any]:
             value = await runner.run_method(method.function, arguments, call, method_context)
             hints = CACHE_HINTS if method.cacheable and modern else {}
             return {**hints, **_result(method, value)}

@@ -18,7 +18,7 @@ from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
 from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.negotiated import Agreed, negotiated_fields
-from mcp_app.sessions.session import Session, bounded, opening_fields
+from mcp_app.sessions.session import LiveSession, bounded, opening_fields
 
 # So many kinds of clients are remembered with what becomes of what they propose.
 KINDS = 256
@@ -30,9 +30,9 @@ async def initialize(
     catalogue: CatalogueView,
     params: Params,
     address: str,
-    session: Session | None,
+    session: LiveSession | None,
     assumed: str,
-) -> tuple[Session, bytes]:
+) -> tuple[LiveSession, bytes]:
     """Open a session; returns it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02).
 
     ``session`` is given where the transport had to have one before: it takes what was negotiated.

@@ -7,7 +7,7 @@ from typing import cast
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages.logging import LEVELS
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 
 
 async def set_level(context: RequestContext, params: Params) -> Result:
@@ -16,6 +16,6 @@ async def set_level(context: RequestContext, params: Params) -> Result:
     if level not in LEVELS:
         raise InvalidParams(f"The member 'level' must be one of: {', '.join(LEVELS)}.")
     # Requests of 2026-07-28 name their level themselves, and have no such method.
-    session = cast("Session", context.session)
+    session = cast("LiveSession", context.session)
     await context.services.change_session(session, log_level=level)
     return {}

@@ -6,26 +6,26 @@ from collections.abc import Awaitable, Callable, Collection
 
 from mcp_app.handlers.context import Params, Services
 from mcp_app.protocol import dialects
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 
 
-async def initialized(services: Services, session: Session, params: Params) -> None:
+async def initialized(services: Services, session: LiveSession, params: Params) -> None:
     """LIFE-03: from now on the server may send requests and notifications."""
     if not session.initialized:
         await services.change_session(session, initialized="1")
 
 
-async def cancelled(services: Services, session: Session, params: Params) -> None:
+async def cancelled(services: Services, session: LiveSession, params: Params) -> None:
     """CAN-01: stop a running request of this session, wherever it runs; else no effect (CAN-03)."""
     await _cancel(services, session, params.get("requestId"), params.get("reason"))
 
 
-async def cancel_request(services: Services, session: Session, params: Params) -> None:
+async def cancel_request(services: Services, session: LiveSession, params: Params) -> None:
     """The older name some clients use for ``notifications/cancelled`` (DLG-004-01)."""
     await _cancel(services, session, params.get("id"), None)
 
 
-async def _cancel(services: Services, session: Session, request_id: object, reason: object) -> None:
+async def _cancel(services: Services, session: LiveSession, request_id: object, reason: object) -> None:
     if type(request_id) not in (str, int):
         return
     words = reason[:200] if isinstance(reason, str) else ""
@@ -37,7 +37,7 @@ async def _cancel(services: Services, session: Session, request_id: object, reas
         await services.streams.hub.publish("cancel", payload)
 
 
-Taken = Callable[[Services, Session, Params], Awaitable[None]]
+Taken = Callable[[Services, LiveSession, Params], Awaitable[None]]
 TABLE: dict[str, Taken] = {
     "notifications/initialized": initialized,
     "notifications/cancelled": cancelled,

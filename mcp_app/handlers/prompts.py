@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_app.catalogue.serving.entries import PromptEntry
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.running.contents import to_messages
 from mcp_app.execution.running.context import Context
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, name_and_arguments
@@ -36,7 +36,7 @@ def get_prompt(context: RequestContext, params: Params) -> Result:
         )
     runner = context.services.calls.runner
 
-    async def work(call: Call, prompt_context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, prompt_context: Context) -> dict[str, Any]:
         value = await runner.run_prompt(function, dict(accepted), call, prompt_context)
         return _described(entry, to_messages(value))
 

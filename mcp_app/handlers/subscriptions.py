@@ -16,7 +16,7 @@ from mcp_app.protocol.features.subscriptions import LISTS, RESOURCES, read_filte
 from mcp_app.protocol.features.tasks import TASK_IDS
 
 
-class Kind(Protocol):
+class SubscriptionKind(Protocol):
     """A member of the filter that names things, and the permission check for them."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
@@ -35,12 +35,12 @@ class ResourceUpdates:
     """``notifications/resources/updated``; what its client may not read does not exist for it (SUB-04)."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
-        """See ``Kind.granted``."""
+        """See ``SubscriptionKind.granted``."""
         uris = read_names(asked, RESOURCES, asker.services.settings.max_subscriptions)
         return [uri for uri in uris if self.may_hear(uri, asker.catalogue)]
 
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
-        """See ``Kind.may_hear``."""
+        """See ``SubscriptionKind.may_hear``."""
         return len(name) <= MAX_URI and catalogue.resource(name) is not None
 
 
@@ -48,19 +48,19 @@ class TaskChanges:
     """``notifications/tasks`` of the caller's own tasks, if it declared that (TASKX-12, TASKX-16)."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
-        """See ``Kind.granted``."""
+        """See ``SubscriptionKind.granted``."""
         require(asker)
         task_ids = read_names(asked, TASK_IDS, asker.services.settings.max_subscriptions)
         find, principal = asker.services.background.task, asker.principal.key
         return [task_id for task_id in task_ids if await find(task_id, principal) is not None]
 
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
-        """See ``Kind.may_hear``: a task never changes hands."""
+        """See ``SubscriptionKind.may_hear``: a task never changes hands."""
         return True
 
 
 # By member of the filter. ``tell`` of ``transports.subscriptions`` sends its notifications.
-KINDS: Mapping[str, Kind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
+KINDS: Mapping[str, SubscriptionKind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
 
 
 async def grant(asker: Asked, params: Params) -> dict[str, Any]:

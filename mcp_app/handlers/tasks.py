@@ -8,7 +8,7 @@ from typing import Any
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored import client_tasks
@@ -88,7 +88,7 @@ def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, argume
     services = context.services
     seconds = services.settings.tool_timeout_seconds
 
-    async def work(call: Call, tool_context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, tool_context: Context) -> dict[str, Any]:
         failed = await services.calls.runner.ask_first(entry, arguments, call, tool_context)
         if failed:
             return failed

@@ -39,7 +39,7 @@ ERRORS: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MessagePage:
     """Messages in ascending order, and where the pages beside them begin.
 
     ``newer`` and ``older`` are ids to go on from, None where nothing is left. ``looked_at`` is how many
@@ -65,7 +65,7 @@ def find(
     newest_first: bool,
     size: int,
     without: tuple[str, ...] = (),
-) -> Found:
+) -> MessagePage:
     """The page of messages that fit ``asked`` before or after an id; both None: the first page.
 
     ``without`` are columns that the caller does not read.
@@ -85,7 +85,7 @@ def find(
     else:
         newer, older = back, ahead
         messages.reverse()
-    found = Found(messages, newer, older, fitting=fitting, edge=edge)
+    found = MessagePage(messages, newer, older, fitting=fitting, edge=edge)
     if edge is None or len(messages) == size:
         return found
     return replace(found, looked_at=window, until=Message.objects.values_list("at", flat=True).get(pk=edge))
@@ -135,7 +135,7 @@ class Tally:
         return "1 message matches." if self.hits == 1 else f"{self.hits:,} messages match."
 
 
-def tally(asked: dict[str, Any], newest: Found | None = None) -> Tally:
+def tally(asked: dict[str, Any], newest: MessagePage | None = None) -> Tally:
     """Of the newest messages that fit, at most COUNTED and in the window of a page, what they are.
 
     ``newest`` is the page of the newest ones, where it was read: what fits is then known, and if the page has
@@ -159,7 +159,7 @@ def tally(asked: dict[str, Any], newest: Found | None = None) -> Tally:
     return Tally(hits, whole, values, others)
 
 
-def _told(asked: dict[str, Any], newest: Found | None) -> tuple[list[Any], bool]:
+def _told(asked: dict[str, Any], newest: MessagePage | None) -> tuple[list[Any], bool]:
     """What is counted, of one message more than COUNTED at most; and whether these are all that fit."""
     if newest is not None and newest.fitting is not None:
         fitting, edge = newest.fitting, newest.edge

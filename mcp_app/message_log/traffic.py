@@ -55,7 +55,7 @@ PERIODS: Final = {
 
 
 @dataclass(slots=True)
-class Calls:
+class CallFigures:
     """Tool calls by how they ended, and the histogram of their durations."""
 
     ok: int = 0
@@ -93,7 +93,7 @@ class Calls:
             self.ok += count
         self.buckets = [mine + (more or 0) for mine, more in zip(self.buckets, buckets, strict=True)]
 
-    def include(self, other: Calls) -> None:
+    def include(self, other: CallFigures) -> None:
         """Count another's calls, too."""
         self.ok += other.ok
         self.failed += other.failed
@@ -110,12 +110,12 @@ class Traffic:
 
     period: Period
     minutes: float
-    total: Calls
-    points: list[tuple[datetime, Calls]]
-    tools: list[tuple[str, Calls]]
+    total: CallFigures
+    points: list[tuple[datetime, CallFigures]]
+    tools: list[tuple[str, CallFigures]]
     more_tools: int
 
-    def per_minute(self, at: datetime, calls: Calls, now: datetime) -> float:
+    def per_minute(self, at: datetime, calls: CallFigures, now: datetime) -> float:
         """Calls a minute in one point, of which the last is not over."""
         seconds = min(self.period.span, max((now - at).total_seconds(), MINUTE))
         return calls.all * MINUTE / seconds
@@ -145,13 +145,13 @@ def by_index() -> Iterator[None]:
 def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     points = _points(period, now, "")
     first, last = points[0][0], points[-1][0]
-    total = Calls()
+    total = CallFigures()
     for _, calls in points:
         total.include(calls)
     rows = calls_of(fewest_cells(period.span, first, last, now)).exclude(tool="").order_by()
     called = dict(rows.values_list("tool").annotate(number=Sum("count")))
     ordered = sorted(called, key=lambda tool: (-called[tool], tool))
-    tools = {tool: Calls() for tool in ordered[:most_tools]}
+    tools = {tool: CallFigures() for tool in ordered[:most_tools]}
     # Their histograms only: adding up those of every tool would take most of the time.
     for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
         tools[tool].add(outcome, count, buckets)
@@ -159,14 +159,14 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     return Traffic(period, minutes, total, points, list(tools.items()), len(called) - len(tools))
 
 
-def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Calls]]:
+def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, CallFigures]]:
     """The calls in each point of a period: those of one tool, or with an empty name all of them."""
     with by_index():
         return _points(period, now, tool)
 
 
-def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Calls]]:
-    points = {at: Calls() for at in period.starts(now)}
+def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, CallFigures]]:
+    points = {at: CallFigures() for at in period.starts(now)}
     first, *_, last = points
     # Not after the last point: a clock that is ahead has counted for later.
     rows = calls_of(Q(span=period.span, at__gte=first, at__lte=last)).filter(tool=tool)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from django.db import Error as DatabaseFault
 
 from mcp_app.database.queries import thread_connection
-from mcp_app.metrics.report import Metrics
+from mcp_app.metrics.report import MetricsReporter
 from mcp_app.streams.base import StreamsError, Totals
 from mcp_app.streams.blocking.job_queues import JobQueues
 from mcp_app.streams.blocking.presence import Presence
@@ -44,7 +44,7 @@ class Readings:
     workers: int | None = None
 
 
-async def read(streams: Streams, metrics: Metrics, redis_url: str, calls: OpenCalls) -> Readings:
+async def read(streams: Streams, metrics: MetricsReporter, redis_url: str, calls: OpenCalls) -> Readings:
     """Everything now; what does not answer within seconds is left out."""
     found = Readings()
     await asyncio.gather(_ask_database(found, calls), _ask_streams(found, streams, metrics))
@@ -66,7 +66,7 @@ def _counted(calls: OpenCalls) -> tuple[Counter[tuple[str, str]], list[str]]:
     return calls()
 
 
-async def _ask_streams(found: Readings, streams: Streams, metrics: Metrics) -> None:
+async def _ask_streams(found: Readings, streams: Streams, metrics: MetricsReporter) -> None:
     # What this process counted a moment ago is in its answer; the others' counts are a second old at most.
     await metrics.report()
     try:

@@ -28,7 +28,7 @@ class Lines(Protocol):
     left_out: int
 
 
-class Metrics:
+class MetricsReporter:
     """The reports of one process, a ``web`` or a ``worker`` one; for the event loop it is started on.
 
     ``gauges`` are read at each report: a module with a number to report adds a function.

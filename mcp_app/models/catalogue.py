@@ -18,7 +18,7 @@ class StoredSource(models.TextChoices):
     UPSTREAM = "upstream", "upstream server"
 
 
-class Entry(models.Model):
+class EntryRow(models.Model):
     """What every catalogue row shares.
 
     ``definition`` mirrors the wire definition of a code-defined entry (read-only here). ``title`` and
@@ -71,7 +71,7 @@ class Entry(models.Model):
         return bool(self.reviewed_hash) and self.reviewed_hash != self.definition_hash
 
 
-class Tool(Entry):
+class Tool(EntryRow):
     """A tool; a preset is an existing tool under a new name with some arguments fixed."""
 
     KIND = "tool"
@@ -118,7 +118,7 @@ class Tool(Entry):
     )
     fixed_arguments = models.JSONField(default=dict, blank=True)
 
-    class Meta(Entry.Meta):
+    class Meta(EntryRow.Meta):
         permissions: ClassVar[Any] = [
             ("try_entries", "Can run tools, prompts and resources in the test bench"),
             ("try_as_others", "Can run them in the test bench as another user"),
@@ -130,7 +130,7 @@ class Tool(Entry):
         return self.name
 
 
-class Prompt(Entry):
+class Prompt(EntryRow):
     """A prompt; an admin-made one is text whose ``{{name}}`` placeholders are replaced by arguments."""
 
     KIND = "prompt"
@@ -145,18 +145,18 @@ class Prompt(Entry):
         return self.name
 
 
-class Content(Entry):
+class ContentRow(EntryRow):
     """What resources and their templates say of what is read."""
 
     name = models.CharField(max_length=200)
     mime_type = models.CharField("MIME type", max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
 
-    class Meta(Entry.Meta):
+    class Meta(EntryRow.Meta):
         abstract = True
 
 
-class Resource(Content):
+class Resource(ContentRow):
     """A resource with a fixed URI; an admin-made one holds its text or an uploaded file."""
 
     KIND = "resource"
@@ -174,7 +174,7 @@ class Resource(Content):
         return self.uri
 
 
-class ResourceTemplate(Content):
+class ResourceTemplate(ContentRow):
     """A family of resources described by an RFC 6570 template; defined in code."""
 
     KIND = "template"

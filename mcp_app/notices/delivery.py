@@ -18,7 +18,7 @@ from mcp_app.database.forking import undivided
 from mcp_app.interface.text import marked
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
-from mcp_app.notices.needs import Need, for_person, page_of_choices, present
+from mcp_app.notices.needs import Attention, for_person, page_of_choices, present
 
 LOOK_SECONDS: Final = 5.0
 # At most one notification in this time, for all that came in it.
@@ -93,7 +93,9 @@ def send_test(*, user: Any, way: str) -> str:
     if any(at and at > now - TEST_PAUSE for at in (channel.sent_at, channel.error_at)):
         return "Something was sent just now. Wait a few seconds."
     mine = NotificationChannel.objects.filter(pk=channel.pk, address=channel.address)
-    test = Need("test", f"test:{now.timestamp()}", "This is a test: nothing waits for you", page_of_choices())
+    test = Attention(
+        "test", f"test:{now.timestamp()}", "This is a test: nothing waits for you", page_of_choices()
+    )
     try:
         _send(channel, [test])
     except Exception as error:  # noqa: BLE001 - as above
@@ -104,7 +106,7 @@ def send_test(*, user: Any, way: str) -> str:
     return ""
 
 
-def _send(channel: NotificationChannel, needs: Sequence[Need]) -> None:
+def _send(channel: NotificationChannel, needs: Sequence[Attention]) -> None:
     if channel.way == NotificationChannel.Way.EMAIL:
         mail.send(channel.user.email, needs)
     else:
@@ -115,7 +117,7 @@ def _words(error: Exception) -> str:
     return marked(f"{error}" or type(error).__name__)[:300]
 
 
-def _unsaid(channel: NotificationChannel, needs: Collection[Need]) -> list[Need]:
+def _unsaid(channel: NotificationChannel, needs: Collection[Attention]) -> list[Attention]:
     told = set(channel.told)
     fresh = [need for need in needs if need.kind in channel.kinds and need.key not in told]
     return for_person(channel.user, fresh) if fresh else []
@@ -127,7 +129,7 @@ def _claim(channel: NotificationChannel) -> bool:
     return bool(mine.update(due_at=clock.now(PAUSE_SECONDS)))
 
 
-def _told(channel: NotificationChannel, needs: Collection[Need], **more: object) -> None:
+def _told(channel: NotificationChannel, needs: Collection[Attention], **more: object) -> None:
     now = [need.key for need in needs]
     before = [key for key in channel.told if key not in set(now)]
     kept = [*now, *before][:MOST_KEPT]
@@ -137,7 +139,7 @@ def _told(channel: NotificationChannel, needs: Collection[Need], **more: object)
     same.update(told=kept, tries=0, due_at=due, **more)
 
 
-def _failed(channel: NotificationChannel, needs: Collection[Need], error: Exception) -> None:
+def _failed(channel: NotificationChannel, needs: Collection[Attention], error: Exception) -> None:
     """Try again later, each time after a longer pause; after the last, these are given up."""
     words = _words(error)
     log.warning("A notification by %s for user %s failed: %s", channel.way, channel.user_id, words)

@@ -9,7 +9,7 @@ from django.conf import settings as django_settings
 from django.core.mail import EmailMessage, get_connection
 
 from mcp_app import conf
-from mcp_app.notices.needs import Need, arguments_of, whole_url
+from mcp_app.notices.needs import Attention, arguments_of, whole_url
 from mcp_app.notices.outcome import Undelivered
 
 # For each step of the conversation; all of it is bounded by the job's time limit.
@@ -23,7 +23,7 @@ def is_configured() -> bool:
     return any(settings.is_overridden(name) for name in ("EMAIL_HOST", "EMAIL_BACKEND", "MAILERS"))
 
 
-def send(to: str, needs: Sequence[Need]) -> None:
+def send(to: str, needs: Sequence[Attention]) -> None:
     """One mail for all of them; raises Undelivered, and whatever a project's own way for mail raises."""
     if not to:
         raise Undelivered("The account has no e-mail address.")
@@ -34,14 +34,14 @@ def send(to: str, needs: Sequence[Need]) -> None:
     message.send()
 
 
-def _subject(needs: Sequence[Need]) -> str:
+def _subject(needs: Sequence[Attention]) -> str:
     server = conf.get().server.label
     what = needs[0].text if len(needs) == 1 else f"{len(needs)} things wait for you"
     # A line break in a subject would begin another header, which Django refuses.
     return " ".join(f"[{server}] {what}".split())
 
 
-def _body(needs: Sequence[Need]) -> str:
+def _body(needs: Sequence[Attention]) -> str:
     lines = []
     for need in needs[:MOST_NAMED]:
         lines += [need.text, *filter(None, (arguments_of(need),)), whole_url(need.url), ""]

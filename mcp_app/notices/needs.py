@@ -47,7 +47,7 @@ LONGEST_ARGUMENTS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Attention:
     """One thing that waits; ``text`` has no arguments, and no words of a caller but the caller's name."""
 
     kind: str
@@ -57,13 +57,13 @@ class Need:
     call: Call | None = None
 
 
-def present(kinds: Collection[str]) -> list[Need]:
+def present(kinds: Collection[str]) -> list[Attention]:
     """All that waits now, whoever is to deal with it."""
     found = {APPROVALS: _approvals, STUCK: _stuck, ERRORS: _errors, DRAFTS: _drafts, KEYS: _keys}
     return [need for kind, find in found.items() if kind in kinds for need in find()]
 
 
-def for_person(user: Any, needs: Collection[Need]) -> list[Need]:
+def for_person(user: Any, needs: Collection[Attention]) -> list[Attention]:
     """Of these, what this person may see and deal with now."""
     if not (user.is_active and user.is_staff):
         return []
@@ -74,7 +74,7 @@ def for_person(user: Any, needs: Collection[Need]) -> list[Need]:
     return [need for need in found if need.call is None or not objected[need.call.pk]]
 
 
-def arguments_of(need: Need) -> str:
+def arguments_of(need: Attention) -> str:
     """What a waiting call is asked to do, without secrets; empty unless NOTIFY_ARGUMENTS says so."""
     if need.call is None or not conf.get().notify_arguments:
         return ""
@@ -88,46 +88,46 @@ def whole_url(path: str) -> str:
     return f"{conf.get().public_url.rstrip('/')}{path}"
 
 
-def _approvals() -> Iterator[Need]:
+def _approvals() -> Iterator[Attention]:
     waiting = Call.objects.filter(state=State.APPROVAL_NEEDED).select_related("user")
     long = ("arguments", "answer", "meta", "session_fields")
     calls = list(waiting.defer(*long).order_by("-accepted_at")[:MOST])
     names = principal_names({call.principal for call in calls})
     for call in calls:
         text = f"{marked(names.get(call.principal, call.principal))} asks for {marked(call.tool)}"
-        yield Need(APPROVALS, f"call:{call.pk}", text, _page("call_change", call.pk), call)
+        yield Attention(APPROVALS, f"call:{call.pk}", text, _page("call_change", call.pk), call)
 
 
-def _errors() -> Iterator[Need]:
+def _errors() -> Iterator[Attention]:
     for group in new_since(clock.utcnow() - NEW_ERROR)[:MOST]:
         # Not its words: they may repeat an argument.
         text = f"New error in {marked(group.tool or group.method)}"
-        yield Need(ERRORS, f"error:{group.pk}", text, _page("message_error", group.pk))
+        yield Attention(ERRORS, f"error:{group.pk}", text, _page("message_error", group.pk))
 
 
-def _drafts() -> Iterator[Need]:
+def _drafts() -> Iterator[Attention]:
     for draft in Draft.objects.order_by("-updated_at")[:MOST]:
         text = f"Draft of the {marked(draft.kind)} {marked(draft.key)[:SAID]}"
-        yield Need(DRAFTS, f"draft:{draft.pk}:{draft.version}", text, _page("draft_changelist"))
+        yield Attention(DRAFTS, f"draft:{draft.pk}:{draft.version}", text, _page("draft_changelist"))
 
 
-def _stuck() -> Iterator[Need]:
+def _stuck() -> Iterator[Attention]:
     names = ("pk", "tool", "attempt")
     for pk, tool, attempt in lost_calls().values_list(*names).order_by("-accepted_at")[:MOST]:
         text = f"The call of {marked(tool)} lost its worker and did not end"
-        yield Need(STUCK, f"lost:{pk}:{attempt}", text, _page("call_change", pk))
+        yield Attention(STUCK, f"lost:{pk}:{attempt}", text, _page("call_change", pk))
     for pk, tool, attempt in long_waiting_calls().values_list(*names).order_by("-accepted_at")[:MOST]:
         minutes = WAITS_LONG.total_seconds() / 60
         text = f"The call of {marked(tool)} has waited {minutes:.0f} minutes for a worker"
-        yield Need(STUCK, f"waits:{pk}:{attempt}", text, _page("call_change", pk))
+        yield Attention(STUCK, f"waits:{pk}:{attempt}", text, _page("call_change", pk))
 
 
-def _keys() -> Iterator[Need]:
+def _keys() -> Iterator[Attention]:
     rows = ending_keys().order_by("expires_at").values_list("pk", "name", "expires_at")
     for pk, name, ends in rows[:MOST]:
         assert ends is not None  # Only keys that end are asked for.
         text = f"The API key {marked(name)[:SAID]} ends on {ends.astimezone(UTC):%Y-%m-%d}"
-        yield Need(KEYS, f"key:{pk}:{ends.timestamp():.0f}", text, _page("apikey_change", pk))
+        yield Attention(KEYS, f"key:{pk}:{ends.timestamp():.0f}", text, _page("apikey_change", pk))
 
 
 def page_of_choices() -> str:

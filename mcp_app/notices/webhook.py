@@ -19,7 +19,7 @@ from mcp_app.egress import EgressError, Policy, Sent, fetch
 from mcp_app.egress.policy import networks
 from mcp_app.egress.target import read
 from mcp_app.execution.asking.sealing import Unsealed, key_ring
-from mcp_app.notices.needs import Need, arguments_of, whole_url
+from mcp_app.notices.needs import Attention, arguments_of, whole_url
 from mcp_app.notices.outcome import Undelivered
 from mcp_app.protocol.http.transport_security import names_loopback
 
@@ -50,7 +50,7 @@ def objection_to(address: str) -> str:
     return ""
 
 
-def send(address: str, secret: str, needs: Sequence[Need]) -> None:
+def send(address: str, secret: str, needs: Sequence[Attention]) -> None:
     """One POST for all of them; raises Undelivered."""
     if problem := objection_to(address):
         raise Undelivered(problem)
@@ -77,7 +77,7 @@ def signed(secret: str, identity: str, at: int, body: bytes) -> dict[str, str]:
     }
 
 
-def _shown(need: Need) -> dict[str, str]:
+def _shown(need: Attention) -> dict[str, str]:
     shown = {"kind": need.kind, "key": need.key, "text": need.text, "url": whole_url(need.url)}
     arguments = arguments_of(need)
     return {**shown, "arguments": arguments} if arguments else shown

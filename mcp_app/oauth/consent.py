@@ -42,7 +42,7 @@ MAX_QUERY: Final = 8 * 1024
 ANSWERED: Final = "This page was answered already, or belongs to another login. Start again in your client."
 
 
-class Refused(Exception):
+class ConsentRefused(Exception):
     """The request ends on a page of ours, because its redirect address is not verified."""
 
 
@@ -55,7 +55,7 @@ class SentBack(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuthorizationRequest:
     """A request that is in order."""
 
     client: Client
@@ -83,7 +83,7 @@ def authorize(request: HttpRequest) -> HttpResponse:
         if asked is None or not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path(), reverse("mcp_oauth:login"))
         return _shown(request, asked)
-    except Refused as refused:
+    except ConsentRefused as refused:
         return page(request, "mcp_oauth/refused.html", {"reason": str(refused)}, status=400)
     except SentBack as back:
         return _sent_back(request, back)
@@ -114,27 +114,27 @@ def _source(uri: str) -> str:
 
 
 def _named(request: HttpRequest) -> str:
-    """The id of the client that a request is of; raises Refused."""
+    """The id of the client that a request is of; raises ConsentRefused."""
     query, client_id = request.META.get("QUERY_STRING", ""), request.GET.get("client_id", "")
     if len(query) > MAX_QUERY or "%00" in query:
-        raise Refused(f"The request is too long, or cannot be read. {refusals.AGAIN}")
+        raise ConsentRefused(f"The request is too long, or cannot be read. {refusals.AGAIN}")
     if not CLIENT_ID.fullmatch(client_id):
-        raise Refused(refusals.explained("invalid_request", "Missing client_id parameter."))
+        raise ConsentRefused(refusals.explained("invalid_request", "Missing client_id parameter."))
     return client_id
 
 
-def _read(request: HttpRequest, client_id: str) -> Asked:
-    """What the query asks for; raises Refused and SentBack."""
+def _read(request: HttpRequest, client_id: str) -> AuthorizationRequest:
+    """What the query asks for; raises ConsentRefused and SentBack."""
     client = _client(client_id)
     try:
         granted, credentials = core.validate_authorization_request(request)
     except FatalClientError as error:
         library = error.oauthlib_error
-        raise Refused(refusals.explained(library.error, library.description)) from None
+        raise ConsentRefused(refusals.explained(library.error, library.description)) from None
     except OAuthToolkitError as error:
         raise SentBack(error.oauthlib_error, error.oauthlib_error.redirect_uri) from None
     except ValueError:
-        raise Refused(f"The request cannot be read. {refusals.AGAIN}") from None
+        raise ConsentRefused(f"The request cannot be read. {refusals.AGAIN}") from None
     library_request = credentials.pop("request")
     kept = {name: credentials[name] for name in ("client_id", "redirect_uri", "response_type", "state")}
     kept["code_challenge"] = credentials["code_challenge"]
@@ -147,7 +147,7 @@ def _read(request: HttpRequest, client_id: str) -> Asked:
         error.error = error.error or "invalid_request"
         error.state = library_request.state
         raise SentBack(error, kept["redirect_uri"]) from None
-    return Asked(client, granted, kept)
+    return AuthorizationRequest(client, granted, kept)
 
 
 def _client(client_id: str) -> Client:
@@ -155,14 +155,14 @@ def _client(client_id: str) -> Client:
         try:
             documents.find_or_fetch(client_id)
         except DocumentRefused as error:
-            raise Refused(str(error)) from None
+            raise ConsentRefused(str(error)) from None
     client = find_client(client_id)
     if client is None:
-        raise Refused(refusals.explained("invalid_request", "Invalid client_id parameter value."))
+        raise ConsentRefused(refusals.explained("invalid_request", "Invalid client_id parameter value."))
     return client
 
 
-def _shown(request: HttpRequest, asked: Asked) -> HttpResponse:
+def _shown(request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
     waiting = {key: each for key, each in _waiting(request).items() if each["until"] > time.time()}
     while len(waiting) >= MAX_WAITING:
         waiting.pop(next(iter(waiting)))
@@ -201,16 +201,16 @@ def _answered(request: HttpRequest) -> HttpResponse:
     found = waiting.pop(ticket, None)
     request.session[WAITING] = waiting
     if not request.user.is_authenticated or found is None or found["user"] != str(request.user.pk):
-        raise Refused(ANSWERED)
+        raise ConsentRefused(ANSWERED)
     if found["until"] <= time.time():
-        raise Refused("This page waited for too long. Start again in your client.")
+        raise ConsentRefused("This page waited for too long. Start again in your client.")
     # Two presses at one moment find the same session.
     if not once.use(f"consent\0{ticket}", clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
-        raise Refused(ANSWERED)
+        raise ConsentRefused(ANSWERED)
     credentials = found["credentials"]
     client = find_client(credentials["client_id"])
     if client is None or not client.redirect_uri_allowed(credentials["redirect_uri"]):
-        raise Refused("The client was changed meanwhile. Start again in your client.")
+        raise ConsentRefused("The client was changed meanwhile. Start again in your client.")
     is_allowed = request.POST.get("decision") == "allow"
     tally.note("oauth_consent", "allowed" if is_allowed else "denied")
     if not is_allowed:
@@ -222,7 +222,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
     except OAuthToolkitError as error:
         library = error.oauthlib_error
         words = refusals.explained(library.error, library.description)
-        raise Refused(f"The request is not in order any more. {words} {refusals.AGAIN}") from None
+        raise ConsentRefused(f"The request is not in order any more. {words} {refusals.AGAIN}") from None
     return _redirected(request, url, {})
 
 

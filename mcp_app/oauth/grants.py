@@ -55,7 +55,7 @@ def resource_of(asked: list[str]) -> str:
     return named.pop()
 
 
-class Validator(OAuth2Validator):
+class GrantValidator(OAuth2Validator):
     """Answers the library's questions from our rows."""
 
     def _load_application(self, client_id: str, request: Any) -> Client | None:
@@ -273,10 +273,10 @@ def _expires_in(request: Any) -> int:
     return int(min(conf.get().oauth_token_seconds, left))
 
 
-class Server(WebApplicationServer):
+class GrantServer(WebApplicationServer):
     """The library's server with our tokens, and with S256 as the only method of PKCE."""
 
-    def __init__(self, validator: Validator) -> None:
+    def __init__(self, validator: GrantValidator) -> None:
         super().__init__(validator, _access_token, _expires_in, _refresh_token)
         self.auth_grant._code_challenge_methods = {"S256": code_challenge_method_s256}
         self.auth_grant.create_authorization_code = _code
@@ -296,4 +296,4 @@ class Core(OAuthLibCore):
         return [(name, value) for name, values in request.POST.lists() for value in values]
 
 
-core: Final = Core(Server(Validator()))
+core: Final = Core(GrantServer(GrantValidator()))

@@ -26,7 +26,7 @@ class DatabaseSilent(psycopg.OperationalError):
     """What a wait ends with when the server says nothing, and what a new one is refused with."""
 
 
-class Connection(psycopg.Connection[Any]):
+class WatchedConnection(psycopg.Connection[Any]):
     """A connection whose every wait ends when its server is found to be silent; it is closed then."""
 
     silence: Silence | None = None
@@ -45,7 +45,7 @@ class Connection(psycopg.Connection[Any]):
 class _Driver(ModuleType):
     """psycopg as Django uses it; Django has no other way to set the class of its connections."""
 
-    connect = staticmethod(Connection.connect)
+    connect = staticmethod(WatchedConnection.connect)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(psycopg, name)

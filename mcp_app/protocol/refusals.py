@@ -34,7 +34,7 @@ class Code(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class Answer(NamedTuple):
+class RefusalAnswer(NamedTuple):
     """The answer to a refused call: its error over MCP and its status over the API.
 
     The ``meaning`` is for operators. ``as_result``: over MCP the model is to read it, so that it is a tool
@@ -48,31 +48,35 @@ class Answer(NamedTuple):
 
 
 ANSWERS: Final = {
-    Code.UNKNOWN_TOOL: Answer(InvalidParams, 404, "the caller is offered no tool of that name"),
-    Code.INVALID_ARGUMENTS: Answer(
+    Code.UNKNOWN_TOOL: RefusalAnswer(InvalidParams, 404, "the caller is offered no tool of that name"),
+    Code.INVALID_ARGUMENTS: RefusalAnswer(
         InvalidParams, 400, "the arguments do not fit the tool's schema", as_result=True
     ),
-    Code.RATE_LIMITED: Answer(
+    Code.RATE_LIMITED: RefusalAnswer(
         InvalidParams, 429, "the person called the tool too often within a minute", as_result=True
     ),
-    Code.TOO_MANY_RUNNING: Answer(
+    Code.TOO_MANY_RUNNING: RefusalAnswer(
         TooManyRequests, 429, "too many calls of the person run in this web process"
     ),
-    Code.BACKLOG_FULL: Answer(TooManyRequests, 429, "too many background calls of the person wait or run"),
-    Code.QUOTA_EXCEEDED: Answer(TooManyRequests, 429, "Redis stores as much for the person as it may"),
-    Code.STORAGE_FULL: Answer(Unavailable, 503, "Redis is nearly full"),
-    Code.APPROVAL_IMPOSSIBLE: Answer(
+    Code.BACKLOG_FULL: RefusalAnswer(
+        TooManyRequests, 429, "too many background calls of the person wait or run"
+    ),
+    Code.QUOTA_EXCEEDED: RefusalAnswer(TooManyRequests, 429, "Redis stores as much for the person as it may"),
+    Code.STORAGE_FULL: RefusalAnswer(Unavailable, 503, "Redis is nearly full"),
+    Code.APPROVAL_IMPOSSIBLE: RefusalAnswer(
         InvalidParams, 409, "the call needs approval and cannot wait for it", as_result=True
     ),
-    Code.CALLER_UNKNOWN: Answer(
+    Code.CALLER_UNKNOWN: RefusalAnswer(
         InvalidParams, 409, "the call needs four eyes, and its user is not known", as_result=True
     ),
-    Code.CREDENTIAL_ENDED: Answer(
+    Code.CREDENTIAL_ENDED: RefusalAnswer(
         InvalidParams, 409, "the call to retry needs approval, and its credential has ended", as_result=True
     ),
-    Code.APPROVALS_FULL: Answer(TooManyRequests, 429, "too many calls of the person wait for approval"),
-    Code.KEY_REUSED: Answer(InvalidParams, 422, "the idempotency key was used for another call"),
-    Code.UNAVAILABLE: Answer(Unavailable, 503, "the database, Redis or a worker is missing"),
+    Code.APPROVALS_FULL: RefusalAnswer(
+        TooManyRequests, 429, "too many calls of the person wait for approval"
+    ),
+    Code.KEY_REUSED: RefusalAnswer(InvalidParams, 422, "the idempotency key was used for another call"),
+    Code.UNAVAILABLE: RefusalAnswer(Unavailable, 503, "the database, Redis or a worker is missing"),
 }
 
 

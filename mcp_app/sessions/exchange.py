@@ -21,7 +21,7 @@ from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import Session, bounded
+from mcp_app.sessions.session import LiveSession, bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
@@ -78,10 +78,10 @@ class Exchange(Negotiated):
         return jsonrpc.encode_result(request.id, result, self.server.opening(request.method))
 
 
-def restored(session_id: str, fields: dict[str, str]) -> Session | Exchange:
+def restored(session_id: str, fields: dict[str, str]) -> LiveSession | Exchange:
     """What stored fields describe: a legacy session, or the request that a background call came by."""
     if not is_modern(fields["version"]):
-        return Session(session_id, fields)
+        return LiveSession(session_id, fields)
     meta = {
         envelope.VERSION: fields["version"],
         envelope.CLIENT_CAPABILITIES: orjson.loads(fields["capabilities"]),

@@ -17,7 +17,7 @@ from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailabl
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.sessions.quota import admit
 from mcp_app.sessions.record import find_record
-from mcp_app.sessions.session import HAD_CALLS, Session
+from mcp_app.sessions.session import HAD_CALLS, LiveSession
 from mcp_app.streams.base import Broadcast, SessionEnded
 from mcp_app.streams.gateway import Streams
 
@@ -36,7 +36,7 @@ class Sessions:
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self._streams = streams
         self._settings = settings
-        self._cache: dict[str, Session] = {}
+        self._cache: dict[str, LiveSession] = {}
         self._endings = 0
         self._own_name = secrets.token_hex(4)
         self.on_end: list[Callable[[str], None]] = []
@@ -52,7 +52,7 @@ class Sessions:
         """How many sessions this process has in memory."""
         return len(self._cache)
 
-    def cached(self, session_id: str, principal_key: str) -> Session | None:
+    def cached(self, session_id: str, principal_key: str) -> LiveSession | None:
         """The session when no round trip is needed (hot path), else None."""
         session = self._cache.get(session_id)
         if session is None or session.principal_key != principal_key:
@@ -61,7 +61,7 @@ class Sessions:
             return None
         return session
 
-    async def create(self, fields: dict[str, str]) -> Session:
+    async def create(self, fields: dict[str, str]) -> LiveSession:
         """Open a session of ``stored_fields``.
 
         Raises TooManyRequests at a cap and Unavailable when Redis is nearly full.
@@ -77,9 +77,9 @@ class Sessions:
             settings.max_sessions_per_principal,
         ):
             raise TooManyRequests("Too many open sessions: end unused ones with DELETE.", retry_after=30)
-        return self._remember(Session(session_id, fields))
+        return self._remember(LiveSession(session_id, fields))
 
-    async def load(self, session_id: str, principal_key: str) -> Session:
+    async def load(self, session_id: str, principal_key: str) -> LiveSession:
         """The session ``session_id`` of this principal.
 
         Raises SessionNotFound alike for unknown, ended, expired and foreign sessions (SES-05, SES-09), and
@@ -106,7 +106,7 @@ class Sessions:
         await self._keep(session_id, principal_key)
         session = self._cache.get(session_id)
         if session is None:
-            session = self._remember(Session(session_id, fields))
+            session = self._remember(LiveSession(session_id, fields))
         else:
             session.refresh(fields)
         if endings != self._endings:
@@ -129,7 +129,7 @@ class Sessions:
             self._settings.session_idle_seconds,
         )
 
-    async def change(self, session: Session, **fields: str) -> None:
+    async def change(self, session: LiveSession, **fields: str) -> None:
         """Store changed members and tell the other processes."""
         await self._streams.sessions.update(session.id, fields, self._news(session.id, "changed"))
         stored = {"log_level": session.log_level, "announced": str(session.announced)}
@@ -138,7 +138,7 @@ class Sessions:
         for callback in self.on_change:
             callback(session.id)
 
-    async def announced(self, session: Session, revision: int) -> None:
+    async def announced(self, session: LiveSession, revision: int) -> None:
         """Record the revision announced to the client; a lost record only repeats a notification."""
         session.announced = revision
         await self._streams.sessions.update(session.id, {"announced": str(revision)})
@@ -152,7 +152,7 @@ class Sessions:
         if principal_key:
             await self._streams.windows.release(_places(principal_key), session_id)
 
-    async def end_without_calls(self, session: Session, reason: str) -> bool:
+    async def end_without_calls(self, session: LiveSession, reason: str) -> bool:
         """``end`` a session if it has no background calls; False, and nothing done, if it may have some.
 
         Raises SessionEnded if it was over before.
@@ -187,7 +187,7 @@ class Sessions:
         await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
         return fields
 
-    def _remember(self, session: Session) -> Session:
+    def _remember(self, session: LiveSession) -> LiveSession:
         if len(self._cache) >= CACHE_LIMIT:
             for session_id in [item.id for item in self._cache.values() if not item.in_flight][
                 : CACHE_LIMIT // 4

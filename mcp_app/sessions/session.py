@@ -25,7 +25,7 @@ MAX_CLIENT_TEXT = 200
 MADE_IN = "session"
 
 
-class Session(Negotiated):
+class LiveSession(Negotiated):
     """The live copy of one session in this process; the stored copy is the truth.
 
     ``announced`` is the catalogue revision last announced to its client. A session of HTTP+SSE exists before
@@ -81,7 +81,7 @@ class Session(Negotiated):
         return fields
 
 
-class TaskSession(Session):
+class TaskSession(LiveSession):
     """What a core task has instead of the session it was made in, which it may outlive (TASK4-14)."""
 
     __slots__ = ("_task_id",)

@@ -345,7 +345,7 @@ class Totals(NamedTuple):
     states: dict[str, bytes]
 
 
-class Metrics(Protocol):
+class MetricsStore(Protocol):
     """What all processes count together; a count outlives the process that made it."""
 
     async def add(self, process: str, number: int, increments: Sequence[Increment], state: bytes) -> None:

@@ -13,7 +13,7 @@ from mcp_app.streams.base import (
     Kept,
     MessageQueue,
     MessageTail,
-    Metrics,
+    MetricsStore,
     RequestStore,
     SessionStore,
     StreamLimits,
@@ -23,7 +23,7 @@ from mcp_app.streams.base import (
     Windows,
 )
 from mcp_app.streams.connections.batch import Batch
-from mcp_app.streams.connections.client import Endpoint
+from mcp_app.streams.connections.client import RedisAddress
 from mcp_app.streams.connections.keys import HEALTH, Channels
 from mcp_app.streams.hub import RedisHub
 from mcp_app.streams.reader import Reader
@@ -60,7 +60,7 @@ class Streams:
     windows: Windows
     messages: MessageQueue
     tail: MessageTail
-    metrics: Metrics
+    metrics: MetricsStore
     limits: StreamLimits
     _batch: Batch | None = None
     _redis_hub: RedisHub | None = None
@@ -69,7 +69,7 @@ class Streams:
     def connect(cls, url: str, limits: StreamLimits | Settings | None = None) -> Streams:
         """For a Redis URL (redis://, rediss://, unix://); raises ValueError for another. Does no I/O yet."""
         limits = limits_of(limits)
-        endpoint = Endpoint.parse(url)
+        endpoint = RedisAddress.parse(url)
         batch, channels = Batch(endpoint), Channels(endpoint.database)
         kept = RedisKept(batch, limits)
         log = RedisLog(batch, channels, kept, limits)

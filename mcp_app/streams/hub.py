@@ -19,7 +19,7 @@ import redis
 
 from mcp_app.streams.base import Callback, Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.connections.batch import Batch
-from mcp_app.streams.connections.client import Endpoint, sync_client
+from mcp_app.streams.connections.client import RedisAddress, sync_client
 from mcp_app.streams.connections.keys import EVERYONE, Channels
 from mcp_app.streams.connections.redis_connection import RedisConnection, fault, pack
 from mcp_app.streams.wakers import Waker, Watchers
@@ -45,7 +45,7 @@ class RedisHub:
         self._leaving: set[str] = set()
         self.watchers = Watchers(on_last=self._leaving.add)
         self._connection = RedisConnection(
-            Endpoint.parse(url),
+            RedisAddress.parse(url),
             on_reply=self._reply,
             on_up=self._up,
             on_down=self._down,

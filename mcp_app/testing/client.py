@@ -27,7 +27,7 @@ from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.sessions import resource_updates
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing.answers import Answers, Handler, Params, unwrap
 from mcp_app.testing.news import News
@@ -69,7 +69,7 @@ class Client:
     notifications: list[tuple[str, Params]] = field(default_factory=list)
     server: Params = field(default_factory=dict)
     _process: Process = field(init=False, repr=False)
-    _session: Session | None = field(init=False, default=None, repr=False)
+    _session: LiveSession | None = field(init=False, default=None, repr=False)
     _principal: Principal = field(init=False, repr=False)
     _before: Any = field(init=False, default=None, repr=False)
     _undo: AsyncExitStack = field(init=False, repr=False)

@@ -14,7 +14,7 @@ from mcp_app.protocol.errors import ResourceNotFound
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
 from mcp_app.protocol.features.subscriptions import RESOURCES
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import CLOSE, StreamsError
 from mcp_app.streams.reader import Reader
 from mcp_app.testing.answers import Params, RequestError
@@ -50,7 +50,7 @@ class News:
             self._arrived.clear()
             await self._arrived.wait()
 
-    async def follow(self, session: Session) -> None:
+    async def follow(self, session: LiveSession) -> None:
         """Collect what is sent to the session by itself, as a client does that opened its GET stream."""
         streams = self._process.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)

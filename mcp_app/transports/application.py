@@ -13,7 +13,7 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.live_report import LiveReport
-from mcp_app.transports.metrics_endpoint import Metrics
+from mcp_app.transports.metrics_endpoint import MetricsEndpoint
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -25,7 +25,7 @@ class Application:
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
         self._http_sse: HttpSse | None = None
-        self._metrics: Metrics | None = None
+        self._metrics: MetricsEndpoint | None = None
         self._process: Process | None = None
         self._report: LiveReport | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
@@ -115,7 +115,7 @@ class Application:
         self._process = process
         self._endpoint = Endpoint(process)
         self._http_sse = HttpSse(process, self._endpoint)
-        self._metrics = Metrics(process)
+        self._metrics = MetricsEndpoint(process)
         self._report = LiveReport(process, self._endpoint.connections)
         self._report.start()
         return self._endpoint

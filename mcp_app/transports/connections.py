@@ -11,7 +11,7 @@ from mcp_app.protocol.principal_key import Bound, Share, share_of
 from mcp_app.transports.turns import take_turns
 
 
-class Connection:
+class StreamReader:
     """One client reading one stream; ``wake`` makes its writer look at what changed.
 
     ``announce``: has what a change of the catalogue means to this client written, by its writer or without
@@ -66,7 +66,7 @@ class Connections:
 
     def __init__(self, max_per_person: int) -> None:
         self._max = max_per_person
-        self._by_session: dict[str, set[Connection]] = {}
+        self._by_session: dict[str, set[StreamReader]] = {}
         self._by_person: Counter[Share] = Counter()
         self._draining = self._leaving = False
 
@@ -92,13 +92,13 @@ class Connections:
         if self._by_person[share_of(Bound.EVENT_STREAMS, principal_key)] >= self._max:
             raise TooManyRequests("Too many open event streams: close unused ones first.", retry_after=5)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: StreamReader) -> None:
         """A connection opened."""
         connection.stopping = self._draining or (self._leaving and not connection.answering)
         self._by_session.setdefault(connection.session_id, set()).add(connection)
         self._by_person[connection.share] += 1
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: StreamReader) -> None:
         """A connection closed."""
         of_session = self._by_session.get(connection.session_id, set())
         of_session.discard(connection)
@@ -152,10 +152,10 @@ class Connections:
             if not connection.answering:
                 connection.stop()
 
-    def _all(self) -> list[Connection]:
+    def _all(self) -> list[StreamReader]:
         return [connection for of_session in self._by_session.values() for connection in of_session]
 
 
-def _announce(connection: Connection) -> None:
+def _announce(connection: StreamReader) -> None:
     if connection.standalone:
         connection.announce()

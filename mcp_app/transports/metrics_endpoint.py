@@ -25,7 +25,7 @@ OFF = "The metrics are switched off (METRICS)."
 NOT_ALLOWED = f"The user of this API key needs the permission {PERMISSION}."
 
 
-class Metrics:
+class MetricsEndpoint:
     """An ASGI callable for ``http`` scopes. Requests that arrive while one is read share its answer."""
 
     def __init__(self, process: Process) -> None:

@@ -10,7 +10,7 @@ from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.features.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 
 LIST_NOTICES: Final = {kind: jsonrpc.encode_notification(method) for kind, method in LIST_CHANGED.items()}
@@ -33,7 +33,7 @@ class Announcement(NamedTuple):
 NOTHING: Final = Announcement(0, [], b"", asks=False)
 
 
-def announcement(session: Session, view: CatalogueView) -> Announcement:
+def announcement(session: LiveSession, view: CatalogueView) -> Announcement:
     """Return what is due to the client that has this view, as far as this process knows without Redis."""
     catalogue, announced = view.snapshot, session.announced
     if announced >= catalogue.revision or not session.initialized:
@@ -48,7 +48,7 @@ def announcement(session: Session, view: CatalogueView) -> Announcement:
     return found
 
 
-async def due(streams: Streams, session: Session, view: CatalogueView) -> tuple[list[Notice], int]:
+async def due(streams: Streams, session: LiveSession, view: CatalogueView) -> tuple[list[Notice], int]:
     """Return notifications of what changed in a view since the revision last announced, and its revision.
 
     Of each list one notice covers many changes, and so it is with the content of each resource that the
@@ -76,7 +76,7 @@ def _changed_lists(catalogue: Catalogue, announced: int) -> list[Notice]:
     ]
 
 
-def note(log: MessageLog, session: Session, notices: list[Notice]) -> None:
+def note(log: MessageLog, session: LiveSession, notices: list[Notice]) -> None:
     """Record what was announced."""
     for message, method in notices:
         log.single(session.id, session.principal_key, "out", "notification", message, method)

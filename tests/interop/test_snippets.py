@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_app.connect.call_snippets import call_snippets
-from mcp_app.connect.connection import Connection
+from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.snippets import snippets
 from tests import node
 from tests.interop import npm
@@ -30,15 +30,15 @@ RUN_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def connection() -> Iterator[Connection]:
+def connection() -> Iterator[ServerConnection]:
     """A server that wants a key, and one that was issued."""
     with LiveServer(1, env={"MCP_AUTH": "required"}) as server:
         key = server.shell(ISSUE).strip().splitlines()[-1]
-        yield Connection("django-mcp", server.url, key=key)
+        yield ServerConnection("django-mcp", server.url, key=key)
         assert not server.trouble(), server.logs()[-4000:]
 
 
-def text(client: str, connection: Connection) -> str:
+def text(client: str, connection: ServerConnection) -> str:
     (snippet,) = snippets(connection, client)
     return snippet.text
 
@@ -54,18 +54,18 @@ def _needs_curl() -> None:
         pytest.skip("needs curl")
 
 
-def test_the_python_snippet_lists_the_tools(connection: Connection) -> None:
+def test_the_python_snippet_lists_the_tools(connection: ServerConnection) -> None:
     assert "echo" in run(sys.executable, "-c", text("python", connection)).split()
 
 
-def test_the_curl_snippet_initializes(connection: Connection) -> None:
+def test_the_curl_snippet_initializes(connection: ServerConnection) -> None:
     _needs_curl()
     answer = run("/bin/sh", "-c", text("curl", connection))
     assert answer.startswith("HTTP/1.1 200 ")
     assert '"serverInfo"' in answer
 
 
-def test_the_typescript_snippet_lists_the_tools(connection: Connection, tmp_path: Path) -> None:
+def test_the_typescript_snippet_lists_the_tools(connection: ServerConnection, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(npm.packages("interop"))
     script = tmp_path / "snippet.mjs"
     script.write_text(text("typescript", connection))
@@ -75,7 +75,7 @@ def test_the_typescript_snippet_lists_the_tools(connection: Connection, tmp_path
 ARGUMENTS = {"text": 'it\'s "so" $HOME `id` \\n\né'}
 
 
-def test_one_call_is_made_again_by_curl(connection: Connection) -> None:
+def test_one_call_is_made_again_by_curl(connection: ServerConnection) -> None:
     _needs_curl()
     curl, _ = call_snippets(connection, "tools/call", {"name": "echo", "arguments": ARGUMENTS})
     answer = json.loads(run("/bin/sh", "-c", curl.text).strip().splitlines()[-1])
@@ -91,13 +91,13 @@ def test_one_call_is_made_again_by_curl(connection: Connection) -> None:
     ],
 )
 def test_one_request_is_made_again_by_python(
-    method: str, params: dict[str, Any], expected: str, connection: Connection
+    method: str, params: dict[str, Any], expected: str, connection: ServerConnection
 ) -> None:
     _, python = call_snippets(connection, method, params)
     assert json.dumps(expected, ensure_ascii=False)[1:-1] in run(sys.executable, "-c", python.text)
 
 
-def test_the_placeholder_lets_nobody_in(connection: Connection) -> None:
+def test_the_placeholder_lets_nobody_in(connection: ServerConnection) -> None:
     _needs_curl()
-    answer = run("/bin/sh", "-c", text("curl", Connection("django-mcp", connection.url)))
+    answer = run("/bin/sh", "-c", text("curl", ServerConnection("django-mcp", connection.url)))
     assert answer.startswith("HTTP/1.1 401 ")

@@ -46,7 +46,7 @@ class Project:
             await send({"type": f"{event}.{'failed' if self._fails else 'complete'}"})
 
 
-async def asked(application: asgi.Application, path: str, root: str = "") -> Message:
+async def asked(application: asgi.Routes, path: str, root: str = "") -> Message:
     """The start of the answer to a GET."""
     said: list[Message] = []
 
@@ -71,7 +71,7 @@ async def asked(application: asgi.Application, path: str, root: str = "") -> Mes
 class Lifespan:
     """A server's side of lifespan events."""
 
-    def __init__(self, application: asgi.Application) -> None:
+    def __init__(self, application: asgi.Routes) -> None:
         self._told: asyncio.Queue[Message] = asyncio.Queue()
         self._said: asyncio.Queue[Message] = asyncio.Queue()
         scope = {"type": "lifespan"}

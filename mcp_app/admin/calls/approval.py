@@ -61,7 +61,7 @@ def time_left(call: Call) -> timedelta | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ApprovalCard:
     """What the page of one call says about its approval, and what this user may do about it."""
 
     badge: SafeString
@@ -78,7 +78,7 @@ class Shown:
     refuse_url: str
 
 
-def shown(call: Call, request: HttpRequest, site: str) -> Shown | None:
+def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
     """The approval of a call; None for one that needs none."""
     if call.approval_until is None:
         return None
@@ -86,7 +86,7 @@ def shown(call: Call, request: HttpRequest, site: str) -> Shown | None:
     waits = word == "waiting"
     may_decide = waits and request.user.has_perm("mcp_app.decide_call")
     urls = [reverse(f"{site}:mcp_app_approval_{verb}", args=[call.pk]) for verb in ("approve", "refuse")]
-    return Shown(
+    return ApprovalCard(
         badge=badge(word, TONES[word]),
         waited=span(waited_for_approval(call)),
         waits=waits,

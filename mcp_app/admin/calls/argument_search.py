@@ -30,14 +30,14 @@ HELP: Final = f"words of the arguments; of the newest {MOST_LISTED:,} calls."
 
 def telling(calls: QuerySet[Any], text: str) -> list[UUID]:
     """Those of these calls whose tool and arguments, as they are shown, have all words of a text."""
-    said = Said(text)
+    said = ArgumentMatches(text)
     rows = calls.filter(said.stored).order_by(_ACCEPTED.desc()).values_list("pk", "tool", "arguments")
     # Only what is shown counts towards the limit: a call that a secret matched would push another out.
     shown = (pk for pk, tool, arguments in rows.iterator(MOST_FOUND) if said.is_shown(tool, arguments))
     return list(islice(shown, MOST_FOUND))
 
 
-class Said:
+class ArgumentMatches:
     """Whether calls have all words of a text: first as they are stored, then as they are shown."""
 
     def __init__(self, text: str) -> None:

@@ -61,7 +61,7 @@ def _length(time: timedelta | None) -> SafeString:
     return format_html('<span class="mcp-time">{}</span>', span(time))
 
 
-class StateFilter(admin.SimpleListFilter):
+class CallStateFilter(admin.SimpleListFilter):
     """Any state, or all that are not over."""
 
     title = "state"
@@ -93,7 +93,7 @@ class OutcomeFilter(admin.SimpleListFilter):
         return queryset.filter(outcome=self.value()) if self.value() else queryset
 
 
-class ToolFilter(admin.SimpleListFilter):
+class CallToolFilter(admin.SimpleListFilter):
     """The tool; the catalogue is small, so no scan of all calls is needed. Others are found by search."""
 
     title = "tool"
@@ -122,7 +122,7 @@ class CallAdmin(LongListAdmin[Call]):
         "duration",
     )
     list_display_links = ("tool_name",)
-    list_filter = (StateFilter, OutcomeFilter, ToolFilter, "accepted_at")
+    list_filter = (CallStateFilter, OutcomeFilter, CallToolFilter, "accepted_at")
     search_fields = ("tool", "principal", login_name("user"), "session_id", "worker", "id")
     search_help_text = f"Tool, who, call or session id, {HELP}"
     newest_by = "accepted_at"

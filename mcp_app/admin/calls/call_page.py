@@ -14,7 +14,7 @@ from mcp_app.admin.markup import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
 from mcp_app.database import clock as database_clock
 from mcp_app.execution.background.reaper import PUBLISH_SECONDS
-from mcp_app.execution.call_log import Progress, Said, redactor, said, write_position
+from mcp_app.execution.call_log import CallLogPage, Progress, redactor, said, write_position
 from mcp_app.execution.stored.records import LONGEST_LEASE
 from mcp_app.interface.text import marked
 from mcp_app.models import AuditEvent, Call
@@ -37,18 +37,18 @@ AWAY = "Redis is away: what the call says is not shown now."
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class CallContent:
     """The arguments and the answer, ready to be shown; ``cut`` when one of them is not whole."""
 
     arguments: Pane | None
     answer: Pane | None
 
 
-def content(call: Call, *, whole: bool) -> Content:
+def content(call: Call, *, whole: bool) -> CallContent:
     """What was asked and answered, without secrets."""
     clean = redactor()
     limit = LONGEST_SHOWN if whole else SHOWN_CHARACTERS
-    return Content(
+    return CallContent(
         pane(clean.message(call.arguments.encode("utf-8", "replace"), WHOLE), limit),
         pane(clean.message(call.answer.encode("utf-8", "replace"), WHOLE), limit),
     )
@@ -119,7 +119,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
     try:
         heard, note = said(call.session_id, call.stream, after), ""
     except StreamsUnavailable:
-        heard, note = Said(position=after), AWAY
+        heard, note = CallLogPage(position=after), AWAY
     state, tone = state_of(call)
     return {
         "state": state,

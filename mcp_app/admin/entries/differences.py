@@ -32,7 +32,7 @@ _LABELS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDifference:
+class ShownDifference:
     """One field: ``old`` and ``new`` in one line each (None: there was or is no entry), or ``lines``."""
 
     name: str
@@ -43,7 +43,7 @@ class FieldDifference:
 
 def field_differences(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, in_code: Any = None
-) -> list[FieldDifference]:
+) -> list[ShownDifference]:
     """The fields in which two states of an entry differ; of one that came or went, all that say something.
 
     ``in_code`` is the entry's definition where the states have none: an empty text means the code's own.
@@ -84,20 +84,20 @@ def _says_something(name: str, value: Any) -> bool:
     return name == "enabled" or (value is not False and value not in _EMPTY)
 
 
-def _whole(name: str, value: Any, *, came: bool) -> FieldDifference:
+def _whole(name: str, value: Any, *, came: bool) -> ShownDifference:
     text = _text(name, value)
     if _is_long(value, text):
         lines = diff_lines("", text) if came else diff_lines(text, "")
-        return FieldDifference(label(name), lines=lines)
+        return ShownDifference(label(name), lines=lines)
     shown = visible(text)
-    return FieldDifference(label(name), new=shown) if came else FieldDifference(label(name), old=shown)
+    return ShownDifference(label(name), new=shown) if came else ShownDifference(label(name), old=shown)
 
 
-def _changed(name: str, old: Any, new: Any) -> FieldDifference:
+def _changed(name: str, old: Any, new: Any) -> ShownDifference:
     before, after = _text(name, old), _text(name, new)
     if _is_long(old, before) or _is_long(new, after):
-        return FieldDifference(label(name), lines=diff_lines(before, after))
-    return FieldDifference(label(name), old=_inline(old, before), new=_inline(new, after))
+        return ShownDifference(label(name), lines=diff_lines(before, after))
+    return ShownDifference(label(name), old=_inline(old, before), new=_inline(new, after))
 
 
 def _inline(value: Any, text: str) -> SafeString:

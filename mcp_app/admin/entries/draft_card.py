@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.urls import reverse
 
-from mcp_app.admin.entries.differences import FieldDifference, faults, field_differences
+from mcp_app.admin.entries.differences import ShownDifference, faults, field_differences
 from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.drafts import check_draft, states_of
 from mcp_app.catalogue.changes.services import may_publish
@@ -25,7 +25,7 @@ class Between:
     """One change of an entry since the draft's author saw it."""
 
     change: CatalogueChange
-    fields: list[FieldDifference]
+    fields: list[ShownDifference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class DraftCard:
     """A draft for a page; ``seen`` is the revision of the entry that the page shows."""
 
     draft: Draft
-    fields: list[FieldDifference]
+    fields: list[ShownDifference]
     between: list[Between]
     faults: list[str]
     seen: int

@@ -15,7 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
-from mcp_app.admin.entries.differences import FieldDifference, faults, field_differences
+from mcp_app.admin.entries.differences import ShownDifference, faults, field_differences
 from mcp_app.catalogue.changes import revisions, services, states
 from mcp_app.catalogue.changes.rolling_back import (
     RollBack,
@@ -33,11 +33,11 @@ CHANGES_PER_PAGE = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class HistoryChange:
     """One change in a history; ``back_url`` is empty when there is nothing to roll back to it."""
 
     change: CatalogueChange
-    fields: list[FieldDifference]
+    fields: list[ShownDifference]
     is_present: bool
     back_url: str
 
@@ -103,14 +103,14 @@ class HistoryPages(ModelAdmin[Any]):
         }
         return TemplateResponse(request, "mcp_admin/history.html", context)
 
-    def _shown(self, change: CatalogueChange, entry: Entry | None, *, may: bool) -> Shown:
+    def _shown(self, change: CatalogueChange, entry: Entry | None, *, may: bool) -> HistoryChange:
         fields = field_differences(change.before, change.after)
         present = change.after is not None and entry is not None and self._is_present(change, entry)
         gone = change.after is None and entry is not None
         url = (
             reverse(self.url_name("roll_back"), args=[change.pk]) if may and not present and not gone else ""
         )
-        return Shown(change, fields, present, url)
+        return HistoryChange(change, fields, present, url)
 
     def _is_present(self, change: CatalogueChange, entry: Entry) -> bool:
         then = states.editable_part(self.model, source_of(entry), state_after(change))
@@ -189,5 +189,5 @@ class HistoryPages(ModelAdmin[Any]):
         return get_object_or_404(changes, pk=change_id)
 
 
-def _differences(plan: RollBack, change: CatalogueChange) -> list[FieldDifference]:
+def _differences(plan: RollBack, change: CatalogueChange) -> list[ShownDifference]:
     return field_differences(plan.before, plan.after, getattr(entry_now(change), "definition", None))

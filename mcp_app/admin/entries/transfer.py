@@ -100,7 +100,7 @@ def packed(content: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryDifference:
     """One difference as shown."""
 
     badge: Any
@@ -109,14 +109,14 @@ class Entry:
     lines: Sequence[DiffLine]
 
 
-def shown(difference: Difference) -> Entry:
+def shown(difference: Difference) -> EntryDifference:
     """A difference ready for the page."""
     new = {field.name: field.new for field in difference.fields}
     old = {field.name: field.old for field in difference.fields}
     before = None if difference.action == "added" else old
     lines = [] if difference.action == "removed" else diff(before, new)
     tone = TONES[difference.action]
-    return Entry(badge(difference.action, tone), difference.kind, difference.key, lines)
+    return EntryDifference(badge(difference.action, tone), difference.kind, difference.key, lines)
 
 
 def may_export(request: HttpRequest) -> bool:

@@ -13,9 +13,9 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app.admin.charts import Chart, bars, ceiling, touches
-from mcp_app.admin.figures.page import Choice
+from mcp_app.admin.figures.page import ViewChoice
 from mcp_app.admin.markup import number_text
-from mcp_app.admin.timeline import Row, row
+from mcp_app.admin.timeline import TimelineRow, row
 from mcp_app.database import clock
 from mcp_app.message_log.counts.error_groups import LAST_SEEN, messages_of, new_since
 from mcp_app.message_log.rollups import HOUR
@@ -73,8 +73,8 @@ class ErrorList:
     """The groups that were asked for, and the other ways to look at them."""
 
     groups: list[Group]
-    views: list[Choice]
-    orders: list[Choice]
+    views: list[ViewChoice]
+    orders: list[ViewChoice]
     only_new: bool
     earlier: str = ""
     later: str = ""
@@ -86,7 +86,7 @@ class ErrorPage:
 
     group: Group
     chart: Chart
-    messages: list[Row]
+    messages: list[TimelineRow]
     log_url: str
 
 
@@ -116,8 +116,8 @@ def _page(asked: str) -> int:
     return min(max(number, 1), LAST_PAGE)
 
 
-def _choice(title: str, show: str, order: str, chosen: bool) -> Choice:
-    return Choice(title, _url(show, order), chosen)
+def _choice(title: str, show: str, order: str, chosen: bool) -> ViewChoice:
+    return ViewChoice(title, _url(show, order), chosen)
 
 
 def _url(show: str, order: str, page: int = 1) -> str:

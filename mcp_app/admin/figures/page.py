@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app.admin.figures.period import asked_period, end_of_log, query_of
-from mcp_app.admin.figures.table import Cell, Head, Row, Table, heads, lines, order_of, sorted_rows
+from mcp_app.admin.figures.table import Cell, FigureRow, Head, Table, heads, lines, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
 from mcp_app.admin.markup import in_utc
 from mcp_app.admin.timeline import refusals_of
@@ -54,7 +54,7 @@ PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ViewChoice:
     """One of several views of the figures."""
 
     title: str
@@ -68,10 +68,10 @@ class Figures:
 
     at: datetime
     since: datetime
-    periods: list[Choice]
-    views: list[Choice]
+    periods: list[ViewChoice]
+    views: list[ViewChoice]
     table: Table
-    page: Page[Row]
+    page: Page[FigureRow]
     heads: list[Head]
     csv_url: str
     more: int
@@ -82,7 +82,7 @@ class Figures:
     whole: bool
 
     @property
-    def lines(self) -> list[tuple[Row, list[Cell]]]:
+    def lines(self) -> list[tuple[FigureRow, list[Cell]]]:
         """The rows of this page of the table, with their cells; a file has all rows."""
         return lines(self.page)
 
@@ -143,11 +143,11 @@ def _first(by: str) -> str:
     return f"{BY[by][0]} ({shown_zone()})" if by == TIME else BY[by][0]
 
 
-def _choice(title: str, query: dict[str, str], chosen: bool) -> Choice:
-    return Choice(title, "?" + urlencode(query), chosen)
+def _choice(title: str, query: dict[str, str], chosen: bool) -> ViewChoice:
+    return ViewChoice(title, "?" + urlencode(query), chosen)
 
 
-def _periods(period: Period, query: dict[str, str]) -> list[Choice]:
+def _periods(period: Period, query: dict[str, str]) -> list[ViewChoice]:
     """The times that end now, and the one that was chosen on a chart."""
     found = [*PERIODS.values(), *([] if period.until is None else [period])]
     return [_choice(each.title, {**query_of(each), **query}, each == period) for each in found]
@@ -160,14 +160,14 @@ def _begun(request: HttpRequest, by: str, period: Period, now: datetime) -> list
     return begun_calls(period.starts(now)[0], period.until, clients=by == CLIENT)
 
 
-Read = tuple[datetime, list[Row], int, bool]
+Read = tuple[datetime, list[FigureRow], int, bool]
 
 
 def _over_time(period: Period, now: datetime, tool: str) -> Read:
     points = traffic.over_time(period, now, tool)
     limit = {"target": tool} if tool else {}
     rows = [
-        Row(
+        FigureRow(
             _written(at, period),
             calls,
             urls=_urls(
@@ -199,7 +199,7 @@ def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall],
         shown, note = _others(by) if name == OTHER else notes.get(name, (name, ""))
         wait = share(waited.get(name, []), WAITED)
         callers = tool_figures_url(name, **query_of(period)) if by == TOOL and is_named else ""
-        rows.append(Row(shown or "(no name)", calls, wait, note, urls, callers))
+        rows.append(FigureRow(shown or "(no name)", calls, wait, note, urls, callers))
     return found.since, rows, found.more, whole
 
 

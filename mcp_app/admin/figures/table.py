@@ -12,30 +12,30 @@ from django.utils.http import urlencode
 
 from mcp_app.admin.markup import seconds_text, share_text
 from mcp_app.interface.text import marked
-from mcp_app.message_log.traffic import Calls
+from mcp_app.message_log.traffic import CallFigures
 
 # A spreadsheet takes a cell that begins so for a formula, and a client may choose what it begins with.
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """What was counted of one name; ``urls`` lead to the messages of each number, ``url`` to who called."""
 
     name: str
-    calls: Calls
+    calls: CallFigures
     waited: float | None = None
     note: str = ""
     urls: dict[str, str] = field(default_factory=dict)
     url: str = ""
 
 
-class Column(NamedTuple):
+class FigureColumn(NamedTuple):
     """One column of numbers; those that are None are sorted last."""
 
     key: str
     title: str
-    number: Callable[[Row], float | None]
+    number: Callable[[FigureRow], float | None]
     text: Callable[[float | None], str]
 
 
@@ -44,13 +44,13 @@ def _count(number: float | None) -> str:
 
 
 COLUMNS: Final = (
-    Column("calls", "Calls", lambda row: row.calls.all, _count),
-    Column("failed", "Failed", lambda row: row.calls.failed, _count),
-    Column("rate", "Error rate", lambda row: row.calls.error_rate, share_text),
-    Column("cancelled", "Cancelled", lambda row: row.calls.cancelled, _count),
-    Column("p50", "p50", lambda row: row.calls.p50, seconds_text),
-    Column("p95", "p95", lambda row: row.calls.p95, seconds_text),
-    Column("wait", "Queue wait", lambda row: row.waited, seconds_text),
+    FigureColumn("calls", "Calls", lambda row: row.calls.all, _count),
+    FigureColumn("failed", "Failed", lambda row: row.calls.failed, _count),
+    FigureColumn("rate", "Error rate", lambda row: row.calls.error_rate, share_text),
+    FigureColumn("cancelled", "Cancelled", lambda row: row.calls.cancelled, _count),
+    FigureColumn("p50", "p50", lambda row: row.calls.p50, seconds_text),
+    FigureColumn("p95", "p95", lambda row: row.calls.p95, seconds_text),
+    FigureColumn("wait", "Queue wait", lambda row: row.waited, seconds_text),
 )
 ORDERS: Final = {"name", *(column.key for column in COLUMNS)}
 DEFAULT_ORDER: Final = "-calls"
@@ -78,21 +78,21 @@ class Table:
 
     title: str
     first: str
-    rows: list[Row]
+    rows: list[FigureRow]
     order: str
 
 
-def lines(rows: Iterable[Row]) -> list[tuple[Row, list[Cell]]]:
+def lines(rows: Iterable[FigureRow]) -> list[tuple[FigureRow, list[Cell]]]:
     """Each row with its cells."""
     return [(row, [_cell(column, row) for column in COLUMNS]) for row in rows]
 
 
-def _cell(column: Column, row: Row) -> Cell:
+def _cell(column: FigureColumn, row: FigureRow) -> Cell:
     number = column.number(row)
     return Cell(column.title, column.text(number), row.urls.get(column.key, "") if number else "")
 
 
-def sorted_rows(rows: Sequence[Row], order: str) -> list[Row]:
+def sorted_rows(rows: Sequence[FigureRow], order: str) -> list[FigureRow]:
     """By a column, or by ``name``; downwards with a minus before it. Equal ones stay in their order."""
     key, downwards = order.lstrip("-"), order.startswith("-")
     if key == "name":

@@ -31,7 +31,7 @@ class ProviderState:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TokenVerdict:
     """``refused`` says why; "" for a good token, and who comes with it."""
 
     refused: str
@@ -60,24 +60,24 @@ def login_state() -> tuple[str, Heard] | None:
     return (conf.get().login_issuer, heard()) if offers_company_login() else None
 
 
-def verdict_on(token: str) -> Verdict:
+def verdict_on(token: str) -> TokenVerdict:
     """What a client with this token would meet; nobody is made, linked or moved between groups."""
     held = _verification()
     if held is None:
-        return Verdict("No provider is configured.")
-    from mcp_app.auth.external.verification import Refused
+        return TokenVerdict("No provider is configured.")
+    from mcp_app.auth.external.verification import TokenRefused
 
     if (awaited := held.arriving(token)) is not None:
         awaited.result()
     try:
         claims = held.examine(token)
-    except Refused as refused:
-        return Verdict(str(refused))
+    except TokenRefused as refused:
+        return TokenVerdict(str(refused))
     except Unavailable as away:
-        return Verdict(str(away))
+        return TokenVerdict(str(away))
     rows = ExternalIdentity.objects.select_related("user")
     known = rows.filter(issuer=claims.issuer, subject=claims.subject).first()
-    return Verdict(
+    return TokenVerdict(
         refused="" if claims.scopes else "It has no scope of ours (OAUTH_SCOPES), so it opens nothing.",
         subject=claims.subject,
         scopes=scopes.in_order(claims.scopes),

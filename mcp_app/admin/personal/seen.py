@@ -44,7 +44,7 @@ KINDS: Final[dict[str, tuple[str, Any, str]]] = {
 SHOWN: Final = {"": "All", "no": "Not seen", "yes": "Seen"}
 
 
-class Seen(NamedTuple):
+class EntryVisibility(NamedTuple):
     """One entry, whether it can be used, and why."""
 
     name: str
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
     why: str
 
 
-class Choice(NamedTuple):
+class SectionChoice(NamedTuple):
     """Another part of the page."""
 
     title: str
@@ -95,7 +95,7 @@ def person(request: HttpRequest, pk: str) -> HttpResponse:
     return TemplateResponse(request, "mcp_admin/seen.html", context)
 
 
-def _seen(kind: str, asked: str, holder: Holder) -> Iterator[Seen]:
+def _seen(kind: str, asked: str, holder: Holder) -> Iterator[EntryVisibility]:
     """Each entry, and each that is a draft and no entry yet; a fixed number of queries."""
     _, model, key = KINDS[kind]
     named = Q(**{f"{key}__icontains": asked}) | Q(title__icontains=asked) if asked else Q()
@@ -106,10 +106,12 @@ def _seen(kind: str, asked: str, holder: Holder) -> Iterator[Seen]:
     for entry in entries:
         found = verdict(entry, kind, holder, givers.get(permission_of(entry), ()))
         url = reverse(f"admin:mcp_app_{model._meta.model_name}_change", args=[entry.pk])
-        yield Seen(marked(getattr(entry, key)), url, *found)
+        yield EntryVisibility(marked(getattr(entry, key)), url, *found)
     drafts = Draft.objects.filter(kind=kind, entry_id=None, key__icontains=asked).order_by("key")
     for pk, name in drafts.values_list("pk", "key")[:PER_PAGE]:
-        yield Seen(marked(name), reverse("admin:mcp_app_draft_change", args=[pk]), False, NOT_PUBLISHED)
+        yield EntryVisibility(
+            marked(name), reverse("admin:mcp_app_draft_change", args=[pk]), False, NOT_PUBLISHED
+        )
 
 
 def _may_view(request: HttpRequest, model: Any) -> bool:
@@ -139,7 +141,7 @@ def _key(request: HttpRequest, pk: str) -> ApiKey | None:
     return found
 
 
-def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[Choice]:
+def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[SectionChoice]:
     """The person, and each of their newest keys, for who may see these."""
     if not request.user.has_perm("mcp_app.view_apikey"):
         return []
@@ -148,6 +150,6 @@ def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[Choice]:
     return [_choice("The person", kept, not kept["key"], key=""), *keys] if keys else []
 
 
-def _choice(title: str, kept: dict[str, str], chosen: bool, **changed: str) -> Choice:
+def _choice(title: str, kept: dict[str, str], chosen: bool, **changed: str) -> SectionChoice:
     asked = {word: value for word, value in {**kept, **changed}.items() if value}
-    return Choice(title, "?" + urlencode(asked), chosen)
+    return SectionChoice(title, "?" + urlencode(asked), chosen)

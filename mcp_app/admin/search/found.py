@@ -13,7 +13,7 @@ MOST_OF_KIND: Final = 6
 MENTIONS, SAYS = 3, 4
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """One thing with its page; ``rank`` 0 is named exactly so, 1 begins so, 2 has it somewhere, 3 says it."""
 
     rank: int

@@ -17,7 +17,7 @@ from django.utils.text import format_lazy
 
 from mcp_app import conf
 from mcp_app.admin.search import documents, traffic
-from mcp_app.admin.search.found import MENTIONS, MOST_OF_KIND, Found, page_of, place, rank_of
+from mcp_app.admin.search.found import MENTIONS, MOST_OF_KIND, SearchResult, page_of, place, rank_of
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.services import login_name
 from mcp_app.interface.text import marked
@@ -40,21 +40,21 @@ PAGES: Final = (
 )
 
 
-Source = Callable[[HttpRequest, str], Iterator[Found]]
+Source = Callable[[HttpRequest, str], Iterator[SearchResult]]
 
 
-def find(request: HttpRequest, text: str) -> list[Found]:
+def find(request: HttpRequest, text: str) -> list[SearchResult]:
     """What a text names, for this visitor, the best first."""
     text = text.replace("\x00", "").strip()[: LONGEST // 2]
     if not text:
         return []
-    found: list[Found] = []
+    found: list[SearchResult] = []
     for source in SOURCES:
         found += nsmallest(MOST_OF_KIND, source(request, text), key=lambda each: place(each.rank, each.title))
     return sorted(found, key=lambda each: each.rank)
 
 
-def _entries(request: HttpRequest, text: str) -> Iterator[Found]:
+def _entries(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     kinds: tuple[tuple[type[Any], str], ...] = (
         (Tool, "name"), (Prompt, "name"), (Resource, "uri"), (ResourceTemplate, "uri_template"),
     )  # fmt: skip
@@ -72,10 +72,10 @@ def _entries(request: HttpRequest, text: str) -> Iterator[Found]:
         if (rank := rank_of(text, name, address, title)) is not None:
             about = kinds[kind][0]._meta
             page = page_of(str(about.model_name), pk)
-            yield Found(rank, str(about.verbose_name), name, title or address, page)
+            yield SearchResult(rank, str(about.verbose_name), name, title or address, page)
 
 
-def _searches(request: HttpRequest, text: str) -> Iterator[Found]:
+def _searches(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """One's own saved searches and those that are shared."""
     if not request.user.has_perm(READS):
         return
@@ -83,7 +83,7 @@ def _searches(request: HttpRequest, text: str) -> Iterator[Found]:
     for pk, name, search in rows.values_list("pk", "name", "text")[:MOST_READ]:
         if (rank := rank_of(text, name)) is not None:
             url = reverse_lazy("admin:mcp_app_message_search", args=[pk])
-            yield Found(rank, "saved search", name, search[:SAID], url)
+            yield SearchResult(rank, "saved search", name, search[:SAID], url)
 
 
 def finds_people(request: HttpRequest) -> bool:
@@ -91,7 +91,7 @@ def finds_people(request: HttpRequest) -> bool:
     return may_view_people(request.user) and admin.site.is_registered(get_user_model())
 
 
-def _people(request: HttpRequest, text: str) -> Iterator[Found]:
+def _people(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     model = get_user_model()
     app, named = model._meta.app_label, model._meta.model_name
     if not finds_people(request):
@@ -100,10 +100,12 @@ def _people(request: HttpRequest, text: str) -> Iterator[Found]:
     rows = model._default_manager.filter(**{f"{name}__icontains": text}).order_by(name)
     for pk, username in rows.values_list("pk", name)[:MOST_READ]:
         if (rank := rank_of(text, username)) is not None:
-            yield Found(rank, "person", username, "", reverse_lazy(f"admin:{app}_{named}_change", args=[pk]))
+            yield SearchResult(
+                rank, "person", username, "", reverse_lazy(f"admin:{app}_{named}_change", args=[pk])
+            )
 
 
-def _keys(request: HttpRequest, text: str) -> Iterator[Found]:
+def _keys(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     if not request.user.has_perm("mcp_app.view_apikey"):
         return
     owner = login_name("user")
@@ -111,10 +113,10 @@ def _keys(request: HttpRequest, text: str) -> Iterator[Found]:
     rows = ApiKey.objects.filter(named).order_by("-pk")
     for pk, name, prefix, user in rows.values_list("pk", "name", "prefix", owner)[:MOST_READ]:
         if (rank := rank_of(text, name, prefix, user)) is not None:
-            yield Found(rank, "API key", name, f"{prefix}, of {user}", page_of("apikey", pk))
+            yield SearchResult(rank, "API key", name, f"{prefix}, of {user}", page_of("apikey", pk))
 
 
-def _settings(request: HttpRequest, text: str) -> Iterator[Found]:
+def _settings(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """Settings by name; only numbers and switches are shown, which are no secrets."""
     if not request.user.has_perm("mcp_app.run_doctor"):
         return
@@ -124,25 +126,25 @@ def _settings(request: HttpRequest, text: str) -> Iterator[Found]:
         rank = rank_of(text, name, name.replace("_", " "))
         if rank is not None:
             note = f"is {value}" if isinstance(value, int | float) else ""
-            yield Found(rank, "setting", f'MCP["{name}"]', note, doctor)
+            yield SearchResult(rank, "setting", f'MCP["{name}"]', note, doctor)
 
 
-def _pages(request: HttpRequest, text: str) -> Iterator[Found]:
+def _pages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     for app in vars(request).get("app_list") or admin.site.get_app_list(request):
         for model in app["models"]:
             rank = rank_of(text, str(model["name"]))
             if rank is not None and model.get("admin_url"):
-                yield Found(rank, "page", str(model["name"]), str(app["name"]), model["admin_url"])
+                yield SearchResult(rank, "page", str(model["name"]), str(app["name"]), model["admin_url"])
     for title, view, permission in PAGES:
         rank = rank_of(text, title)
         if rank is not None and (not permission or request.user.has_perm(permission)):
             try:
-                yield Found(rank, "page", title, "", reverse(view))
+                yield SearchResult(rank, "page", title, "", reverse(view))
             except NoReverseMatch:
                 continue  # This project does not serve it.
 
 
-def _clients(request: HttpRequest, text: str) -> Iterator[Found]:
+def _clients(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """OAuth clients, also by the address of the document that one published, which is its id."""
     if not apps.is_installed("mcp_app.oauth") or not request.user.has_perm("mcp_oauth.view_client"):
         return
@@ -151,10 +153,10 @@ def _clients(request: HttpRequest, text: str) -> Iterator[Found]:
     for pk, name, client_id in rows.values_list("pk", "name", "client_id")[:MOST_READ]:
         if (rank := rank_of(text, name, client_id)) is not None:
             url = reverse_lazy("admin:mcp_oauth_client_change", args=[pk])
-            yield Found(rank, "OAuth client", name or client_id, client_id, url)
+            yield SearchResult(rank, "OAuth client", name or client_id, client_id, url)
 
 
-def _documents(request: HttpRequest, text: str) -> Iterator[Found]:
+def _documents(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """Sections of the documents by their headings, then those that mention it; they are for all staff."""
     named = {each: rank for each in documents.headings() if (rank := rank_of(text, each.heading)) is not None}
     for section, rank in named.items():
@@ -165,10 +167,10 @@ def _documents(request: HttpRequest, text: str) -> Iterator[Found]:
                 yield _section(MENTIONS, section)
 
 
-def _section(rank: int, section: documents.Section) -> Found:
+def _section(rank: int, section: documents.Section) -> SearchResult:
     url = format_lazy("{}#{}", reverse_lazy("mcp_document", args=section.page.split("/")), section.anchor)
     note = section.title if section.title != section.heading else ""
-    return Found(rank, "document", section.heading, note, url)
+    return SearchResult(rank, "document", section.heading, note, url)
 
 
 SOURCES: Final[tuple[Source, ...]] = (
@@ -177,7 +179,7 @@ SOURCES: Final[tuple[Source, ...]] = (
 )  # fmt: skip
 
 
-def shown(found: Found) -> dict[str, str]:
+def shown(found: SearchResult) -> dict[str, str]:
     """As the box takes it; every text has its hidden characters marked (S11)."""
     return {
         "kind": found.kind,

@@ -13,14 +13,14 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from mcp_app.admin.calls.argument_search import MOST_FOUND, MOST_OPEN, Said, open_calls
+from mcp_app.admin.calls.argument_search import MOST_FOUND, MOST_OPEN, ArgumentMatches, open_calls
 from mcp_app.admin.calls.call_page import state_of
 from mcp_app.admin.markup import written
 from mcp_app.admin.search.found import (
     MENTIONS,
     MOST_OF_KIND,
     SAYS,
-    Found,
+    SearchResult,
     better,
     page_of,
     place,
@@ -38,7 +38,7 @@ READ: Final = ("pk", "principal", "tool")
 LEAST_SAID: Final = 3
 
 
-def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
+def sessions(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """By id, by client and by who opened them."""
     if not request.user.has_perm("mcp_app.view_session"):
         return
@@ -64,7 +64,7 @@ def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
         if pk not in opened:
             continue  # It was removed meanwhile.
         note = f"{version} {names[principal]}, opened {written(opened[pk])}".strip()
-        yield Found(rank, "session", client or pk, note, page_of("session", pk))
+        yield SearchResult(rank, "session", client or pk, note, page_of("session", pk))
 
 
 def _names(request: HttpRequest, principals: set[str]) -> dict[str, str]:
@@ -79,7 +79,7 @@ def _ranks(text: str, names: dict[str, str]) -> dict[str, int | None]:
     return {principal: rank_of(text, name, name.partition(",")[0]) for principal, name in names.items()}
 
 
-def calls(request: HttpRequest, text: str) -> Iterator[Found]:
+def calls(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """By id; those that wait or run also by their arguments, and with the newest by who asked."""
     if not request.user.has_perm("mcp_app.view_call"):
         return
@@ -90,10 +90,10 @@ def calls(request: HttpRequest, text: str) -> Iterator[Found]:
         return
     if call is not None:
         about = f"{state_of(call)[0]}, {call.pk.hex}"
-        yield Found(0, "background call", call.tool, about, page_of("call", call.pk.hex))
+        yield SearchResult(0, "background call", call.tool, about, page_of("call", call.pk.hex))
 
 
-def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
+def _calls_with(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     waiting = _open_calls(text)
     newest = Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
     # Those that wait or run come first, then the newest: to read hundreds of times costs more than the rest.
@@ -106,12 +106,12 @@ def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
     for rank, pk, principal, tool in best:
         if (call := found.get(pk)) is not None:  # It was not removed meanwhile.
             note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"
-            yield Found(rank, "background call", tool, note, page_of("call", pk.hex))
+            yield SearchResult(rank, "background call", tool, note, page_of("call", pk.hex))
 
 
 def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tuple[int, UUID, str, str]]:
     """Yield the rows whose person fits, or whose arguments say it; so many of these of each state."""
-    of_person, told, said = _ranks(text, names), Said(text), Counter[str]()
+    of_person, told, said = _ranks(text, names), ArgumentMatches(text), Counter[str]()
     for pk, principal, tool, state, arguments in rows:
         rank = of_person[principal]
         if rank is None and arguments is not None and said[state] < MOST_FOUND:
@@ -125,13 +125,13 @@ def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tupl
 
 def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
     """The calls that wait or run, with the arguments of those that may say a text, in one query."""
-    told = Said(text)
+    told = ArgumentMatches(text)
     fits = [When(told.named, then=Value("")), When(told.stored, then="arguments")]
     asked = Case(*fits[: 2 if len(text) >= LEAST_SAID else 0], output_field=TextField())
     return open_calls(*READ, "state", asked)
 
 
-def messages(request: HttpRequest, text: str) -> Iterator[Found]:
+def messages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """A message by its number or its request's id; words are left to the page that looks for them."""
     if not request.user.has_perm("mcp_app.view_message"):
         return
@@ -142,11 +142,11 @@ def messages(request: HttpRequest, text: str) -> Iterator[Found]:
     for message in dict.fromkeys(rows):
         title = f"{message.method or message.kind} {message.target}".strip()
         note = f"id {message.request_id}, {written(message.at)}"
-        yield Found(0, "message", title, note, page_of("message", message.pk))
+        yield SearchResult(0, "message", title, note, page_of("message", message.pk))
     if '"' not in text:
         log = reverse("admin:mcp_app_message_changelist")
         words = f"{log}?{urlencode({'q': _words(text)})}"
-        yield Found(SAYS, "messages", f"Messages with “{text}”", "", words)
+        yield SearchResult(SAYS, "messages", f"Messages with “{text}”", "", words)
 
 
 def _words(text: str) -> str:

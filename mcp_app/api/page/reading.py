@@ -29,7 +29,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DocumentedResponse:
     """What an operation answers with one status."""
 
     status: str
@@ -49,7 +49,7 @@ class Operation:
     media: tuple[str, ...]
     example: str
     fields: tuple[Field, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[DocumentedResponse, ...]
 
 
 def by_tag(document: Document) -> dict[str, list[Operation]]:
@@ -84,9 +84,9 @@ def _parameter(document: Document, told: Document) -> Field:
     return _field(document, told["name"], {**schema, **told}, told.get("required", False), told["in"])
 
 
-def _answer(document: Document, status: str, told: Document) -> Answer:
+def _answer(document: Document, status: str, told: Document) -> DocumentedResponse:
     schema: Document = next((each.get("schema", {}) for each in told.get("content", {}).values()), {})
-    return Answer("refused" if status == "default" else status, tuple(_fields(document, schema)))
+    return DocumentedResponse("refused" if status == "default" else status, tuple(_fields(document, schema)))
 
 
 def _fields(document: Document, schema: Document, sent: bool = False) -> Iterable[Field]:

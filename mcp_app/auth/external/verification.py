@@ -45,7 +45,7 @@ Words = Mapping[type[Exception], str]
 log = logging.getLogger("mcp.auth")
 
 
-class Refused(Exception):
+class TokenRefused(Exception):
     """A token is not good here; the text is for the operator, never for the client."""
 
 
@@ -69,7 +69,7 @@ class Verification:
         """What to wait for before ``token`` can be judged; None if nothing would change that."""
         try:
             kid, _ = named_key(token)
-        except Refused:
+        except TokenRefused:
             return None
         return self.keys.arriving(kid)
 
@@ -84,7 +84,7 @@ class Verification:
             if known is not None and known.claims.ends > time.time() and known.key in keys:
                 return known.claims
             verified = self._verified(token, keys, algorithm)
-        except Refused as refused:
+        except TokenRefused as refused:
             if self._lines.hit("", time.monotonic())[0] <= MAX_LINES:
                 log.info("A token was refused: %s", refused)
             return None
@@ -94,7 +94,7 @@ class Verification:
         return verified.claims
 
     def examine(self, token: str) -> Claims:
-        """The same for an operator, who is told why: raises Refused. Nothing is remembered or logged."""
+        """The same for an operator, who is told why: raises TokenRefused. Nothing is remembered or logged."""
         kid, algorithm = named_key(token)
         return self._verified(token, self.keys.find(kid, algorithm), algorithm).claims
 
@@ -113,7 +113,7 @@ class Verification:
         check_header(header, TYPES, "access token")
         # Bound to a key of its client, which proves nothing here: whoever stole it could use it (RFC 9449).
         if "cnf" in payload:
-            raise Refused("it must be used with a proof of possession (cnf), which is not accepted")
+            raise TokenRefused("it must be used with a proof of possession (cnf), which is not accepted")
         check_storable(payload)
         return _Verified(read(payload, self.settings, SKEW_SECONDS), key)
 
@@ -123,7 +123,7 @@ def proven(
 ) -> tuple[dict[str, Any], dict[str, Any], Key]:
     """Header, payload and key of a token that one of ``keys`` signed and that meets ``demands``.
 
-    Raises Refused, with the words for the last fault, or with ``fault`` if there is no key.
+    Raises TokenRefused, with the words for the last fault, or with ``fault`` if there is no key.
     """
     for key in keys:
         try:
@@ -132,7 +132,7 @@ def proven(
             fault = words.get(type(error), type(error).__name__)
         else:
             return decoded["header"], decoded["payload"], key
-    raise Refused(fault)
+    raise TokenRefused(fault)
 
 
 # Not the library's own words: they may quote what somebody sent.
@@ -147,45 +147,45 @@ _WORDS: Final[Words] = {
 
 
 def named_key(token: str) -> tuple[str | None, str]:
-    """Key and algorithm that the token itself names, before anything of it is proven; raises Refused.
+    """Key and algorithm that the token itself names, before anything of it is proven; raises TokenRefused.
 
     Whatever else its header names (``jwk``, ``jku``, ``x5u``, ``x5c``) is never looked at: the sender of a
     token does not choose who vouches for it.
     """
     first, _, rest = token.partition(".")
     if len(token) > MAX_TOKEN or len(first) > MAX_HEADER or rest.count(".") != 1 or not token.isascii():
-        raise Refused("it is no signed JWT of at most 8 KB")
+        raise TokenRefused("it is no signed JWT of at most 8 KB")
     try:
         header = orjson.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
     except (ValueError, binascii.Error):
         header = None
     if not isinstance(header, dict):
-        raise Refused("its header cannot be read")
+        raise TokenRefused("its header cannot be read")
     kid, algorithm = header.get("kid"), header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in _ALGORITHMS:
-        raise Refused("its algorithm is not accepted")
+        raise TokenRefused("its algorithm is not accepted")
     if kid is not None and (not isinstance(kid, str) or len(kid) > MAX_KID):
-        raise Refused("it names no key")
+        raise TokenRefused("it names no key")
     return kid, algorithm
 
 
 def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -> None:
-    """That a genuine token is ``what`` it was made to be, and is understood whole; raises Refused."""
+    """That a genuine token is ``what`` it was made to be, and is understood whole; raises TokenRefused."""
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in types:
-        raise Refused(f"it is no {what} (typ)")
+        raise TokenRefused(f"it is no {what} (typ)")
     if "crit" in header:
-        raise Refused("it needs an extension that is not known here (crit)")
+        raise TokenRefused("it needs an extension that is not known here (crit)")
 
 
 def check_storable(payload: Mapping[str, Any]) -> None:
-    """That times and subject are what a row can hold; raises Refused."""
+    """That times and subject are what a row can hold; raises TokenRefused."""
     for name in ("exp", "nbf", "iat"):
         if name in payload and not _is_time(payload[name]):
-            raise Refused(f"its {name} is no time")
+            raise TokenRefused(f"its {name} is no time")
     subject = payload["sub"]
     if not isinstance(subject, str) or not 0 < len(subject) <= 255 or not subject.isprintable():
-        raise Refused("its subject cannot be stored")
+        raise TokenRefused("its subject cannot be stored")
 
 
 def _is_time(value: Any) -> bool:

@@ -14,7 +14,7 @@ from mcp_app.catalogue.definitions.definition import (
     ToolDefinition,
 )
 from mcp_app.catalogue.definitions.extension import Extension
-from mcp_app.catalogue.schemas.refusals import Refusal, refusals
+from mcp_app.catalogue.schemas.refusals import RuleViolation, refusals
 
 EXAMPLES = "mcp_app.contrib."
 
@@ -61,7 +61,7 @@ class Registry:
             except DefinitionError as error:
                 yield error
 
-    def refused_tools(self) -> Iterator[Refusal]:
+    def refused_tools(self) -> Iterator[RuleViolation]:
         """Yield what known clients refuse in the tools that can be read."""
         for definition in self.tools.values():
             with suppress(DefinitionError):

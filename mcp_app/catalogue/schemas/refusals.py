@@ -33,7 +33,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RuleViolation:
     """A tool that breaks a rule, and where."""
 
     tool: str
@@ -46,12 +46,12 @@ class Refusal:
         return f"{self.tool}: {self.rule.problem} ({places}). Refused by {self.rule.clients}."
 
 
-def refusals(wire: Wire) -> list[Refusal]:
+def refusals(wire: Wire) -> list[RuleViolation]:
     """Return what clients refuse in the wire form of a tool."""
     if not isinstance(wire["inputSchema"], dict):
         return []
     found = ((rule, tuple(rule.find(wire))) for rule in RULES)
-    return [Refusal(str(wire["name"]), rule, places) for rule, places in found if places]
+    return [RuleViolation(str(wire["name"]), rule, places) for rule, places in found if places]
 
 
 def portable_names(names: Collection[str]) -> dict[str, str]:

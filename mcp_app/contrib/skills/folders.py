@@ -25,7 +25,7 @@ _LEFT_OUT: Final = frozenset(("__pycache__",))
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SkillFile:
     """One file of a skill."""
 
     uri: str
@@ -50,7 +50,7 @@ class Skill:
 
     uri: str
     frontmatter: dict[str, Any]
-    files: tuple[File, ...]
+    files: tuple[SkillFile, ...]
     entry: dict[str, Any]
 
 
@@ -104,7 +104,7 @@ def _is_left_out(name: str) -> bool:
     return name.startswith(".") or name in _LEFT_OUT
 
 
-def _file(root: Path, path: Path) -> File:
+def _file(root: Path, path: Path) -> SkillFile:
     data = path.read_bytes()
     limit = conf.get().max_result_bytes * 3 // 4  # Base64 adds a third.
     if len(data) > limit:
@@ -117,7 +117,7 @@ def _file(root: Path, path: Path) -> File:
             content = data
     plain = "text/plain" if isinstance(content, str) else "application/octet-stream"
     mime_type = "text/markdown" if path.suffix == ".md" else mimetypes.guess_type(path.name)[0] or plain
-    return File(_uri(root, path), path.name, mime_type, data, content)
+    return SkillFile(_uri(root, path), path.name, mime_type, data, content)
 
 
 def _uri(root: Path, path: Path) -> str:

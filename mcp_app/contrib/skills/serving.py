@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.conf import settings as django_settings
 
 from mcp_app import Context, ToolError, conf, extension, resource
-from mcp_app.contrib.skills.folders import MANIFEST, File, Skill
+from mcp_app.contrib.skills.folders import MANIFEST, Skill, SkillFile
 from mcp_app.protocol.messages.pagination import CursorCodec
 
 DIRECTORY: Final = "inode/directory"
@@ -29,7 +29,7 @@ class Skills:
             for file in skill.files:
                 self._enter(skill.uri.removesuffix(f"/{MANIFEST}"), file)
 
-    def _enter(self, root: str, file: File) -> None:
+    def _enter(self, root: str, file: SkillFile) -> None:
         """Note a file in its folder, and each folder in the one above, up to the skill's own."""
         child: Resource = {
             "uri": file.uri,
@@ -43,7 +43,7 @@ class Skills:
             child = {"uri": folder, "name": folder.rpartition("/")[2], "mimeType": DIRECTORY}
 
     @property
-    def files(self) -> Iterator[tuple[File, Skill | None]]:
+    def files(self) -> Iterator[tuple[SkillFile, Skill | None]]:
         """Every file once, with the skill it is the manifest of."""
         seen = {file.uri: file for skill in self._skills.values() for file in skill.files}
         yield from ((file, self._skills.get(uri)) for uri, file in sorted(seen.items()))
@@ -121,7 +121,7 @@ def offer(skills: Skills) -> None:
         return skills.folder(ctx, uri, cursor)
 
 
-def _offer_file(file: File, skill: Skill | None) -> None:
+def _offer_file(file: SkillFile, skill: Skill | None) -> None:
     told = skill.frontmatter if skill is not None else {}
 
     @resource(

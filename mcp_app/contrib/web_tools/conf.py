@@ -16,7 +16,7 @@ from mcp_app.egress.policy import networks
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WebToolsSettings:
     """``policy`` bounds the fetch, ``max_characters`` the answer, ``convert_seconds`` the work on a page."""
 
     policy: Policy = field(default_factory=Policy)
@@ -73,7 +73,7 @@ _OWN_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 KEYS = {**_POLICY_KEYS, **_OWN_KEYS}
 
 
-def load(values: dict[str, Any]) -> Settings:
+def load(values: dict[str, Any]) -> WebToolsSettings:
     """Build the typed settings; raises ImproperlyConfigured naming the key and what it needs."""
     policy: dict[str, Any] = {}
     own: dict[str, Any] = {}
@@ -87,11 +87,11 @@ def load(values: dict[str, Any]) -> Settings:
             (policy if key in _POLICY_KEYS else own)[name] = convert(value)
         except ValueError as error:
             raise ImproperlyConfigured(f"settings.MCP_WEB_TOOLS[{key!r}] is wrong: {error}.") from None
-    return Settings(policy=Policy(**policy), **own)
+    return WebToolsSettings(policy=Policy(**policy), **own)
 
 
 @lru_cache(maxsize=1)
-def get() -> Settings:
+def get() -> WebToolsSettings:
     """The settings in force; read once, and again after a test overrides them."""
     return load(getattr(django_settings, "MCP_WEB_TOOLS", {}))
 

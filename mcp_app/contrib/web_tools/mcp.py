@@ -58,7 +58,7 @@ def _converters() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=2, thread_name_prefix="web-scrape")
 
 
-def _convert(fetched: Fetched, form: Format, settings: conf.Settings) -> str:
+def _convert(fetched: Fetched, form: Format, settings: conf.WebToolsSettings) -> str:
     # Here, because what it needs may not be installed, which must not keep other tools from being served.
     from mcp_app.contrib.web_tools.extraction import cut, main_content
 

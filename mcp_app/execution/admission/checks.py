@@ -144,7 +144,7 @@ class CallsPerMinute(Check):
             raise refused(Code.RATE_LIMITED, RATE.format(call.tool, limit), wait)
 
 
-class Running(Check):
+class RunningLimit(Check):
     """One person runs so many calls in one web process; a call that a worker runs is not among them."""
 
     of_queued = False
@@ -219,7 +219,7 @@ class Quota(Check):
                 quota.admit_now(settings, call.principal)
 
 
-class Approval(Check):
+class ApprovalRequired(Check):
     """A call that needs approval can get it. How many may wait for it, ``check_waiting`` counts later."""
 
     limit = "needs_approval"
@@ -239,7 +239,7 @@ class Approval(Check):
 
 
 # Of calls whose tool exists and whose arguments fit. The first check that objects names the reason.
-ORDER: Final[tuple[type[Check], ...]] = (CallsPerMinute, Running, Backlog, Quota, Approval)
+ORDER: Final[tuple[type[Check], ...]] = (CallsPerMinute, RunningLimit, Backlog, Quota, ApprovalRequired)
 
 
 def check_running(running: Mapping[Share, int], share: Share, most: int) -> int:

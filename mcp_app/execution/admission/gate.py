@@ -17,7 +17,7 @@ from mcp_app.streams.gateway import Streams
 marks: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
 
 
-class Gate:
+class CallGate:
     """The checks of one web process, on its streams and with what it counted."""
 
     def __init__(self, streams: Streams, settings: Settings) -> None:

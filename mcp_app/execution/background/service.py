@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from mcp_app.conf import Settings
 from mcp_app.database.queries import T, aquery, aquery_soon
 from mcp_app.execution.admission.checks import unavailable
-from mcp_app.execution.admission.gate import Gate
+from mcp_app.execution.admission.gate import CallGate
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.background import approval, core_tasks
@@ -62,7 +62,7 @@ class Background:
         self.results = TaskResults(streams, message_log)
         self.waiting = WaitingNotes()
         self._repeats = RepeatedRequests(settings.stream_ttl_seconds)
-        self.gate = Gate(streams, settings)
+        self.gate = CallGate(streams, settings)
 
     async def accept(self, new: NewCall, inputs: Inputs | None = None) -> tuple[CallRecord, Position]:
         """Accept a call; returns it and the position in its stream to follow from.

@@ -42,7 +42,7 @@ log = logging.getLogger("mcp.call")
 T = TypeVar("T")
 
 
-class Call:
+class RunningCall:
     """A client's request while application code works on it.
 
     Everything here runs on the event loop, except where a method says otherwise. One outcome only: whichever
@@ -105,7 +105,7 @@ class Call:
         on_timeout: Callable[[], dict[str, Any]],
         telemetry: CallTelemetry,
         inputs: Inputs | None = None,
-        finished: Callable[[Call, float], None] | None = None,
+        finished: Callable[[RunningCall, float], None] | None = None,
     ) -> None:
         self.request_id = request_id
         self.method, self.target = method, target
@@ -349,7 +349,11 @@ class Call:
 
 
 async def attempt(
-    call: Call, work: Callable[[Call, T], Awaitable[dict[str, Any]]], context: T, *, in_task: bool = True
+    call: RunningCall,
+    work: Callable[[RunningCall, T], Awaitable[dict[str, Any]]],
+    context: T,
+    *,
+    in_task: bool = True,
 ) -> None:
     """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
     if in_task:
@@ -376,7 +380,7 @@ async def attempt(
     call.finish(encoded, outcome)
 
 
-def ending(call: Call) -> tuple[bytes, str]:
+def ending(call: RunningCall) -> tuple[bytes, str]:
     """The answer to a call that was stopped, and its outcome.
 
     CAN-02: over HTTP a cancelled request is answered, because only an answer ends its stream cleanly.

@@ -11,7 +11,7 @@ from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.admission.checks import check_running
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.running.call import Call, attempt
+from mcp_app.execution.running.call import RunningCall, attempt
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.first_step import begin, run
 from mcp_app.execution.running.reading import read_for
@@ -26,10 +26,10 @@ from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.gateway import Streams
 
-Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
+Work = Callable[[RunningCall, Context], Awaitable[dict[str, Any]]]
 
 
-class Request(Protocol):
+class CallRequest(Protocol):
     """A client's request that a call is started for."""
 
     session: Negotiated
@@ -49,7 +49,7 @@ class Request(Protocol):
         ...
 
 
-class Calls:
+class RunningCalls:
     """Start and cancellation of calls; holds nothing after they ended."""
 
     def __init__(
@@ -75,16 +75,16 @@ class Calls:
         """How many calls this process runs now."""
         return sum(self.shares.values())
 
-    def in_flight(self) -> dict[str, list[Call]]:
+    def in_flight(self) -> dict[str, list[RunningCall]]:
         """The calls this process runs now, by the record of their session."""
-        found: dict[str, list[Call]] = {}
+        found: dict[str, list[RunningCall]] = {}
         for session in self._sessions.values():
             found.setdefault(session.record_id, []).extend(session.in_flight.values())
         return found
 
     def start(
         self,
-        request: Request,
+        request: CallRequest,
         *,
         target: str,
         meta: dict[str, Any],
@@ -94,7 +94,7 @@ class Calls:
         on_timeout: Callable[[], dict[str, Any]],
         inputs: Inputs | None = None,
         waits: bool = True,
-    ) -> Call:
+    ) -> RunningCall:
         """Begin to work on a request; its answer will come on its reply, at once if its work never ``waits``.
 
         Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
@@ -104,7 +104,7 @@ class Calls:
         share = share_of(Bound.RUNNING_CALLS, principal.key)
         session.check_free(request.request_id)
         running = check_running(self.shares, share, self._settings.max_running_calls_per_principal)
-        call = Call(
+        call = RunningCall(
             request_id=request.request_id,
             method=request.method,
             target=target,
@@ -172,7 +172,7 @@ class Calls:
             if call.principal.connection_id is not None and call.principal.connection_id in ended:
                 call.cancel("the connection ended")
 
-    def _all(self) -> list[Call]:
+    def _all(self) -> list[RunningCall]:
         return [call for session in self._sessions.values() for call in session.in_flight.values()]
 
     async def close(self, seconds: float) -> None:
@@ -185,7 +185,7 @@ class Calls:
             await _still_running(running, 1)
         await self.runner.close()
 
-    def _finished(self, call: Call, seconds: float) -> None:
+    def _finished(self, call: RunningCall, seconds: float) -> None:
         share = share_of(Bound.RUNNING_CALLS, call.principal.key)
         running = self.shares[share] - 1
         if running:
@@ -200,7 +200,7 @@ class Calls:
             tally.note("refusal", call.refusal)
 
 
-async def _still_running(calls: list[Call], seconds: float) -> bool:
+async def _still_running(calls: list[RunningCall], seconds: float) -> bool:
     """Wait at most ``seconds`` for calls to end; whether some have not."""
     tasks = [call.task for call in calls if call.task is not None and not call.task.done()]
     return bool(tasks and (await asyncio.wait(tasks, timeout=seconds))[1])

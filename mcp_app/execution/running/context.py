@@ -24,7 +24,7 @@ from mcp_app.execution.asking import questions
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.message_result import CreateMessageResult
 from mcp_app.execution.asking.questions import Answer, Question
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.running.json_values import jsonable, settle
 from mcp_app.execution.running.transactions import unaskable
 from mcp_app.protocol import downlevel
@@ -39,11 +39,11 @@ IN_EFFECT = "A question inside of once would be asked anew each time: ask before
 
 T = TypeVar("T")
 # Reads a resource for the caller of a call.
-ReadResource = Callable[[Call, str], Awaitable[dict[str, Any]]]
+ReadResource = Callable[[RunningCall, str], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ConnectedClient:
     """The connected client; its name, its version and the settings of its extensions are untrusted.
 
     ``extensions`` maps the ids of the extensions that it declared to their settings.
@@ -68,7 +68,7 @@ class Context:
     __mcp_context__ = True
     __slots__ = ("_call", "_read")
 
-    def __init__(self, call: Call, read: ReadResource) -> None:
+    def __init__(self, call: RunningCall, read: ReadResource) -> None:
         self._call = call
         self._read = read
 
@@ -88,11 +88,11 @@ class Context:
         return self._call.session.id
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ConnectedClient:
         """The client's name, version and capabilities."""
         session = self._call.session
         info, declared = session.client_info, session.raw_capabilities
-        return Client(
+        return ConnectedClient(
             str(info.get("name", "")),
             str(info.get("version", "")),
             session.capabilities,

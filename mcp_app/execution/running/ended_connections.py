@@ -9,7 +9,7 @@ from django.db import Error as DatabaseFault
 
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import RECHECK_SECONDS
-from mcp_app.execution.running.calls import Calls
+from mcp_app.execution.running.calls import RunningCalls
 
 log = logging.getLogger("mcp.call")
 
@@ -17,7 +17,7 @@ log = logging.getLogger("mcp.call")
 class EndedConnections:
     """Of one process: connections of running calls are looked up as often as credentials are."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: RunningCalls) -> None:
         self._calls = calls
         self._looking: asyncio.Task[None] | None = None
 

@@ -8,7 +8,7 @@ from typing import Any
 from mcp_app.catalogue.serving.entries import ResourceEntry
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.database.queries import aquery
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.running.contents import to_contents
 from mcp_app.execution.running.context import Context, ReadResource
 from mcp_app.execution.running.runner import Runner
@@ -19,7 +19,7 @@ from mcp_app.protocol.errors import ResourceNotFound
 def read_for(runner: Runner) -> ReadResource:
     """How ``Context.read_resource`` reads for the caller of a call."""
 
-    async def read_as_caller(call: Call, uri: str) -> dict[str, Any]:
+    async def read_as_caller(call: RunningCall, uri: str) -> dict[str, Any]:
         entry, variables = find(call.catalogue, uri)
         return await contents(runner, entry, uri, variables, call, Context(call, read_as_caller))
 
@@ -35,7 +35,12 @@ def find(catalogue: CatalogueView, uri: str) -> tuple[ResourceEntry, dict[str, s
 
 
 async def contents(
-    runner: Runner, entry: ResourceEntry, uri: str, variables: dict[str, str], call: Call, context: Context
+    runner: Runner,
+    entry: ResourceEntry,
+    uri: str,
+    variables: dict[str, str],
+    call: RunningCall,
+    context: Context,
 ) -> dict[str, Any]:
     """The result of ``resources/read``."""
     if entry.function is None:

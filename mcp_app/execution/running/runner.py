@@ -13,7 +13,7 @@ from django.http import Http404
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.definition import ToolFunction
 from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.execution.running.call import INPUT, UNWILLING_SECONDS, Call
+from mcp_app.execution.running.call import INPUT, UNWILLING_SECONDS, RunningCall
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.exceptions import Cancelled, Suspended
 from mcp_app.execution.running.expected_errors import expected_words
@@ -50,7 +50,7 @@ class Runner:
         await self._threads.close()
 
     async def invoke(
-        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+        self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
         """Call an application function with validated arguments and return its value.
 
@@ -67,7 +67,9 @@ class Runner:
             if call.stopped_by == INPUT:
                 raise Suspended
 
-    async def _invoke_in_thread(self, function: ToolFunction, keywords: dict[str, Any], call: Call) -> Any:
+    async def _invoke_in_thread(
+        self, function: ToolFunction, keywords: dict[str, Any], call: RunningCall
+    ) -> Any:
         run = in_transaction if function.is_atomic else _settled
         work = self._threads.start(_in_thread, run, function.call, keywords)
         # All of it: a tool in a thread may read a resource that has one of its own.
@@ -85,7 +87,7 @@ class Runner:
         self,
         entry: ToolEntry,
         arguments: dict[str, Any],
-        call: Call,
+        call: RunningCall,
         context: Context,
         *,
         approved: bool = False,
@@ -102,7 +104,7 @@ class Runner:
             return _stopped_or_failed(entry.name, error, call)
 
     async def ask_first(
-        self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
+        self, entry: ToolEntry, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> dict[str, Any]:
         """Run what asks before a call of a tool becomes a task; empty, or the result of its failure."""
         try:
@@ -133,13 +135,13 @@ class Runner:
             return _failed(entry.name, error, version)
 
     async def run_prompt(
-        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+        self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
         """A prompt function's value; its expected failures become -32602 (PROMPT-03)."""
         return await self.run_method(function, arguments, call, context)
 
     async def run_method(
-        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+        self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
         """The value of an extension's method; what is not there for the caller is -32602."""
         try:
@@ -148,7 +150,7 @@ class Runner:
             raise InvalidParams(str(error) or "Not found.") from None
 
     async def read_resource(
-        self, function: ToolFunction, uri: str, variables: dict[str, Any], call: Call, context: Context
+        self, function: ToolFunction, uri: str, variables: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
         """A resource function's value; a missing object is a resource that is not there (RES-03)."""
         try:
@@ -157,7 +159,7 @@ class Runner:
             raise ResourceNotFound("Resource not found", data={"uri": uri}) from None
 
     async def _run_definition(
-        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+        self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
         try:
             with contained():
@@ -177,7 +179,7 @@ class Runner:
             raise InvalidParams(words) from None
 
 
-def _stopped_or_failed(name: str, error: BaseException, call: Call) -> dict[str, Any]:
+def _stopped_or_failed(name: str, error: BaseException, call: RunningCall) -> dict[str, Any]:
     """As ``_failed``; raises CancelledError when the tool ended because its call was stopped."""
     if isinstance(error, Cancelled) and call.stopped:
         raise asyncio.CancelledError from None

@@ -24,7 +24,7 @@ HEX = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class StoredRequest:
     """What a client asked for, and where it hears of it: the same before a call is stored and after.
 
     ``scopes`` are the ceiling of its token, ``connection_id`` the OAuth connection that has it; "" and None
@@ -46,7 +46,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall(Request):
+class NewCall(StoredRequest):
     """The values a call is accepted with. With ``approval_minutes`` it waits that long for approval.
 
     ``approved``: it was approved before. ``work`` is what an approval holds for, ``catalogue_revision`` the
@@ -75,7 +75,7 @@ class NewCall(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord(Request):
+class CallRecord(StoredRequest):
     """A call as other layers see it. ``read_at`` is when, by the database's clock, if that was asked.
 
     A call that ``waits_for_approval`` has no job; one that is ``approved`` is so for all of its attempts. The

@@ -37,7 +37,7 @@ class TooManyRunning(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunningLimits:
     """The most calls that may run at once over all workers: by tool, and of each person (0: any number).
 
     ``unanswered``: with so many that wait for clients, no other call of a person begins.
@@ -48,7 +48,9 @@ class Limits:
     unanswered: int = 0
 
 
-def take(call_id: UUID | str, worker: str, limits: Limits, *, further: bool = False) -> CallRecord | None:
+def take(
+    call_id: UUID | str, worker: str, limits: RunningLimits, *, further: bool = False
+) -> CallRecord | None:
     """Begin the call whose turn it is in the queue of ``call_id``; None when none waits there.
 
     Raises TooManyRunning when none of those that wait may begin. With ``further`` it is one more than the job
@@ -120,7 +122,7 @@ def _silent(limit: int) -> set[str]:
     return {person for person, number in statements.asking().items() if number >= limit}
 
 
-def _choose(queue: str, limits: Limits, silent: set[str]) -> UUID | None:
+def _choose(queue: str, limits: RunningLimits, silent: set[str]) -> UUID | None:
     """The call to begin: of the fairest of each lane, one of the person with the fewest that run.
 
     Tags of different lanes cannot be compared; the person with the fewest running calls changes with each

@@ -10,7 +10,7 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.errors import RequestCancelled, fitted
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange, restored
-from mcp_app.sessions.session import Session, TaskSession
+from mcp_app.sessions.session import LiveSession, TaskSession
 
 
 def request_of(call: CallRecord) -> bytes:
@@ -20,7 +20,7 @@ def request_of(call: CallRecord) -> bytes:
     )
 
 
-def session_of(call: CallRecord) -> Session | Exchange:
+def session_of(call: CallRecord) -> LiveSession | Exchange:
     """The session of a call as it was when the call was accepted."""
     if call.is_core_task:
         return TaskSession(call.session_id, call.session_fields, str(call.id))

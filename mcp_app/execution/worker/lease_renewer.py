@@ -19,13 +19,13 @@ from typing import TypeVar
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.records import Renewal
 from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.descendants import Leftovers, descendants, end_descendants
-from mcp_app.execution.worker.waiting_children import Place
+from mcp_app.execution.worker.waiting_children import WaitingPlace
 from mcp_app.observability.correlation import Correlation, correlated
 
 TICK_SECONDS = 0.25
@@ -60,10 +60,10 @@ class LeaseRenewer:
         may_exit: bool,
         claimed_at: float | None = None,
         on_news: Callable[[], None] | None = None,
-        place: Place | None = None,
+        place: WaitingPlace | None = None,
         slot: AttemptSlot | None = None,
     ) -> None:
-        self.call: Call | None = None
+        self.call: RunningCall | None = None
         self._on_news = on_news
         self._noted: object = None
         self._place, self._noted_waiting = place, False
@@ -111,7 +111,7 @@ class LeaseRenewer:
                 "Call %s (%s) was stopped: %d programs of it are ended", record.id, record.tool, len(ended)
             )
 
-    def _check(self, call: Call, now: float) -> None:
+    def _check(self, call: RunningCall, now: float) -> None:
         if self._place is not None and self._place.must_leave:
             self._place.on_leave()
         self._look(call, now)
@@ -127,7 +127,7 @@ class LeaseRenewer:
         """Return True if only the answer is left to store. Thread-safe."""
         return self.call is not None and self.call.outcome != "" and not self.call.goes_on
 
-    def _look(self, call: Call, now: float) -> None:
+    def _look(self, call: RunningCall, now: float) -> None:
         """Renew the lease when it is time; look for a cancel more often, for broadcasts may be lost (R25)."""
         record = self.record
         try:
@@ -152,12 +152,12 @@ class LeaseRenewer:
             records.note_waiting(self.record.id, self.record.attempt, waiting=waits)
             self._noted_waiting = waits
 
-    def _has_news(self, call: Call, now: float) -> bool:
+    def _has_news(self, call: RunningCall, now: float) -> bool:
         """Whether it is time to tell the client of a task how far it is."""
         is_new = self._on_news is not None and call.last_progress is not self._noted
         return is_new and now - self._looked_at >= LOOK_SECONDS
 
-    def _renew(self, call: Call) -> Renewal:
+    def _renew(self, call: RunningCall) -> Renewal:
         record, progress = self.record, call.last_progress
         is_news = self._on_news is not None and progress is not self._noted
         renewal = records.renew(record.id, record.attempt, progress, is_news=is_news)
@@ -168,7 +168,7 @@ class LeaseRenewer:
             self._tell(self._on_news)
         return renewal
 
-    def _act(self, call: Call, renewal: Renewal) -> None:
+    def _act(self, call: RunningCall, renewal: Renewal) -> None:
         if not renewal.held and not call.outcome:
             # Another attempt took over while this process was frozen: nothing it says counts any more (R5).
             log.warning("Attempt %d of call %s lost its lease", self.record.attempt, self.record.id)
@@ -177,7 +177,7 @@ class LeaseRenewer:
         elif renewal.cancel_reason and not call.stopped:
             self._stop(call, renewal.cancel_reason)
 
-    def _stop(self, call: Call, reason: str) -> None:
+    def _stop(self, call: RunningCall, reason: str) -> None:
         if not self._told_to_stop:
             # Noted here, too: code that blocks the event loop keeps the call from hearing of it.
             self._told_to_stop = True

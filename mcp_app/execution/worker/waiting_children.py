@@ -75,7 +75,7 @@ def _shared(code: Any, size: int) -> Any:
     return memoryview(mmap.mmap(-1, SLOTS * size)).cast(code)
 
 
-class Place:
+class WaitingPlace:
     """This child's place among the waiting ones of its worker, held within each of its questions.
 
     ``person`` is the one whose call asks. ``waits`` and ``must_leave`` may be read from any thread.

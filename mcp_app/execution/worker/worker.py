@@ -32,7 +32,7 @@ from mcp_app.execution.background.answer_streams import fence_off, reported_prog
 from mcp_app.execution.background.celery import hand_on, remove_jobs
 from mcp_app.execution.background.noted_ids import Published
 from mcp_app.execution.running import failpoints
-from mcp_app.execution.running.call import Call, attempt
+from mcp_app.execution.running.call import RunningCall, attempt
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.results import error_result
@@ -40,22 +40,22 @@ from mcp_app.execution.running.runner import Runner
 from mcp_app.execution.stored import stored_answers
 from mcp_app.execution.stored.approved_work import approval_of, covers
 from mcp_app.execution.stored.call_record import CallRecord
-from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
+from mcp_app.execution.stored.next_call import RunningLimits, TooManyRunning, take
 from mcp_app.execution.stored.stored_answers import request_of, session_of
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
-from mcp_app.execution.worker.waiting_children import GAVE_WAY, Place, WaitingChildren
+from mcp_app.execution.worker.waiting_children import GAVE_WAY, WaitingChildren, WaitingPlace
 from mcp_app.foreign_code import outlast
 from mcp_app.message_log.log import MessageLog
 from mcp_app.metrics.counts import Counts
-from mcp_app.metrics.report import Metrics
+from mcp_app.metrics.report import MetricsReporter
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.protocol.principal_key import person_of
 from mcp_app.sessions.client_requests import ClientRequests
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -90,7 +90,7 @@ class Worker:
         settings: Settings,
         *,
         may_exit: bool,
-        place: Place | None = None,
+        place: WaitingPlace | None = None,
         slot: AttemptSlot | None = None,
     ) -> None:
         """``place`` is where this process says that it waits for a client, if others can take its place.
@@ -104,7 +104,7 @@ class Worker:
         self._loop = new_event_loop()
         self._streams = Streams.connect(settings.redis_url, settings)
         self._log = MessageLog(self._streams, settings)
-        self._place = place or Place(WaitingChildren(), 0, 1)
+        self._place = place or WaitingPlace(WaitingChildren(), 0, 1)
         self._slot = slot
         self._requests = ClientRequests(
             self._streams, self._log, settings.client_request_seconds, self._place
@@ -113,12 +113,12 @@ class Worker:
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._offered, self._server = EMPTY, settings.server
-        self._limits = Limits()
+        self._limits = RunningLimits()
         # By session, request id and the call's own id.
-        self._running: dict[tuple[str, str | int, str], Call] = {}
+        self._running: dict[tuple[str, str | int, str], RunningCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts()
-        self._metrics = Metrics("worker", self._streams, self._counts, self._log)
+        self._metrics = MetricsReporter("worker", self._streams, self._counts, self._log)
         self._metrics.gauges["running_calls"] = lambda: len(self._running)
         threading.Thread(target=self._run_loop, name="mcp-worker-loop", daemon=True).start()
         run_coroutine_threadsafe(self._start(), self._loop).result()
@@ -208,7 +208,7 @@ class Worker:
         """Have the calls that are claimed from now on find this catalogue."""
         # S14: the schema of a tool may mark arguments as secret.
         self._log.keep_secret(offered.secret_names)
-        self._limits = Limits(
+        self._limits = RunningLimits(
             offered.max_running,
             self._settings.max_running_background_calls_per_principal,
             self._settings.max_held_questions_per_principal,
@@ -263,9 +263,9 @@ class Worker:
 
     def _call(
         self, record: CallRecord, principal: Principal, reply: AttemptReply, inputs: Inputs | None
-    ) -> Call:
+    ) -> RunningCall:
         token = record.meta.get("progressToken")
-        return Call(
+        return RunningCall(
             request_id=record.request_id,
             method="tools/call",
             target=record.tool,
@@ -293,9 +293,9 @@ class Worker:
             inputs=inputs,
         )
 
-    async def _look(self, record: CallRecord, call: Call) -> None:
+    async def _look(self, record: CallRecord, call: RunningCall) -> None:
         """Bring a call's session up to date; it stays as it was at the start if Redis lost it."""
-        if record.is_task or not isinstance(call.session, Session):
+        if record.is_task or not isinstance(call.session, LiveSession):
             return  # They stay as they were.
         try:
             fields = await self._streams.sessions.load(record.session_id)
@@ -306,10 +306,10 @@ class Worker:
         else:
             call.session.refresh(fields or record.session_fields)
 
-    def _look_later(self, record: CallRecord, call: Call) -> None:
+    def _look_later(self, record: CallRecord, call: RunningCall) -> None:
         self._keep(self._look(record, call))
 
-    async def _attempt(self, record: CallRecord, call: Call) -> None:
+    async def _attempt(self, record: CallRecord, call: RunningCall) -> None:
         key = (record.session_id, record.request_id, str(record.id))
         self._running[key] = call
         try:
@@ -319,7 +319,7 @@ class Worker:
         finally:
             self._running.pop(key, None)
 
-    async def _work(self, record: CallRecord, call: Call, context: Context) -> dict[str, Any]:
+    async def _work(self, record: CallRecord, call: RunningCall, context: Context) -> dict[str, Any]:
         entry = call.catalogue.tool(record.tool)
         if entry is None:
             return error_result(f"{record.tool} is no longer offered.")

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app import conf
 from mcp_app.connect.address import connection_at, public_url
-from mcp_app.connect.connection import Connection
+from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.registry import server_json
 from mcp_app.connect.snippets import CLIENTS, Snippet, snippets
 
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             self.stdout.write("\n\n".join(_for_people(snippet) for snippet in chosen))
 
 
-def _connection(url: str) -> Connection:
+def _connection(url: str) -> ServerConnection:
     """This server at ``url``, or at its public address; raises CommandError."""
     try:
         url = url or public_url()
@@ -56,7 +56,7 @@ def _connection(url: str) -> Connection:
         raise CommandError(str(wrong)) from None
 
 
-def _chosen(connection: Connection, client: str | None) -> list[Snippet]:
+def _chosen(connection: ServerConnection, client: str | None) -> list[Snippet]:
     document = json.dumps(server_json(connection, conf.get().server.version), indent=2, ensure_ascii=False)
     registry = Snippet(REGISTRY, "MCP registries", REGISTRY, document)
     found = [*snippets(connection), registry]

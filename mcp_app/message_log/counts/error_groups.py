@@ -35,7 +35,7 @@ LAST_SEEN: Final = (TruncMinute("last_at", tzinfo=UTC).desc(), "-count", "-last_
 _FAILED: Final = frozenset(outcome.value for outcome in ERRORS)
 
 
-class Kind(NamedTuple):
+class GroupKey(NamedTuple):
     """What the errors of a group have in common."""
 
     method: str
@@ -49,7 +49,7 @@ class Kind(NamedTuple):
         return blake2s("\x00".join(self).encode(errors="replace"), digest_size=16).hexdigest()
 
 
-class Seen(NamedTuple):
+class SeenError(NamedTuple):
     """What is kept of an error until the transaction ends; the newest of a batch has its answer."""
 
     pk: int
@@ -63,8 +63,8 @@ class Errors:
     __slots__ = ("_messages", "found")
 
     def __init__(self) -> None:
-        self.found: dict[Kind, list[Seen]] = {}
-        self._messages: dict[Kind, list[Message]] = {}
+        self.found: dict[GroupKey, list[SeenError]] = {}
+        self._messages: dict[GroupKey, list[Message]] = {}
 
     def add(self, message: Message) -> None:
         """Note one message, if it failed."""
@@ -77,14 +77,14 @@ class Errors:
         for kind, messages in other._messages.items():
             newest = messages[-1]
             seen = self.found.setdefault(kind, [])
-            seen += [Seen(message.pk, message.at, "") for message in messages[:-1]]
-            seen.append(Seen(newest.pk, newest.at, newest.answer))
+            seen += [SeenError(message.pk, message.at, "") for message in messages[:-1]]
+            seen.append(SeenError(newest.pk, newest.at, newest.answer))
 
 
-def kind_of(method: str, target: str, outcome: str, answer: str) -> Kind:
+def kind_of(method: str, target: str, outcome: str, answer: str) -> GroupKey:
     """The group that a message belongs to."""
     words = without_what_varies(said_in(answer))
-    return Kind(
+    return GroupKey(
         method if method in METHODS else OTHER, target[:128] if method in NAMED else "", outcome, words
     )
 
@@ -110,7 +110,7 @@ def write(errors: Errors) -> None:
     _upsert(_HOUR, hours)
 
 
-def _bounded(found: dict[Kind, list[Seen]]) -> dict[Kind, list[Seen]]:
+def _bounded(found: dict[GroupKey, list[SeenError]]) -> dict[GroupKey, list[SeenError]]:
     """The same errors, in no more new groups than there is room for."""
     digests = {kind.digest: kind for kind in found}
     known = set(ErrorGroup.objects.filter(pk__in=list(digests)).values_list("pk", flat=True))
@@ -119,11 +119,11 @@ def _bounded(found: dict[Kind, list[Seen]]) -> dict[Kind, list[Seen]]:
     rows = ErrorGroup.objects.order_by().values_list("tool").annotate(Count("pk"))
     of_tool: Counter[str] = Counter(dict(rows))
     room = MOST_GROUPS - of_tool.total()
-    bounded: dict[Kind, list[Seen]] = {}
+    bounded: dict[GroupKey, list[SeenError]] = {}
     for digest, kind in digests.items():
         if digest not in known:
             if room <= 0:
-                counted = Kind(kind.method, OTHER, kind.outcome, "")
+                counted = GroupKey(kind.method, OTHER, kind.outcome, "")
             elif of_tool[kind.tool] >= MOST_OF_TOOL:
                 counted = kind._replace(words="")
             else:
@@ -137,7 +137,7 @@ def _bounded(found: dict[Kind, list[Seen]]) -> dict[Kind, list[Seen]]:
 
 def messages_of(group: ErrorGroup, most: int) -> list[int]:
     """The ids of the newest messages of a group, among the WINDOW newest of its outcome, newest first."""
-    kind = Kind(group.method, group.tool, group.outcome, group.words)
+    kind = GroupKey(group.method, group.tool, group.outcome, group.words)
     rows = Message.objects.filter(outcome=group.outcome, pk__lte=group.last_id, pk__gte=group.first_id)
     looked_at = rows.order_by("-pk").values_list("pk", "method", "target", Left("answer", LONGEST_READ + 1))
     found = []

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from mcp_app.message_log.pages import ANSWERED, ERRORS, FAILED
 from mcp_app.message_log.rollups import HOUR, TEN_MINUTES, time_kept
-from mcp_app.message_log.traffic import Calls, Period, between, by_index, calls_of, fewest_cells, summed
+from mcp_app.message_log.traffic import CallFigures, Period, between, by_index, calls_of, fewest_cells, summed
 from mcp_app.models import CallerRollup
 from mcp_app.observability.rollup_cells import MINUTE
 
@@ -28,7 +28,7 @@ class Named:
 
     since: datetime
     until: datetime | None
-    calls: list[tuple[str, Calls]]
+    calls: list[tuple[str, CallFigures]]
     more: int
 
 
@@ -38,11 +38,11 @@ def named(by: str, period: Period, now: datetime) -> Named:
         # Callers are counted in ten minutes.
         period = _in_ten_minutes(period)
     starts = period.starts(now)
-    found: dict[str, Calls] = {}
+    found: dict[str, CallFigures] = {}
     with by_index():
         column, rows = _rows(by, fewest_cells(period.span, starts[0], starts[-1], now))
         for name, outcome, count, *buckets in summed(rows, column):
-            found.setdefault(name, Calls()).add(outcome, count, buckets)
+            found.setdefault(name, CallFigures()).add(outcome, count, buckets)
     ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
     return Named(starts[0], period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from mcp_app.interface.clients import client_names
 from mcp_app.message_log.counts.figures import MOST_NAMED, Named
 from mcp_app.message_log.pages import between
-from mcp_app.message_log.traffic import Calls, Period
+from mcp_app.message_log.traffic import CallFigures, Period
 from mcp_app.models import CallerRollup, Message
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.rollup_cells import bucket_of
@@ -41,9 +41,9 @@ def called_by(kind: str, tool: str, period: Period, now: datetime) -> tuple[Name
     durations: dict[tuple[str, str], list[float | None]] = defaultdict(list)
     for row in answered:
         durations[name(row), row.outcome].append(row.milliseconds)
-    found: dict[str, Calls] = {}
+    found: dict[str, CallFigures] = {}
     for (called, outcome), took in durations.items():
-        found.setdefault(called, Calls()).add(outcome, len(took), _buckets(took))
+        found.setdefault(called, CallFigures()).add(outcome, len(took), _buckets(took))
     ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
     named = Named(since, period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
     return named, len(rows) <= MOST_READ

@@ -82,7 +82,7 @@ _CLIENT: Final = Coalesce(
 )
 
 
-class Line(Protocol):
+class SearchedLine(Protocol):
     """What a search looks at of a line that comes; ``client`` is known where a search asks for it."""
 
     at: float
@@ -107,7 +107,7 @@ class Term:
     ``begin`` and ``end`` are the times it is bounded by.
     """
 
-    holds: Callable[[Line], bool]
+    holds: Callable[[SearchedLine], bool]
     query: Q
     indexed: bool = False
     exact: tuple[str, str] | None = None
@@ -131,7 +131,7 @@ class Search:
     terms: tuple[Term, ...] = ()
     problems: tuple[str, ...] = ()
 
-    def holds(self, line: Line) -> bool:
+    def holds(self, line: SearchedLine) -> bool:
         """Whether a line is among what is looked for."""
         return not self.problems and all(term.holds(line) for term in self.terms)
 
@@ -293,7 +293,7 @@ def _client(value: str) -> Term:
     """Whoever looks for a client does not know how it writes itself: capitals do not matter."""
     lower, begins = value.lower().removesuffix("*"), value.endswith("*")
 
-    def holds(line: Line) -> bool:
+    def holds(line: SearchedLine) -> bool:
         client = line.client.lower()
         return client.startswith(lower) if begins else client == lower
 

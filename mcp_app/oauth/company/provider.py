@@ -130,7 +130,7 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderResponse:
     """An answer as the library reads it: always a JSON object."""
 
     said: dict[str, Any]
@@ -154,7 +154,7 @@ class Answer:
         """Never: an answer that is none was refused before."""
 
 
-class Session:
+class ProviderSession:
     """What the library uses of the library ``requests``."""
 
     def __enter__(self) -> Self:
@@ -163,7 +163,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         """Nothing is kept open."""
 
-    def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> ProviderResponse:
         """Where the provider tells more of somebody."""
         return _asked(url, Sent(dict(headers or {})))
 
@@ -176,7 +176,7 @@ class Session:
         data: Mapping[str, str],
         headers: Mapping[str, str] | None = None,
         auth: Any = None,
-    ) -> Answer:
+    ) -> ProviderResponse:
         """Where the provider gives tokens for a code."""
         sent = {**(headers or {}), "Content-Type": "application/x-www-form-urlencoded"}
         if auth is not None:
@@ -186,7 +186,7 @@ class Session:
         return _asked(url, Sent(sent, urlencode(data).encode()))
 
 
-def _asked(url: str, sent: Sent) -> Answer:
+def _asked(url: str, sent: Sent) -> ProviderResponse:
     try:
         got: Fetched = async_to_sync(fetch)(url, policy_for(url, configured()), sent=sent)
     except EgressError as error:
@@ -199,4 +199,4 @@ def _asked(url: str, sent: Sent) -> Answer:
         word = said.get("error")
         named = word if isinstance(word, str) and _ERROR.fullmatch(word) else "no error of OAuth"
         raise OAuth2Error(f"{url} answered {got.status} ({named})")
-    return Answer(said)
+    return ProviderResponse(said)

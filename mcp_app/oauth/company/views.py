@@ -30,11 +30,11 @@ from django.views.decorators.http import require_GET
 from mcp_app import conf
 from mcp_app.auth.external.claims import Claims, read
 from mcp_app.auth.external.people import person_of
-from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_storable
+from mcp_app.auth.external.verification import SKEW_SECONDS, TokenRefused, check_storable
 from mcp_app.auth.public_paths import former_names
 from mcp_app.auth.site import offers_company_login
 from mcp_app.oauth.company.heard import note_failed, note_used
-from mcp_app.oauth.company.provider import Endpoints, Session
+from mcp_app.oauth.company.provider import Endpoints, ProviderSession
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor.pending import enter
 
@@ -90,9 +90,9 @@ def come_back(request: HttpRequest) -> HttpResponse:
 class CompanyAdapter(DefaultSocialAccountAdapter):
     """What the library asks its project."""
 
-    def get_requests_session(self) -> Session:
+    def get_requests_session(self) -> ProviderSession:
         """The guarded one."""
-        return Session()
+        return ProviderSession()
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> Never:
         """The library's own accounts end here, before it looks for one to make."""
@@ -127,7 +127,7 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
     """Log in whoever the provider says that came."""
     try:
         claims = _claims(said, state)
-    except (Refused, KeyError) as refused:
+    except (TokenRefused, KeyError) as refused:
         log.warning("The identity provider's word on somebody was refused: %s", refused)
         note_failed(f"What it says of somebody was refused: {refused}")
         return _not_logged_in(request, f"What {_name()} says of you cannot be used. Tell your administrator.")
@@ -141,7 +141,7 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
 
 
 def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
-    """What the ID token claims, and what the provider told besides; raises Refused and KeyError.
+    """What the ID token claims, and what the provider told besides; raises TokenRefused and KeyError.
 
     The library checked audience and expiry, and the issuer as we fetched it.
     """
@@ -149,11 +149,11 @@ def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
     if token["iss"] != settings.login_issuer or token.get("azp", settings.login_client_id) != (
         settings.login_client_id
     ):
-        raise Refused("it is for another client, or of another issuer")
+        raise TokenRefused("it is for another client, or of another issuer")
     if token.get("nonce") != state["nonce"]:
-        raise Refused("it answers another login (nonce)")
+        raise TokenRefused("it answers another login (nonce)")
     if more and more.get("sub") != token["sub"]:
-        raise Refused("it tells of two people (sub)")
+        raise TokenRefused("it tells of two people (sub)")
     check_storable(token)
     return read({**more, **token}, settings, SKEW_SECONDS)
 

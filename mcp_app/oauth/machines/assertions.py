@@ -14,7 +14,7 @@ import orjson
 from mcp_app.auth.external.keys import ALGORITHMS
 from mcp_app.auth.external.verification import (
     SKEW_SECONDS,
-    Refused,
+    TokenRefused,
     Words,
     check_header,
     check_storable,
@@ -45,7 +45,7 @@ _OPTIONS: Final[Any] = {
 
 
 def claimed_client(assertion: str) -> str:
-    """Who an assertion says it is of, before anything of it is proven; raises Refused."""
+    """Who an assertion says it is of, before anything of it is proven; raises TokenRefused."""
     named_key(assertion)
     try:
         part = assertion.split(".")[1]
@@ -54,12 +54,15 @@ def claimed_client(assertion: str) -> str:
         claims = None
     subject = claims.get("sub") if isinstance(claims, dict) else None
     if not isinstance(subject, str):
-        raise Refused("its claims cannot be read")
+        raise TokenRefused("its claims cannot be read")
     return subject
 
 
 def accept(client: Client, assertion: str, audiences: Collection[str]) -> None:
-    """Use an assertion up: it proves ``client`` here, once; raises Refused, and Unavailable without keys."""
+    """Use an assertion up: it proves ``client`` here, once.
+
+    Raises TokenRefused, and Unavailable without keys.
+    """
     kid, algorithm = named_key(assertion)
     keys = public_keys.find(client, kid, algorithm)
     name = client.client_id
@@ -81,26 +84,26 @@ _WORDS: Final[Words] = {
 
 
 def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[str, float]:
-    """Its id, and when it ends; raises Refused."""
+    """Its id, and when it ends; raises TokenRefused."""
     check_storable(payload)
     audience, now = payload["aud"], database_clock.timestamp()
     # One audience only: whoever else it names could show it here.
     named = audience if isinstance(audience, list) else [audience]
     if len(named) != 1 or not isinstance(named[0], str) or named[0] not in audiences:
-        raise Refused("it is for another audience (aud)")
+        raise TokenRefused("it is for another audience (aud)")
     ends = float(payload["exp"])
     if ends <= now - SKEW_SECONDS:
-        raise Refused("it has expired (do the clocks differ?)")
+        raise TokenRefused("it has expired (do the clocks differ?)")
     if ends > now + LONGEST_LIFE + SKEW_SECONDS:
-        raise Refused(f"it ends in more than {LONGEST_LIFE} seconds")
+        raise TokenRefused(f"it ends in more than {LONGEST_LIFE} seconds")
     for name in ("iat", "nbf"):
         if payload.get(name, now) > now + SKEW_SECONDS:
-            raise Refused(f"it is not valid yet ({name}; do the clocks differ?)")
+            raise TokenRefused(f"it is not valid yet ({name}; do the clocks differ?)")
     if payload.get("iat", now) < now - LONGEST_LIFE - SKEW_SECONDS:
-        raise Refused("it was made too long ago (iat)")
+        raise TokenRefused("it was made too long ago (iat)")
     number = payload["jti"]
     if not isinstance(number, str) or not 1 <= len(number) <= MAX_ID:
-        raise Refused(f"its id (jti) must have 1 to {MAX_ID} characters")
+        raise TokenRefused(f"its id (jti) must have 1 to {MAX_ID} characters")
     return number, ends
 
 
@@ -108,4 +111,4 @@ def _use(client: Client, number: str, ends: float) -> None:
     """Remember its id until it has ended everywhere: of two processes one finds the other's row."""
     until = datetime.fromtimestamp(ends + 2 * SKEW_SECONDS, tz=database_clock.utcnow().tzinfo)
     if not once.use(f"{client.pk}\0{number}", until):
-        raise Refused("it was used before (jti)")
+        raise TokenRefused("it was used before (jti)")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from oauthlib.oauth2.rfc6749 import errors
 
-from mcp_app.auth.external.verification import Refused, named_key
+from mcp_app.auth.external.verification import TokenRefused, named_key
 from mcp_app.auth.site import origin
 from mcp_app.models import audit
 from mcp_app.oauth.machines import assertions, public_keys
@@ -55,7 +55,7 @@ def prepare(form: Any) -> None:
     try:
         kid, _ = named_key(assertion)
         client = _signing(assertions.claimed_client(assertion))
-    except Refused:
+    except TokenRefused:
         return
     if client is not None:
         public_keys.bring(client, kid)
@@ -67,16 +67,16 @@ def is_proven(request: Any, assertion: str) -> bool:
         client_id = assertions.claimed_client(assertion)
         client = _signing(client_id)
         if client is None:
-            raise Refused("there is no such machine")
+            raise TokenRefused("there is no such machine")
         if request.client_id not in (None, client_id):
             note_refusal(client, "its client_id is another's")
             return False
-    except Refused as refused:
+    except TokenRefused as refused:
         log.info("An assertion was refused: %s", refused)
         return False
     try:
         assertions.accept(client, assertion, _audiences(request))
-    except Refused as refused:
+    except TokenRefused as refused:
         note_refusal(client, str(refused))
         return False
     request.client, request.client_id = client, client_id

@@ -31,7 +31,7 @@ log = logging.getLogger("mcp.auth")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CodeOutcome:
     """Whether a code was right; ``wait`` is how many seconds no code is heard."""
 
     proven: bool
@@ -81,24 +81,24 @@ def remove(user: Any, *, actor: Any) -> bool:
     return bool(removed)
 
 
-def prove(user: Any, code: str) -> Outcome:
+def prove(user: Any, code: str) -> CodeOutcome:
     """Spend a code of the app, or a recovery code. After five wrong ones none is heard for ten minutes."""
     with transaction.atomic():
         rows = {row.type: row for row in Authenticator.objects.select_for_update().filter(user_id=user.pk)}
         if not rows:
-            return Outcome(False)
+            return CodeOutcome(False)
         counted = rows.get(Authenticator.Type.TOTP) or next(iter(rows.values()))
         wrong = [at for at in counted.data.get("wrong", ()) if at > time.time() - LOCK_SECONDS]
         if len(wrong) >= MAX_WRONG:
-            return Outcome(False, _wait(wrong))
+            return CodeOutcome(False, _wait(wrong))
         proven = _is_spent(user, rows, code)
         wrong = [] if proven else [*wrong, time.time()]
         counted.data["wrong"] = wrong
         counted.save(update_fields=["data"])
         if len(wrong) >= MAX_WRONG:
             _audit(user, user, "lock")
-            return Outcome(False, _wait(wrong))
-    return Outcome(proven)
+            return CodeOutcome(False, _wait(wrong))
+    return CodeOutcome(proven)
 
 
 def right_step(secret: str, code: str, after: int = 0) -> int | None:

@@ -152,7 +152,7 @@ def _typed(request: HttpRequest) -> str:
     return str(normalize_user_code(request.POST.get("code", "")[:40]))
 
 
-def _refusal(outcome: factors.Outcome) -> tuple[str, int]:
+def _refusal(outcome: factors.CodeOutcome) -> tuple[str, int]:
     if not outcome.wait:
         return WRONG, 200
     return f"Too many wrong codes. Try again in {-(-outcome.wait // 60)} minutes.", 429

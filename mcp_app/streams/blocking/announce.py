@@ -12,7 +12,7 @@ import redis
 from mcp_app import conf
 from mcp_app.protocol.principal_key import person_of
 from mcp_app.streams.connections import scripts
-from mcp_app.streams.connections.client import Endpoint, sync_client
+from mcp_app.streams.connections.client import RedisAddress, sync_client
 from mcp_app.streams.connections.keys import EVERYONE, KEPT, Channels, places_key, session_keys
 from mcp_app.streams.stores.storage_quota import account, tombstones
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @lru_cache(maxsize=2)
 def _client(url: str) -> tuple[redis.Redis, Channels]:
-    return sync_client(url), Channels(Endpoint.parse(url).database)
+    return sync_client(url), Channels(RedisAddress.parse(url).database)
 
 
 def announce(topic: str, payload: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import hiredis
 
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.connections.client import TIMEOUT, Endpoint
+from mcp_app.streams.connections.client import TIMEOUT, RedisAddress
 from mcp_app.streams.connections.redis_connection import RedisConnection, fault, pack
 from mcp_app.streams.connections.scripts import ALL, Script
 
@@ -46,7 +46,7 @@ class Batch:
     StreamsError for a command Redis does not like. To be used on the event loop it was started on.
     """
 
-    def __init__(self, endpoint: Endpoint, *, timeout: float = TIMEOUT) -> None:
+    def __init__(self, endpoint: RedisAddress, *, timeout: float = TIMEOUT) -> None:
         self._timeout = timeout
         # Loaded with each connection, so that a missing script is an accident and not the rule.
         self._connection = RedisConnection(

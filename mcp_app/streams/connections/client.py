@@ -62,7 +62,7 @@ def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Endpoint:
+class RedisAddress:
     """Where Redis is and how to log in. Not printable: it holds the password."""
 
     host: str
@@ -74,7 +74,7 @@ class Endpoint:
     tls: ssl.SSLContext | None
 
     @classmethod
-    def parse(cls, url: str) -> Endpoint:
+    def parse(cls, url: str) -> RedisAddress:
         """Read the URL of one Redis; raises ValueError for anything else."""
         if fault := address_fault(url):
             raise ValueError(f"REDIS_URL {fault}.")

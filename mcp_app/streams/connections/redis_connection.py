@@ -16,7 +16,7 @@ from typing import Any, cast
 import hiredis
 
 from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
-from mcp_app.streams.connections.client import CLUSTER, TIMEOUT, Endpoint
+from mcp_app.streams.connections.client import CLUSTER, TIMEOUT, RedisAddress
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class RedisConnection:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: RedisAddress,
         *,
         greeting: Sequence[tuple[str | int | bytes, ...]] = (),
         on_reply: Callable[[Any], None],

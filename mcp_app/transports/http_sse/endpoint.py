@@ -29,7 +29,7 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
 from mcp_app.sessions.quota import admit, answer_too_large
-from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session, stored_fields
+from mcp_app.sessions.session import HTTP_SSE, STANDALONE, LiveSession, stored_fields
 from mcp_app.streams.base import FOLLOW, KeptFull
 from mcp_app.transports import unanswered_requests
 from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
@@ -125,7 +125,7 @@ class HttpSse:
             raise Forbidden("A token of the test bench is good for /mcp only.")
         return principal
 
-    async def _session(self, scope: Scope, principal: Principal) -> Session:
+    async def _session(self, scope: Scope, principal: Principal) -> LiveSession:
         """The session the query names; raises Refused (400) without one, SessionNotFound for a wrong one."""
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         named = query.get("session_id") or (scope["path"] == ALIAS_PATH and query.get("id"))
@@ -139,13 +139,13 @@ class HttpSse:
         if session is None:
             session = await sessions.load(named[0], principal.key)
         if session.transport != HTTP_SSE:
-            raise SessionNotFound("This session belongs to /mcp: send the Mcp-Session-Id header there.")
+            raise SessionNotFound("This session belongs to /mcp: send the Mcp-LiveSession-Id header there.")
         return session
 
     async def _answer(
         self,
         asked: Asked,
-        session: Session,
+        session: LiveSession,
         message: Posted,
         body: bytes,
         address: str,
@@ -167,7 +167,7 @@ class HttpSse:
     async def _outcome(
         self,
         asked: Asked,
-        session: Session,
+        session: LiveSession,
         message: Any,
         body: bytes,
         address: str,
@@ -190,7 +190,7 @@ class HttpSse:
             raise InvalidRequest(NOT_INITIALIZED)
         return await process.dispatcher.request(asked, message, body, trace_fields)
 
-    async def _stored(self, session: Session, message: Posted, body: bytes) -> StreamReference:
+    async def _stored(self, session: LiveSession, message: Posted, body: bytes) -> StreamReference:
         """Keep an answer as a stream that is over already: on the shared one it could be trimmed unread."""
         name = "post-" + secrets.token_hex(9)
         log = self._process.streams.log

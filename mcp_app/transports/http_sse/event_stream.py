@@ -10,9 +10,9 @@ from mcp_app.execution.running.reply import StreamReference
 from mcp_app.protocol.http import sse
 from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
 from mcp_app.transports import unanswered_requests
-from mcp_app.transports.connections import Connection
+from mcp_app.transports.connections import StreamReader
 from mcp_app.transports.streamable_http.event_stream import EventStream
-from mcp_app.transports.streamable_http.sse_response import Stalled
+from mcp_app.transports.streamable_http.sse_response import ClientStalled
 
 LOOK_SECONDS: Final = 60.0
 
@@ -38,10 +38,10 @@ class HttpSseStream(EventStream):
         self._messages_path = messages_path
         self._writing = asyncio.Lock()
         self._followers: set[asyncio.Task[None]] = set()
-        self._connection: Connection | None = None
+        self._connection: StreamReader | None = None
 
     async def _follow(
-        self, reader: Any, stream: str, connection: Connection, gone: asyncio.Future[None]
+        self, reader: Any, stream: str, connection: StreamReader, gone: asyncio.Future[None]
     ) -> None:
         self._connection = connection
         try:
@@ -77,14 +77,14 @@ class HttpSseStream(EventStream):
             await streams.log.drop(session, reference.stream)
         except StreamsError:
             return  # The session ended, or the stream is of no more use and expires by itself.
-        except (Stalled, OSError) as error:
+        except (ClientStalled, OSError) as error:
             log.info("A client of HTTP+SSE does not read: %s", type(error).__name__)
             if self._connection is not None:
                 self._connection.stop()
         finally:
             reader.close()
 
-    def _announce(self, connection: Connection) -> None:
+    def _announce(self, connection: StreamReader) -> None:
         """Not at once: answers are written by other tasks, and all of them take turns."""
         connection.wake()
 
@@ -107,7 +107,7 @@ class HttpSseStream(EventStream):
 
     async def _tell_gap(self) -> None:
         """An answer may be among what was trimmed: better no connection than one that waits for it."""
-        raise Stalled
+        raise ClientStalled
 
     async def _send_away(self) -> None:
         """There is nothing to come back to, and no reconnection time to speak of."""

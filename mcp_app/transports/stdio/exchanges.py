@@ -22,7 +22,7 @@ from mcp_app.protocol.features.subscriptions import cancelled
 from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.connections import Connections, StreamReader
 from mcp_app.transports.subscriptions import Subscriptions
 
 LOOK_SECONDS = 60.0
@@ -135,7 +135,7 @@ class Exchanges:
 
     async def _listen(self, asked: Asked, request: jsonrpc.Request, frame: bytes) -> None:
         news = asyncio.Event()
-        connection = Connection(
+        connection = StreamReader(
             asked.session.id, self._principal.key, standalone=False, wake=news.set, listening=True
         )
         try:

@@ -25,7 +25,7 @@ from mcp_app.protocol.errors import (
 )
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26, V2025_11_25
-from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import CLOSE, StreamsError
 from mcp_app.transports import notices
 from mcp_app.transports.message_limits import message_limits
@@ -54,7 +54,7 @@ class StdioServer:
         counted = dialects.CONTENT_LENGTH in settings.dialects
         self._framing = Framing(settings.max_body_bytes, counted=counted)
         self._limits = message_limits(settings)
-        self._session: Session | None = None
+        self._session: LiveSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[str | int | None] = set()
         self._silenced: set[str | int | None] = set()
@@ -161,7 +161,7 @@ class StdioServer:
         key = self._principal.key
         self._process.log.single(None, key, "in", "notification", frame, message.method)
 
-    async def _current(self) -> Session:
+    async def _current(self) -> LiveSession:
         """The session, kept alive; raises SessionNotFound when it has ended."""
         if self._session is None:
             raise SessionNotFound
@@ -222,7 +222,7 @@ class StdioServer:
         finally:
             reader.close()
 
-    async def _listen(self, session: Session) -> None:
+    async def _listen(self, session: LiveSession) -> None:
         """Pass on what the server says by itself, and keep the session alive while the client is there."""
         streams = self._process.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)

@@ -14,7 +14,7 @@ from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.running.reply import Answered, Reply
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 
 # Where the ordinary way finds it in the scope of its request.
 BEGUN = "mcp.begun"
@@ -28,7 +28,7 @@ class Begun:
     """
 
     principal: Principal
-    session: Session | Exchange
+    session: LiveSession | Exchange
     request: jsonrpc.Request
     reply: Reply | ExchangeReply
     until: float

@@ -35,7 +35,7 @@ from mcp_app.protocol.http.transport_security import HostPolicy, is_forwarded, n
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.scopes import needed
 from mcp_app.protocol.versions import LEGACY_NAMES
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.message_limits import message_limits
@@ -255,7 +255,7 @@ class Endpoint:
         principal = begun.principal
         if isinstance(begun, BegunSession):
             await self._answer(await begun.outcome(), None, principal, scope, fields, receive, send, extra)
-        elif isinstance(begun.session, Session):
+        elif isinstance(begun.session, LiveSession):
             outcome, session = await self._legacy.go_on(begun)
             await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
         else:
@@ -265,7 +265,7 @@ class Endpoint:
     async def _answer(
         self,
         outcome: Answered | StreamReference,
-        session: Session | None,
+        session: LiveSession | None,
         principal: Principal,
         scope: Scope,
         fields: Fields,
@@ -319,7 +319,9 @@ class Endpoint:
         )
         await send_body(send, 204, b"", (*extra, *(preflight if extra else preflight[3:])))
 
-    def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
+    def _stream(
+        self, session: LiveSession, principal: Principal, fields: Fields, scope: Scope
+    ) -> EventStream:
         return EventStream(self._process, self.connections, opener_of(principal, fields, scope), session)
 
 

@@ -19,14 +19,14 @@ from mcp_app.protocol.http.event_id import EventId
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.logging import at_least
 from mcp_app.protocol.versions import V2025_11_25
-from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import Event, StreamFinished, StreamsError, StreamUnknown
 from mcp_app.streams.reader import Reader
 from mcp_app.transports import notices, unanswered_requests
-from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.connections import Connections, StreamReader
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
-from mcp_app.transports.streamable_http.sse_response import Authenticated, SseResponse, Stalled
+from mcp_app.transports.streamable_http.sse_response import Authenticated, ClientStalled, SseResponse
 
 GAP = "Earlier messages of this stream are no longer kept."
 
@@ -39,7 +39,7 @@ class EventStream(SseResponse):
     """One connection's writer."""
 
     def __init__(
-        self, process: Process, connections: Connections, opener: Authenticated, session: Session
+        self, process: Process, connections: Connections, opener: Authenticated, session: LiveSession
     ) -> None:
         super().__init__(process, connections, opener)
         self._session = session
@@ -66,7 +66,7 @@ class EventStream(SseResponse):
         streams = self._process.streams
         reader = streams.reader(self._session.id, reference.stream, reference.epoch, reference.after)
         standalone = reference.stream == STANDALONE
-        connection = Connection(
+        connection = StreamReader(
             self._session.id, self._principal.key, standalone=standalone, wake=reader.poke
         )
         connection.token = token
@@ -86,7 +86,7 @@ class EventStream(SseResponse):
                     if self._is_answered:
                         self._process.background.delivered(reference.stream)
                     await self._end()
-        except Stalled:
+        except ClientStalled:
             log.info("A client stopped reading stream %s and was cut off", reference.stream)
         except OSError:
             log.info("A client of stream %s went away", reference.stream)  # ASGI: send() says so
@@ -94,7 +94,7 @@ class EventStream(SseResponse):
             reader.close()
 
     async def _follow(
-        self, reader: Reader, stream: str, connection: Connection, gone: asyncio.Future[None]
+        self, reader: Reader, stream: str, connection: StreamReader, gone: asyncio.Future[None]
     ) -> None:
         rotate_at = self._rotation()
         clock = time.monotonic
@@ -220,7 +220,7 @@ class EventStream(SseResponse):
             await self._write(b"".join([self._encode(message) for message, _ in found]))
         self._note_announced(found, revision)
 
-    def _announce(self, connection: Connection) -> None:
+    def _announce(self, connection: StreamReader) -> None:
         """The same at once, if nothing hinders; else by the stream's task."""
         due = notices.announcement(self._session, self._catalogue())
         if due is notices.NOTHING:
@@ -265,7 +265,7 @@ class EventStream(SseResponse):
         else:
             self._stored = announced
 
-    async def _check(self, connection: Connection) -> bool:
+    async def _check(self, connection: StreamReader) -> bool:
         """Authenticate again, however busy the stream is; False to end it (S5, AUTH-18)."""
         connection.stale = False
         try:

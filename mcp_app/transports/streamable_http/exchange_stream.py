@@ -15,10 +15,10 @@ from mcp_app.process import Process
 from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, fitted, http_status_for
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.versions import V2026_07_28
-from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.connections import Connections, StreamReader
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.request_body import Receive
-from mcp_app.transports.streamable_http.sse_response import Authenticated, SseResponse, Stalled
+from mcp_app.transports.streamable_http.sse_response import Authenticated, ClientStalled, SseResponse
 
 # How long a request may still take when the process is asked to stop: its answer cannot be resumed.
 STOPPING_SECONDS = 3.0
@@ -52,13 +52,13 @@ class ExchangeStream(SseResponse):
         if reply.is_plain:
             return await self._answer_plainly()
         self._connections.admit(self._principal.key)
-        connection = Connection(
+        connection = StreamReader(
             record_id, self._principal.key, standalone=False, wake=reply.wake, answering=True
         )
         try:
             with self._registered(connection, receive) as gone:
                 return await self._follow(scope, gone, connection)
-        except Stalled:
+        except ClientStalled:
             log.info("A client stopped reading the answer to its request and was cut off")
             return False
         except OSError:
@@ -75,7 +75,7 @@ class ExchangeStream(SseResponse):
         return True
 
     async def _follow(
-        self, scope: MutableMapping[str, Any], gone: asyncio.Future[None], connection: Connection
+        self, scope: MutableMapping[str, Any], gone: asyncio.Future[None], connection: StreamReader
     ) -> bool:
         reply, clock = self._reply, time.monotonic
         stop_at = float("inf")

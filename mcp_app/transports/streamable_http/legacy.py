@@ -22,7 +22,7 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.envelope import VERSION, VERSION_HEADER, header_version
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
-from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports import unanswered_requests
 from mcp_app.transports.streamable_http.begun import Begun, BegunSession
@@ -33,7 +33,7 @@ ENDED = Answered(b"")
 ENDED_BY_CLIENT = "ended by the client"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
 NO_SESSION = (
-    "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
+    "No session: send the Mcp-LiveSession-Id header that 'initialize' returned, or send 'initialize' first."
 )
 
 log = logging.getLogger("mcp.http")
@@ -62,7 +62,7 @@ class Legacy:
         principal: Principal,
         catalogue: CatalogueView,
         address: str,
-    ) -> tuple[Answered | StreamReference, Session | None]:
+    ) -> tuple[Answered | StreamReference, LiveSession | None]:
         """Serve one POST body (specification: basic/transports, sending messages to the server)."""
         self._check(fields, message, catalogue)
         dispatcher = self._dispatcher
@@ -144,16 +144,16 @@ class Legacy:
         session = self._known(fields, principal)
         return None if session is None else BegunSession(principal, self._ended(session))
 
-    async def _notified(self, session: Session, message: jsonrpc.Notification, body: bytes) -> Answered:
+    async def _notified(self, session: LiveSession, message: jsonrpc.Notification, body: bytes) -> Answered:
         await self._dispatcher.notification(session, message, body)
         return ACCEPTED
 
-    async def _ended(self, session: Session) -> Answered:
+    async def _ended(self, session: LiveSession) -> Answered:
         await self._dispatcher.end_session(session, ENDED_BY_CLIENT)
         # SES-06 leaves the choice; older clients take a 204 for a failure and say so.
         return ENDED
 
-    def _known(self, fields: Fields, principal: Principal) -> Session | None:
+    def _known(self, fields: Fields, principal: Principal) -> LiveSession | None:
         """The session a request names, if this process knows it and has nothing to say of the request."""
         named = fields.get(SESSION_HEADER)
         session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
@@ -164,10 +164,10 @@ class Legacy:
             return None
         return session
 
-    async def go_on(self, begun: Begun) -> tuple[Answered | StreamReference, Session]:
+    async def go_on(self, begun: Begun) -> tuple[Answered | StreamReference, LiveSession]:
         """Serve what ``quick`` has begun."""
         session, reply = begun.session, begun.reply
-        assert isinstance(session, Session)
+        assert isinstance(session, LiveSession)
         assert isinstance(reply, Reply)
         return await self._dispatcher.outcome(session, begun.request, reply, begun.grace), session
 
@@ -197,7 +197,7 @@ class Legacy:
                 schema = tool.wire["inputSchema"]
                 interim_headers.check_params(fields, message, schema, strict=self._strict)
 
-    async def session(self, fields: Fields, principal: Principal) -> Session:
+    async def session(self, fields: Fields, principal: Principal) -> LiveSession:
         """The session a request names; raises Refused (400) without one, SessionNotFound for a wrong one."""
         named = fields.get(SESSION_HEADER)
         if named is None:
@@ -220,7 +220,7 @@ class Legacy:
             )
         return session
 
-    async def get(self, fields: Fields, principal: Principal) -> tuple[Session, StreamReference, str]:
+    async def get(self, fields: Fields, principal: Principal) -> tuple[LiveSession, StreamReference, str]:
         """The stream a GET asks for, and the token of its lease on the standalone stream."""
         _check_version(fields)
         session = await self.session(fields, principal)
@@ -234,7 +234,7 @@ class Legacy:
             position = await self._process.standalone.position(session)
         return session, StreamReference(STANDALONE, *position), token
 
-    async def _resume(self, session: Session, last: bytes) -> tuple[Session, StreamReference, str]:
+    async def _resume(self, session: LiveSession, last: bytes) -> tuple[LiveSession, StreamReference, str]:
         """T-RES-03 to T-RES-05: the stream the event id names, if it is one of this session's."""
         position = event_id.parse(last.decode("latin-1"))
         head = await self._process.streams.log.head(session.id, position.stream)
@@ -258,7 +258,7 @@ class Legacy:
         reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
         return session, reference, token
 
-    async def _afresh(self, session: Session) -> tuple[Session, StreamReference, str]:
+    async def _afresh(self, session: LiveSession) -> tuple[LiveSession, StreamReference, str]:
         """The standalone stream for a client that knows an earlier epoch; Redis was emptied or restored.
 
         A refusal would be repeated for ever by a client that keeps the id it has. There is one such stream in
@@ -270,12 +270,12 @@ class Legacy:
             position = await self._process.standalone.position(session)
         return session, StreamReference(STANDALONE, *position, gap=True), token
 
-    def _note_resumed(self, session: Session, last: bytes, replayed: int) -> None:
+    def _note_resumed(self, session: LiveSession, last: bytes, replayed: int) -> None:
         """A mark in the message log: here the client had lost its connection and came back for the rest."""
         mark = jsonrpc.encode({"Last-Event-ID": last.decode("latin-1"), "replayed": replayed})
         self._process.log.single(session.id, session.principal_key, "in", "resumed", mark, "")
 
-    async def _restored(self, session: Session, stream: str) -> tuple[Session, StreamReference, str]:
+    async def _restored(self, session: LiveSession, stream: str) -> tuple[LiveSession, StreamReference, str]:
         """A stream that Redis lost: of a background call, whose answer is in the database (R12), or one that
         this process still writes. What else it contained is unknown: its writer is not here.
         """
@@ -290,7 +290,7 @@ class Legacy:
         return session, StreamReference(name, start.epoch, start.offset), ""
 
     @asynccontextmanager
-    async def _lease(self, session: Session, token: str) -> AsyncIterator[None]:
+    async def _lease(self, session: LiveSession, token: str) -> AsyncIterator[None]:
         """A lease that no connection will use must not keep the client's next one out."""
         try:
             yield

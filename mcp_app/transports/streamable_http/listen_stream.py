@@ -16,10 +16,15 @@ from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.connections import Connections, StreamReader
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
-from mcp_app.transports.streamable_http.sse_response import Authenticated, SseResponse, Stalled, disconnected
+from mcp_app.transports.streamable_http.sse_response import (
+    Authenticated,
+    ClientStalled,
+    SseResponse,
+    disconnected,
+)
 from mcp_app.transports.subscriptions import Subscriptions
 
 GONE = "the client disconnected"
@@ -63,7 +68,7 @@ class ListenStream(SseResponse):
         self._subscription, self._acknowledgement = await self._subscriptions.open(
             asked, request, payload, address, self.tell
         )
-        self._connection = Connection(
+        self._connection = StreamReader(
             asked.session.id, principal.key, standalone=False, wake=self.wake, listening=True
         )
         self._connections.add(self._connection)
@@ -80,7 +85,7 @@ class ListenStream(SseResponse):
             if reason != GONE:
                 await self._write(sse.encode_event(self._subscriptions.closing(self._subscription)))
                 await self._end()
-        except Stalled:
+        except ClientStalled:
             reason = STALLED
             log.info("A client stopped reading its subscription and was cut off")
         except OSError:

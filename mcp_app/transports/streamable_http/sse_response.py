@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
-from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.connections import Connections, StreamReader
 from mcp_app.transports.streamable_http import first_steps
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -28,7 +28,7 @@ WRITER = "mcp.writer"
 SEEN_SECONDS = 240.0
 
 
-class Stalled(Exception):
+class ClientStalled(Exception):
     """The client stopped reading; it may resume when it reads again."""
 
 
@@ -69,7 +69,7 @@ class SseResponse:
         self._written = self._checked = self._seen = time.monotonic()
 
     @contextmanager
-    def _registered(self, connection: Connection, receive: Receive) -> Iterator[asyncio.Future[None]]:
+    def _registered(self, connection: StreamReader, receive: Receive) -> Iterator[asyncio.Future[None]]:
         """Register the connection and watch for its client to go away, which wakes it."""
         self._connections.add(connection)
         gone = asyncio.ensure_future(disconnected(receive))
@@ -108,7 +108,7 @@ class SseResponse:
         return self._unfinished is None
 
     async def _finish(self) -> None:
-        """Go on with what was begun at once. Raises Stalled."""
+        """Go on with what was begun at once. Raises ClientStalled."""
         unfinished, self._unfinished = self._unfinished, None
         if unfinished is not None:
             await self._in_time(unfinished)
@@ -117,12 +117,12 @@ class SseResponse:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _in_time(self, sending: Awaitable[None]) -> None:
-        """Raises Stalled for a client that does not read."""
+        """Raises ClientStalled for a client that does not read."""
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
                 await sending
         except TimeoutError:
-            raise Stalled from None
+            raise ClientStalled from None
 
     def _keep_alive_due(self) -> float:
         return self._written + self._settings.keep_alive_seconds

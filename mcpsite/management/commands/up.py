@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import Error as DatabaseFault
 
 from mcp_app import conf
-from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
+from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection
 from mcp_app.connect.snippets import snippets
 from mcp_app.observability.logs import json_line
 from mcp_app.protocol.messages.server import ENDPOINT
@@ -228,7 +228,7 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     provider = environment.oauth_issuer if environment.auth == "external" else ""
     # Clients are told of a provider by the metadata of this server, which need its address.
     logs_in = environment.offers_oauth or bool(provider and environment.client_url)
-    connection = Connection(conf.get().server.name, url, needs_key=needs_key, key=key, logs_in=logs_in)
+    connection = ServerConnection(conf.get().server.name, url, needs_key=needs_key, key=key, logs_in=logs_in)
     (client,) = snippets(connection, "claude-code")
     lines = ["", f"  MCP      {url}", f"  Admin    {environment.base_url}/admin/"]
     if first:

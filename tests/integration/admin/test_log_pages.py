@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from mcp_app.message_log import pages as log_pages
 from mcp_app.message_log.log import MARKS
-from mcp_app.message_log.pages import Found, find
+from mcp_app.message_log.pages import MessagePage, find
 from mcp_app.message_log.search.language import parse
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import ErrorGroup, LogCursor, LogMinute, Message
@@ -103,10 +103,12 @@ def naive(asked: dict[str, Any]) -> list[int]:
     return list(found.order_by("pk").values_list("pk", flat=True))
 
 
-def walk(asked: dict[str, Any], *, newest_first: bool, between: Any = None) -> tuple[list[int], list[Found]]:
+def walk(
+    asked: dict[str, Any], *, newest_first: bool, between: Any = None
+) -> tuple[list[int], list[MessagePage]]:
     """The ids of all pages in the order they are shown, and the pages."""
     seen: list[int] = []
-    pages: list[Found] = []
+    pages: list[MessagePage] = []
     place: dict[str, int | None] = {"before": None, "after": None}
     while True:
         found = find(asked, **place, newest_first=newest_first, size=6)

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import override_settings
 
-from mcp_app.connect.connection import Connection
+from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.snippets import CLIENTS, snippets
 
 PUBLIC = "https://mcp.example.com"
@@ -33,7 +33,7 @@ def printed(*arguments: str) -> str:
 
 def test_all_clients_are_printed_for_people() -> None:
     text = printed()
-    for snippet in snippets(Connection("orders", URL)):
+    for snippet in snippets(ServerConnection("orders", URL)):
         assert f"== {snippet.title} ({snippet.client}): {snippet.place}\n{snippet.text}\n" in text
         assert snippet.link in text
     assert "== MCP registries (server.json)" in text
@@ -41,7 +41,7 @@ def test_all_clients_are_printed_for_people() -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_one_client_is_printed_as_its_text_alone(client: str) -> None:
-    (snippet,) = snippets(Connection("orders", URL), client)
+    (snippet,) = snippets(ServerConnection("orders", URL), client)
     assert printed("--client", client) == f"{snippet.text}\n"
 
 

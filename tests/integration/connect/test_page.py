@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from mcp_app.connect.connection import Connection
+from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.snippets import CLIENTS, snippets
 
 PAGES = ["/connect/", "/server.json"]
@@ -41,7 +41,7 @@ def test_the_page_has_the_name_the_endpoint_and_every_client_as_the_module_makes
     page = unescape(shown(client))
     assert "<bdi>Orders & stock</bdi>" in page
     assert f'id="endpoint" tabindex="0">{PUBLIC}/mcp</pre>' in page
-    for snippet in snippets(Connection("orders", f"{PUBLIC}/mcp", title="Orders & stock"), *CLIENTS):
+    for snippet in snippets(ServerConnection("orders", f"{PUBLIC}/mcp", title="Orders & stock"), *CLIENTS):
         assert snippet.text in page
         assert f'href="{snippet.link}"' in page or not snippet.link
 

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from mcp_app.execution.stored import fair_order, pending_approvals, records, statements, task_records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
-from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
+from mcp_app.execution.stored.next_call import RunningLimits, TooManyRunning, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.racing import at_once
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
-NONE = Limits()
+NONE = RunningLimits()
 
 
 def new(principal: str, **changed: Any) -> NewCall:
@@ -48,13 +48,13 @@ def accepted(principal: str = "a", **changed: Any) -> UUID:
     return records.accept(new(principal, **changed))[0].id
 
 
-def begun(job: UUID, limits: Limits = NONE) -> CallRecord:
+def begun(job: UUID, limits: RunningLimits = NONE) -> CallRecord:
     call = take(job, "w", limits)
     assert call is not None
     return call
 
 
-def order(jobs: list[UUID], limits: Limits = NONE) -> str:
+def order(jobs: list[UUID], limits: RunningLimits = NONE) -> str:
     """Whose calls are begun, one job after the other."""
     return "".join(begun(job, limits).principal for job in jobs)
 
@@ -155,7 +155,7 @@ def test_answered_tasks_wait_their_turn_like_calls_that_come_now() -> None:
 
 
 def test_a_limited_tool_that_is_full_blocks_neither_other_tools_nor_a_later_principal() -> None:
-    limits = Limits({"slow": 1})
+    limits = RunningLimits({"slow": 1})
     jobs = [accepted("a", tool="slow", lane="slow") for _ in range(20)]
     running = begun(jobs[0], limits)
     others = [accepted("b") for _ in range(30)]
@@ -170,7 +170,7 @@ def test_a_limited_tool_that_is_full_blocks_neither_other_tools_nor_a_later_prin
 
 def test_a_limit_that_was_set_or_taken_away_while_calls_wait_strands_none() -> None:
     before, after = [accepted() for _ in range(3)], [accepted(lane="work") for _ in range(3)]
-    limits = Limits({"work": 2})
+    limits = RunningLimits({"work": 2})
     assert order([before[0], after[0]], limits) == "aa"
     with pytest.raises(TooManyRunning) as full:
         take(after[1], "w", limits)
@@ -180,7 +180,7 @@ def test_a_limit_that_was_set_or_taken_away_while_calls_wait_strands_none() -> N
 
 
 def test_a_principal_at_its_share_is_passed_by_until_a_call_of_it_ends() -> None:
-    limits = Limits(of_person=2)
+    limits = RunningLimits(of_person=2)
     jobs = [accepted("a") for _ in range(5)]
     running = [begun(job, limits) for job in jobs[:2]]
     with pytest.raises(TooManyRunning) as full:
@@ -193,7 +193,7 @@ def test_a_principal_at_its_share_is_passed_by_until_a_call_of_it_ends() -> None
 
 
 def test_who_leaves_questions_unanswered_begins_no_more_calls_and_others_do() -> None:
-    limits = Limits(unanswered=2)
+    limits = RunningLimits(unanswered=2)
     jobs = [accepted("a") for _ in range(5)]
     asking = [begun(job, limits) for job in jobs[:3]]
     for call in asking[:2]:
@@ -208,7 +208,7 @@ def test_who_leaves_questions_unanswered_begins_no_more_calls_and_others_do() ->
 
 def test_turns_that_find_nothing_are_put_off_in_the_name_of_each_call_that_waits() -> None:
     """A call that is never named looks like one whose job was lost, and each sweep would give it another."""
-    limits = Limits(of_person=1)
+    limits = RunningLimits(of_person=1)
     jobs = [accepted("a") for _ in range(4)]
     begun(jobs[0], limits)
     put_off = []

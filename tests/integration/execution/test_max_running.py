@@ -9,7 +9,7 @@ import pytest
 
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import NewCall
-from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
+from mcp_app.execution.stored.next_call import RunningLimits, TooManyRunning, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.racing import at_once
@@ -33,7 +33,7 @@ def _accepted(tool: str = "count") -> UUID:
     return records.accept(new)[0].id
 
 
-ONE, TWO = Limits({"count": 1}), Limits({"count": 2})
+ONE, TWO = RunningLimits({"count": 1}), RunningLimits({"count": 2})
 
 
 def _running(tool: str = "count") -> int:

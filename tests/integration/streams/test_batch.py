@@ -9,12 +9,12 @@ import pytest
 
 from mcp_app.streams import StreamsError, StreamsUnavailable
 from mcp_app.streams.connections.batch import Batch
-from mcp_app.streams.connections.client import Endpoint
+from mcp_app.streams.connections.client import RedisAddress
 
 
 @pytest.fixture
 async def batch(clean_redis: str) -> AsyncIterator[Batch]:
-    batch = Batch(Endpoint.parse(clean_redis))
+    batch = Batch(RedisAddress.parse(clean_redis))
     await batch.start()
     yield batch
     await batch.close()
@@ -38,7 +38,7 @@ async def test_commands_take_effect_in_the_order_they_were_given(batch: Batch) -
 
 
 async def test_commands_of_one_turn_travel_in_one_write(clean_redis: str) -> None:
-    endpoint = Endpoint.parse(clean_redis)
+    endpoint = RedisAddress.parse(clean_redis)
     chunks: list[bytes] = []
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,7 +62,7 @@ async def test_commands_of_one_turn_travel_in_one_write(clean_redis: str) -> Non
     relayed = asyncio.Event()
     proxy = await asyncio.start_server(relay, "127.0.0.1", 0)
     port = proxy.sockets[0].getsockname()[1]
-    batch = Batch(Endpoint.parse(f"redis://:{endpoint.password}@127.0.0.1:{port}/0"))
+    batch = Batch(RedisAddress.parse(f"redis://:{endpoint.password}@127.0.0.1:{port}/0"))
     await batch.start()
     chunks.clear()
     await asyncio.gather(*(batch.command("INCR", "n") for _ in range(100)))
@@ -111,7 +111,7 @@ async def test_closing_refuses_what_waits_and_what_comes(batch: Batch) -> None:
 
 
 async def test_a_command_that_is_never_answered_is_given_up(clean_redis: str) -> None:
-    batch = Batch(Endpoint.parse(clean_redis), timeout=0.1)
+    batch = Batch(RedisAddress.parse(clean_redis), timeout=0.1)
     await batch.start()
     with pytest.raises(StreamsUnavailable):
         await batch.command("BLPOP", "never", 0)

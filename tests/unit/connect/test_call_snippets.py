@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mcp_app.connect.call_snippets import METHODS, call_snippets
-from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
+from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection
 from tests.admin_seed import ALL_HOSTILE
 
-OPEN = Connection("django-mcp", "http://127.0.0.1:8000/mcp", needs_key=False)
-CLOSED = Connection("django-mcp", "https://mcp.example.com/mcp")
+OPEN = ServerConnection("django-mcp", "http://127.0.0.1:8000/mcp", needs_key=False)
+CLOSED = ServerConnection("django-mcp", "https://mcp.example.com/mcp")
 REQUESTS: dict[str, dict[str, Any]] = {
     "tools/call": {
         "name": "echo",
@@ -27,7 +27,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("connection", [OPEN, CLOSED], ids=["open", "closed"])
 @pytest.mark.parametrize("method", METHODS)
-def test_the_shell_sees_each_message_as_one_word(method: str, connection: Connection) -> None:
+def test_the_shell_sees_each_message_as_one_word(method: str, connection: ServerConnection) -> None:
     curl, _ = call_snippets(connection, method, REQUESTS[method])
     words = shlex.split(curl.text)
     request = next(word for word in words if '"id":2' in word)
@@ -37,7 +37,7 @@ def test_the_shell_sees_each_message_as_one_word(method: str, connection: Connec
 
 @pytest.mark.parametrize("connection", [OPEN, CLOSED], ids=["open", "closed"])
 @pytest.mark.parametrize("method", METHODS)
-def test_python_reads_the_very_arguments(method: str, connection: Connection) -> None:
+def test_python_reads_the_very_arguments(method: str, connection: ServerConnection) -> None:
     _, python = call_snippets(connection, method, REQUESTS[method])
     tree = ast.parse(python.text)
     loaded = [

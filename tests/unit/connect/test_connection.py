@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mcp_app.connect.connection import Connection, is_address
+from mcp_app.connect.connection import ServerConnection, is_address
 
 URL = "https://mcp.example.com/mcp"
 
@@ -31,13 +31,13 @@ URL = "https://mcp.example.com/mcp"
 def test_a_name_is_made_fit_for_configurations_and_for_people(
     name: str, client_name: str, label: str
 ) -> None:
-    connection = Connection(name, URL)
+    connection = ServerConnection(name, URL)
     assert (connection.client_name, connection.label) == (client_name, label)
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", connection.client_name)
 
 
 def test_people_see_the_title_and_clients_keep_the_name() -> None:
-    connection = Connection("orders", URL, title="Orders and stock")
+    connection = ServerConnection("orders", URL, title="Orders and stock")
     assert (connection.client_name, connection.label) == ("orders", "Orders and stock")
 
 
@@ -53,7 +53,7 @@ def test_people_see_the_title_and_clients_keep_the_name() -> None:
     ],
 )
 def test_an_address_of_plain_characters_is_taken(url: str) -> None:
-    assert Connection("name", url).url == url
+    assert ServerConnection("name", url).url == url
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_an_address_of_plain_characters_is_taken(url: str) -> None:
 def test_any_other_address_is_refused_by_name(url: str) -> None:
     assert not is_address(url)
     with pytest.raises(ValueError, match="is not an address like"):
-        Connection("name", url)
+        ServerConnection("name", url)
 
 
 @pytest.mark.parametrize("key", ["", "two words", 'x"; id #', "x\r\nCookie: y", "schlüssel", "$KEY"])
 def test_a_key_that_no_header_could_carry_is_refused_unseen(key: str) -> None:
     with pytest.raises(ValueError, match="no Authorization header") as refused:
-        Connection("name", URL, key=key)
+        ServerConnection("name", URL, key=key)
     assert not key or key not in str(refused.value)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mcp_app.connect.connection import Connection
+from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.registry import SCHEMA, server_json
 
 HOSTS = {
@@ -22,13 +22,13 @@ HOSTS = {
 
 @pytest.mark.parametrize(("url", "name"), HOSTS.items())
 def test_the_name_is_the_domain_turned_round_and_the_servers_name(url: str, name: str) -> None:
-    assert server_json(Connection("orders", url), "1.2.3")["name"] == name
+    assert server_json(ServerConnection("orders", url), "1.2.3")["name"] == name
 
 
 @pytest.mark.parametrize("name", ["orders", "", "x" * 500, "日本語", "a/b/../c", "'\"<script>\n\u202e"])
 @pytest.mark.parametrize("url", [*HOSTS, f"https://{'a' * 60}.{'b' * 60}.{'c' * 60}.example/mcp"])
 def test_every_member_is_within_the_schemas_bounds(name: str, url: str) -> None:
-    document = server_json(Connection(name, url, title=name), "1.2.3")
+    document = server_json(ServerConnection(name, url, title=name), "1.2.3")
     assert set(document) == {"$schema", "name", "title", "description", "version", "remotes"}
     assert document["$schema"] == SCHEMA
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", document["name"])
@@ -41,7 +41,9 @@ def test_every_member_is_within_the_schemas_bounds(name: str, url: str) -> None:
 
 
 def test_a_registry_learns_that_a_secret_header_is_needed_and_no_key() -> None:
-    (remote,) = server_json(Connection("orders", "https://a.example/mcp", key="mcp_secret"), "1")["remotes"]
+    (remote,) = server_json(ServerConnection("orders", "https://a.example/mcp", key="mcp_secret"), "1")[
+        "remotes"
+    ]
     (header,) = remote["headers"]
     assert (header["name"], header["value"]) == ("Authorization", "Bearer {api_key}")
     assert header["variables"]["api_key"]["isSecret"] is True
@@ -49,10 +51,10 @@ def test_a_registry_learns_that_a_secret_header_is_needed_and_no_key() -> None:
 
 
 def test_no_header_is_named_where_no_key_is_needed() -> None:
-    connection = Connection("orders", "http://127.0.0.1:8000/mcp", needs_key=False)
+    connection = ServerConnection("orders", "http://127.0.0.1:8000/mcp", needs_key=False)
     assert "headers" not in server_json(connection, "1")["remotes"][0]
 
 
 def test_no_header_is_named_where_people_log_in() -> None:
-    connection = Connection("orders", "https://a.example/mcp", logs_in=True)
+    connection = ServerConnection("orders", "https://a.example/mcp", logs_in=True)
     assert "headers" not in server_json(connection, "1")["remotes"][0]

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 import yaml
 
-from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
+from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection
 from mcp_app.connect.snippets import CLIENTS, LOGGING_IN, PASTED, Snippet, snippets
 
 HOSTILE_URL = "https://mcp.example.com/a%20b%2525/mcp?x=$(id)&y='z';(w)!*~&p=+c:/%41"
@@ -25,7 +25,7 @@ SECRET = "mcp_abc-DEF_123"
 BEARER = f"Bearer {KEY_PLACEHOLDER}"
 
 
-def one(client: str, connection: Connection) -> Snippet:
+def one(client: str, connection: ServerConnection) -> Snippet:
     (found,) = snippets(connection, client)
     return found
 
@@ -36,11 +36,11 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=[True, False], ids=["key", "no-key"])
-def connection(request: pytest.FixtureRequest, url: str) -> Connection:
-    return Connection(HOSTILE_NAME, url, needs_key=request.param)
+def connection(request: pytest.FixtureRequest, url: str) -> ServerConnection:
+    return ServerConnection(HOSTILE_NAME, url, needs_key=request.param)
 
 
-def entry_of(connection: Connection, bearer: str = BEARER) -> dict[str, Any]:
+def entry_of(connection: ServerConnection, bearer: str = BEARER) -> dict[str, Any]:
     headers = {"headers": {"Authorization": bearer}} if connection.needs_key else {}
     return {"type": "http", "url": connection.url, **headers}
 
@@ -63,7 +63,7 @@ def words_as_a_shell_reads_them(line: str) -> list[str]:
     ],
 )
 def test_a_shell_reads_one_word_for_each_argument(
-    client: str, start: list[str], connection: Connection
+    client: str, start: list[str], connection: ServerConnection
 ) -> None:
     meant = [{"NAME": connection.client_name, "URL": connection.url}.get(word, word) for word in start] + (
         ["--header", f"Authorization: {BEARER}"] if connection.needs_key else []
@@ -76,12 +76,12 @@ def test_a_shell_reads_one_word_for_each_argument(
 
 def test_an_ordinary_command_line_holds_no_single_quotes_which_windows_would_send() -> None:
     for url in URLS[:3]:
-        assert "'" not in one("claude-code", Connection("django-mcp", url)).text
-        assert "'" not in one("inspector", Connection("django-mcp", url)).text
+        assert "'" not in one("claude-code", ServerConnection("django-mcp", url)).text
+        assert "'" not in one("inspector", ServerConnection("django-mcp", url)).text
 
 
 @pytest.mark.process
-def test_curl_sends_a_request_to_initialize(connection: Connection) -> None:
+def test_curl_sends_a_request_to_initialize(connection: ServerConnection) -> None:
     words = words_as_a_shell_reads_them(one("curl", connection).text)
     assert words[:3] == ["curl", "-i", connection.url]
     options = list(zip(words[3::2], words[4::2], strict=True))
@@ -89,7 +89,7 @@ def test_curl_sends_a_request_to_initialize(connection: Connection) -> None:
     assert json.loads(dict(options)["-d"])["method"] == "initialize"
 
 
-def test_claude_is_given_the_name_for_people_and_the_address(connection: Connection) -> None:
+def test_claude_is_given_the_name_for_people_and_the_address(connection: ServerConnection) -> None:
     found = one("claude", connection)
     assert found.text == f"Name: {connection.label}\nURL: {connection.url}"
     assert ("OAuth" in found.note) == connection.needs_key
@@ -105,7 +105,7 @@ def test_claude_is_given_the_name_for_people_and_the_address(connection: Connect
     }
 
 
-def test_claude_desktop_starts_a_bridge_that_sends_the_key(connection: Connection) -> None:
+def test_claude_desktop_starts_a_bridge_that_sends_the_key(connection: ServerConnection) -> None:
     (entry,) = json.loads(one("claude-desktop", connection).text)["mcpServers"].values()
     assert entry["args"][:3] == ["-y", "mcp-remote", connection.url]
     assert ("--allow-http" in entry["args"]) == connection.url.startswith("http:")
@@ -114,7 +114,7 @@ def test_claude_desktop_starts_a_bridge_that_sends_the_key(connection: Connectio
     assert ("Authorization:${AUTHORIZATION}" in entry["args"]) == connection.needs_key
 
 
-def test_vs_code_asks_for_the_key_and_its_link_survives_two_decodings(connection: Connection) -> None:
+def test_vs_code_asks_for_the_key_and_its_link_survives_two_decodings(connection: ServerConnection) -> None:
     asking = entry_of(connection, "Bearer ${input:mcp-api-key}")
     found = one("vscode", connection)
     file = json.loads(found.text)
@@ -129,7 +129,7 @@ def test_vs_code_asks_for_the_key_and_its_link_survives_two_decodings(connection
     assert json.loads(unquote(query)) == json.loads(unquote(unquote(query))) == installed
 
 
-def test_cursor_reads_the_same_from_its_file_and_from_its_link(connection: Connection) -> None:
+def test_cursor_reads_the_same_from_its_file_and_from_its_link(connection: ServerConnection) -> None:
     found = one("cursor", connection)
     assert json.loads(found.text) == {"mcpServers": {connection.client_name: entry_of(connection)}}
     link = urlsplit(found.link)
@@ -151,7 +151,7 @@ def test_cursor_reads_the_same_from_its_file_and_from_its_link(connection: Conne
     ],
 )
 def test_each_file_in_json_has_the_names_that_its_client_reads(
-    client: str, servers: str, entry: dict[str, str], connection: Connection
+    client: str, servers: str, entry: dict[str, str], connection: ServerConnection
 ) -> None:
     meant: dict[str, Any] = {name: value.replace("URL", connection.url) for name, value in entry.items()}
     if connection.needs_key:
@@ -159,7 +159,7 @@ def test_each_file_in_json_has_the_names_that_its_client_reads(
     assert json.loads(one(client, connection).text) == {servers: {connection.client_name: meant}}
 
 
-def test_goose_reads_one_extension_from_its_yaml(connection: Connection) -> None:
+def test_goose_reads_one_extension_from_its_yaml(connection: ServerConnection) -> None:
     meant: dict[str, Any] = {
         "name": connection.client_name,
         "type": "streamable_http",
@@ -172,11 +172,11 @@ def test_goose_reads_one_extension_from_its_yaml(connection: Connection) -> None
     assert yaml.safe_load(one("goose", connection).text) == {"extensions": {connection.client_name: meant}}
 
 
-def test_the_inspector_says_which_node_it_needs(connection: Connection) -> None:
+def test_the_inspector_says_which_node_it_needs(connection: ServerConnection) -> None:
     assert "22.19" in one("inspector", connection).note
 
 
-def test_codex_reads_one_server_from_its_toml(connection: Connection) -> None:
+def test_codex_reads_one_server_from_its_toml(connection: ServerConnection) -> None:
     headers = {"http_headers": {"Authorization": BEARER}} if connection.needs_key else {}
     assert tomllib.loads(one("codex", connection).text) == {
         "mcp_servers": {connection.client_name: {"url": connection.url, **headers}}
@@ -184,7 +184,7 @@ def test_codex_reads_one_server_from_its_toml(connection: Connection) -> None:
 
 
 def test_the_python_snippet_is_python_with_the_address_and_the_key_as_literals(
-    connection: Connection,
+    connection: ServerConnection,
 ) -> None:
     tree = ast.parse(one("python", connection).text)
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
@@ -192,7 +192,9 @@ def test_the_python_snippet_is_python_with_the_address_and_the_key_as_literals(
     assert (BEARER in texts) == connection.needs_key
 
 
-def test_the_typescript_snippet_holds_the_address_and_the_key_as_literals(connection: Connection) -> None:
+def test_the_typescript_snippet_holds_the_address_and_the_key_as_literals(
+    connection: ServerConnection,
+) -> None:
     texts = [json.loads(text) for text in re.findall(r'"[^"]*"', one("typescript", connection).text)]
     assert connection.url in texts
     assert (BEARER in texts) == connection.needs_key
@@ -200,7 +202,7 @@ def test_the_typescript_snippet_holds_the_address_and_the_key_as_literals(connec
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_an_issued_key_is_in_the_text_and_never_in_a_link(client: str, url: str) -> None:
-    found = one(client, Connection("django-mcp", url, key=SECRET))
+    found = one(client, ServerConnection("django-mcp", url, key=SECRET))
     assert (SECRET in found.text) == (client != "claude")
     assert SECRET not in found.link
     assert SECRET not in unquote(found.link)
@@ -209,13 +211,13 @@ def test_an_issued_key_is_in_the_text_and_never_in_a_link(client: str, url: str)
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_no_key_is_spoken_of_where_none_is_needed(client: str, url: str) -> None:
-    found = one(client, Connection("django-mcp", url, needs_key=False))
+    found = one(client, ServerConnection("django-mcp", url, needs_key=False))
     assert "authorization" not in f"{found.text}{unquote(found.link)}".lower()
     assert KEY_PLACEHOLDER not in f"{found}"
 
 
 def test_all_clients_come_in_one_order_and_an_unknown_one_is_an_error() -> None:
-    connection = Connection("django-mcp", URLS[0])
+    connection = ServerConnection("django-mcp", URLS[0])
     assert tuple(found.client for found in snippets(connection)) == CLIENTS
     assert [found.client for found in snippets(connection, *PASTED)] == list(PASTED)
     with pytest.raises(KeyError):
@@ -224,6 +226,6 @@ def test_all_clients_come_in_one_order_and_an_unknown_one_is_an_error() -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_where_people_log_in_a_client_that_opens_a_browser_is_given_no_key(client: str, url: str) -> None:
-    keyless, keyed = Connection("orders", url, needs_key=False), Connection("orders", url)
-    found = one(client, Connection("orders", url, logs_in=True))
+    keyless, keyed = ServerConnection("orders", url, needs_key=False), ServerConnection("orders", url)
+    found = one(client, ServerConnection("orders", url, logs_in=True))
     assert found == one(client, keyless if client in LOGGING_IN else keyed)

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from mcp_app.console import viewer as module
-from mcp_app.console.viewer import FRAME_ROWS, MOST_FRAMES, MOST_WAITING, Stalled, Viewer
+from mcp_app.console.viewer import FRAME_ROWS, MOST_FRAMES, MOST_WAITING, Viewer, ViewerStalled
 from mcp_app.message_log.search.language import Search, Term
 from tests.unit.console.lines import line
 
@@ -88,7 +88,7 @@ async def test_a_page_that_never_draws_again_is_given_up(monkeypatch: pytest.Mon
         viewer.offer([line()])
         await viewer.next_frame()
     viewer.offer([line()])
-    with pytest.raises(Stalled):
+    with pytest.raises(ViewerStalled):
         await viewer.next_frame()
 
 

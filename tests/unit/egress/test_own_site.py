@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from mcp_app.egress import EgressFailed, EgressRefused
-from mcp_app.egress.own_site import MAX_BYTES, Answer, OwnSite
+from mcp_app.egress.own_site import MAX_BYTES, OwnSite, SiteResponse
 from tests.unit.egress.sites import Site, page, raw, redirect, serve
 
 
-async def ask(site: Site, path: str = "/healthz", *, seconds: float = 5.0, **headers: str) -> Answer:
-    def asked() -> Answer:
+async def ask(site: Site, path: str = "/healthz", *, seconds: float = 5.0, **headers: str) -> SiteResponse:
+    def asked() -> SiteResponse:
         with OwnSite(f"http://127.0.0.1:{site.port}/mcp", seconds=seconds) as own:
             return own.ask("GET", path, headers)
 

@@ -8,7 +8,7 @@ from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.serving.snapshot import EMPTY
 from mcp_app.conf import Settings
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
@@ -17,7 +17,7 @@ from mcp_app.message_log.log import MessageLog
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.correlation import Correlation
 from mcp_app.sessions.client_requests import ClientRequests
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams
 from tests.approved_work import bound
@@ -66,14 +66,14 @@ def claimed(**changed: Any) -> CallRecord:
     return call
 
 
-def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> Call:
+def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> RunningCall:
     """The running call of an attempt."""
     log = MessageLog(streams, SETTINGS)
-    return Call(
+    return RunningCall(
         request_id=record.request_id,
         method="tools/call",
         target=record.tool,
-        session=Session(record.session_id, record.session_fields),
+        session=LiveSession(record.session_id, record.session_fields),
         principal=LOOPBACK,
         catalogue=seen(EMPTY, LOOPBACK.permissions),
         reply=reply,

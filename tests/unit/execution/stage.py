@@ -14,8 +14,8 @@ from mcp_app.catalogue.serving.current_snapshot import Views
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.running.call import Call
-from mcp_app.execution.running.calls import Calls
+from mcp_app.execution.running.call import RunningCall
+from mcp_app.execution.running.calls import RunningCalls
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.execution.running.runner import Runner
@@ -27,19 +27,19 @@ from mcp_app.observability.correlation import Correlation
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.client_requests import ClientRequests
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.store import events_of
 from tests.views import SERVER
 
 EVERYTHING = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
 SETTINGS = Settings(message_log=False, sync_threads=2)
-Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
+Work = Callable[[RunningCall, Context], Awaitable[dict[str, Any]]]
 
 
-def session_with(capabilities: dict[str, Any] | None = None, version: str = "2025-11-25") -> Session:
+def session_with(capabilities: dict[str, Any] | None = None, version: str = "2025-11-25") -> LiveSession:
     """A session of this process that no store knows."""
-    return Session(
+    return LiveSession(
         "a-session-of-these-tests",
         stored_fields(
             version=version,
@@ -56,7 +56,7 @@ def session_with(capabilities: dict[str, Any] | None = None, version: str = "202
 class Asked:
     """One request of the session's client."""
 
-    session: Session
+    session: LiveSession
     principal: Principal
     reply: Reply
     request_id: str | int
@@ -71,14 +71,14 @@ class Asked:
 class Stage:
     """One process with one session."""
 
-    def __init__(self, streams: Streams, session: Session | None = None, **settings: Any) -> None:
+    def __init__(self, streams: Streams, session: LiveSession | None = None, **settings: Any) -> None:
         self.streams = streams
         self.session = session or session_with()
         self.settings = replace(SETTINGS, **settings)
         self.log = MessageLog(streams, self.settings)
         self.requests = ClientRequests(streams, self.log, self.settings.client_request_seconds)
         self.runner = Runner(self.settings.sync_threads)
-        self.calls = Calls(streams, self.requests, self.runner, Counts(), self.settings)
+        self.calls = RunningCalls(streams, self.requests, self.runner, Counts(), self.settings)
 
     def start(
         self,
@@ -93,7 +93,7 @@ class Stage:
         on_timeout: Callable[[], dict[str, Any]] = lambda: {"content": [], "isError": True},
         inputs: Inputs | None = None,
         waits: bool = True,
-    ) -> Call:
+    ) -> RunningCall:
         """Begin a call; its reply is ``call.reply``."""
         reply = reply or Reply(self.streams, self.session, 1)
         catalogue = Views(SERVER).of(principal.permissions)
@@ -109,7 +109,7 @@ class Stage:
             waits=waits,
         )
 
-    async def said(self, call: Call, grace: float = 3600.0) -> list[dict[str, Any]]:
+    async def said(self, call: RunningCall, grace: float = 3600.0) -> list[dict[str, Any]]:
         """Every message the client of a call gets, the answer last."""
         async with asyncio.timeout(10):
             if await call.reply.settled(grace):
@@ -118,13 +118,13 @@ class Stage:
             events = await events_of(self.streams, self.session.id, reply.stream, reply.epoch)
         return [orjson.loads(event.data) for event in events if event.kind != "close"]
 
-    async def answer(self, call: Call, result: dict[str, Any], *, number: int = 0) -> None:
+    async def answer(self, call: RunningCall, result: dict[str, Any], *, number: int = 0) -> None:
         """Answer the question that a call asks, as its client."""
         question = await self.question(call, number)
         response = jsonrpc.Response(question["id"], result, None)
         assert await self.requests.answer(self.session, response)
 
-    async def question(self, call: Call, number: int = 0) -> dict[str, Any]:
+    async def question(self, call: RunningCall, number: int = 0) -> dict[str, Any]:
         """Wait for a request to the client."""
         assert not await call.reply.settled(3600.0)
         reader = self.streams.reader(self.session.id, call.reply.stream, call.reply.epoch, 0)
@@ -148,12 +148,12 @@ DONE = {"jsonrpc": "2.0", "id": 1, "result": result()}
 CANCELLED = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32800, "message": RequestCancelled().message}}
 
 
-async def at_once(call: Call, context: Context) -> dict[str, Any]:
+async def at_once(call: RunningCall, context: Context) -> dict[str, Any]:
     """Work that is done."""
     return result()
 
 
-async def never(call: Call, context: Context) -> dict[str, Any]:
+async def never(call: RunningCall, context: Context) -> dict[str, Any]:
     """Work that never ends by itself."""
     await asyncio.Event().wait()
     raise AssertionError
@@ -162,7 +162,7 @@ async def never(call: Call, context: Context) -> dict[str, Any]:
 def in_thread(function: Callable[[Context], Any]) -> Work:
     """Work that runs a function in a thread, as the runner does for synchronous tools."""
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         threads = Threads(1)
         call.threads = (threads.start(function, context),)
         try:
@@ -173,7 +173,7 @@ def in_thread(function: Callable[[Context], Any]) -> Work:
     return work
 
 
-async def begun(call: Call) -> None:
+async def begun(call: RunningCall) -> None:
     """Wait until the call's code runs."""
     while call.task is None:
         await asyncio.sleep(0)

@@ -23,7 +23,7 @@ from mcp_app.execution.running.reply import Answered
 from mcp_app.execution.stored import pending_approvals, records
 from mcp_app.execution.stored.acceptance import new_stream
 from mcp_app.execution.stored.call_record import CallRecord
-from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
+from mcp_app.execution.stored.next_call import RunningLimits, TooManyRunning, take
 from mcp_app.oauth import connections
 from mcp_app.oauth.connections import Consent
 from mcp_app.oauth.models import AuthorizationCode, Client, Connection
@@ -32,8 +32,8 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound
 from mcp_app.streams.base import KeptFull, StreamLimits
 from mcp_app.streams.gateway import Streams
-from mcp_app.transports.connections import Connection as OpenStream
 from mcp_app.transports.connections import Connections
+from mcp_app.transports.connections import StreamReader as OpenStream
 from tests.unit.catalogue.entries import prompt_entry, tool_entry
 from tests.unit.execution.attempts import SETTINGS, new_call
 from tests.unit.handlers.desk import Desk, offer
@@ -128,7 +128,7 @@ def accepted(key: str) -> CallRecord:
     return records.accept(new_call(principal=key, request_id=key, stream=new_stream()))[0]
 
 
-def claims(limits: Limits) -> Case:
+def claims(limits: RunningLimits) -> Case:
     """Return the case of calls that wait for a worker, of which each asks its client when it runs."""
 
     def attempt(key: str) -> bool:
@@ -148,7 +148,7 @@ def turns(_: Streams, __: Any) -> Attempt:
     order: list[str] = []
 
     def begin(call: CallRecord) -> None:
-        begun = take(call.id, "w", Limits())
+        begun = take(call.id, "w", RunningLimits())
         assert begun is not None
         order.append(begun.principal)
 
@@ -229,9 +229,9 @@ CASES: dict[Bound, Case] = {
     Bound.CALLS_PER_MINUTE: request("tools/call", {"name": "echo"}),
     Bound.RUNNING_CALLS: request("tools/call", {"name": "hang"}, max_running_calls_per_principal=LIMIT),
     Bound.OPEN_BACKGROUND_CALLS: open_background_calls,
-    Bound.RUNNING_BACKGROUND_CALLS: claims(Limits(of_person=LIMIT)),
+    Bound.RUNNING_BACKGROUND_CALLS: claims(RunningLimits(of_person=LIMIT)),
     Bound.WAITING_APPROVALS: waiting_approvals,
-    Bound.HELD_QUESTIONS: claims(Limits(unanswered=LIMIT)),
+    Bound.HELD_QUESTIONS: claims(RunningLimits(unanswered=LIMIT)),
     Bound.TURNS: turns,
     Bound.SESSIONS: request("ping", {}, max_sessions_per_principal=LIMIT),
     Bound.EVENT_STREAMS: event_streams,

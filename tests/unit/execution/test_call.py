@@ -9,13 +9,13 @@ import orjson
 import pytest
 
 from mcp_app.execution.running import call as module
-from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.call import Cancelled, RunningCall
 from mcp_app.execution.running.context import Context
 from mcp_app.protocol.errors import InternalError, InvalidParams
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, never, result
 
 
-def is_over(stage: Stage, call: Call) -> bool:
+def is_over(stage: Stage, call: RunningCall) -> bool:
     """Nothing of the call is left behind."""
     return not stage.session.in_flight and not stage.calls.shares and not stage.calls._sessions
 
@@ -45,7 +45,7 @@ async def test_a_result_is_the_answer_and_nothing_is_left_behind(stage: Stage) -
 async def test_whatever_code_raises_becomes_one_answer(
     stage: Stage, raised: BaseException, code: int, words: str
 ) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         raise raised
 
     call = stage.start(work)
@@ -71,7 +71,7 @@ async def test_a_cancel_before_the_first_step_is_answered_and_the_work_never_beg
     loop.set_task_factory(lambda loop, work, **options: asyncio.Task(work, loop=loop, **options))
     started: list[int] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         started.append(1)
         return result()
 
@@ -90,7 +90,7 @@ async def test_a_cancel_after_the_end_changes_nothing(stage: Stage) -> None:
 
 
 async def test_a_result_that_is_there_when_the_cancel_comes_wins(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         call.cancel("from within, without an await to end at")
         return result()
 
@@ -102,7 +102,7 @@ async def test_the_first_of_cancel_and_deadline_decides(stage: Stage) -> None:
     cleaning = asyncio.Event()
     clean = asyncio.Event()
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         try:
             return await never(call, context)
         finally:
@@ -143,7 +143,7 @@ async def test_the_deadline_of_a_method_without_error_results_is_an_error(stage:
 
 
 async def test_the_deadline_holds_for_a_call_that_streamed_early(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.progress(1)
         return await never(call, context)
 
@@ -158,7 +158,7 @@ async def test_code_that_ignores_that_it_was_stopped_is_answered_for(
     monkeypatch.setattr(module, "UNWILLING_SECONDS", 0.0)
     go_on = asyncio.Event()
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         while not go_on.is_set():
             try:
                 await go_on.wait()

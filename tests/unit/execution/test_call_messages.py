@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcp_app.catalogue.definitions.content import CannotAsk
-from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.call import Cancelled, RunningCall
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.streams.base import StreamsUnavailable
@@ -30,7 +30,7 @@ from tests.unit.execution.store import moody
 
 @pytest.mark.requirement("PROG-01", "PROG-02")
 async def test_progress_increases_and_names_the_token(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         for progress in (1, 1, 0.5, 2):
             context.progress(progress, 2, f"at {progress}")
         return result()
@@ -43,7 +43,7 @@ async def test_progress_increases_and_names_the_token(stage: Stage) -> None:
 
 
 async def test_what_never_waits_is_answered_at_once_behind_what_it_sent(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.progress(1)
         context.info("on the way")
         return result()
@@ -60,7 +60,7 @@ async def test_what_never_waits_is_answered_at_once_behind_what_it_sent(stage: S
 
 
 async def test_what_never_waits_can_fail_and_stops_nobody_else(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         raise ValueError
 
     call = stage.start(work, waits=False)
@@ -70,7 +70,7 @@ async def test_what_never_waits_can_fail_and_stops_nobody_else(stage: Stage) -> 
 
 @pytest.mark.requirement("PROG-01")
 async def test_without_a_token_progress_is_not_sent(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.progress(1)
         return result()
 
@@ -87,7 +87,7 @@ async def test_of_much_progress_little_is_sent_but_always_the_last(stage: Stage,
             context.progress(progress)
         return "done"
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         report(context)
         return result()
 
@@ -101,7 +101,7 @@ async def test_of_much_progress_little_is_sent_but_always_the_last(stage: Stage,
 async def test_progress_held_back_is_sent_without_a_further_report(streams: Streams) -> None:
     stage = Stage(streams, progress_per_second=1000.0)
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         for progress in range(1, 100):
             context.progress(progress)
         return await never(call, context)
@@ -121,7 +121,7 @@ async def test_progress_held_back_is_sent_without_a_further_report(streams: Stre
 async def test_a_call_is_silent_after_its_end(stage: Stage) -> None:
     kept: list[Context] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         kept.append(context)
         context.info("before")
         return result()
@@ -148,7 +148,7 @@ async def test_a_call_is_silent_after_its_end(stage: Stage) -> None:
 
 @pytest.mark.requirement("PROG-03")
 async def test_a_cancelled_call_reports_no_progress_it_held_back(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         for progress in range(1, 100):
             context.progress(progress)
         return await never(call, context)
@@ -164,7 +164,7 @@ async def test_a_cancelled_call_reports_no_progress_it_held_back(stage: Stage) -
 async def test_only_levels_the_session_asked_for_are_sent(stage: Stage) -> None:
     stage.session.log_level = "warning"
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.info("no")
         context.warning("yes")
         context.log("emergency", "very", logger="own")
@@ -181,7 +181,7 @@ async def test_only_levels_the_session_asked_for_are_sent(stage: Stage) -> None:
 async def test_beyond_the_limit_log_messages_are_left_out_and_this_is_said_once(streams: Streams) -> None:
     stage = Stage(streams, log_messages_per_call=2)
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         for number in range(10):
             context.info(number)
         return result()
@@ -214,7 +214,7 @@ async def test_progress_that_is_no_number_is_an_error_where_it_was_reported(
             context.progress(progress)
         return "done"
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         report(context)
         return result()
 
@@ -289,7 +289,7 @@ async def test_a_thread_that_asks_after_it_was_stopped_is_refused_at_once(stage:
 async def test_a_question_left_behind_by_finished_code_is_given_up(stage: Stage) -> None:
     left: list[asyncio.Task[Any]] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         left.append(asyncio.create_task(context.aroots()))
         while not call._asked:
             await asyncio.sleep(0)
@@ -303,7 +303,7 @@ async def test_a_question_left_behind_by_finished_code_is_given_up(stage: Stage)
 
 
 async def test_async_code_must_not_block_on_a_question(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         with pytest.raises(RuntimeError, match="begins with 'a'"):
             context.roots()
         return result()
@@ -314,7 +314,7 @@ async def test_async_code_must_not_block_on_a_question(stage: Stage) -> None:
 async def test_a_question_that_the_revision_cannot_carry_is_not_sent(streams: Streams) -> None:
     several = {"type": "array", "items": {"type": "string", "enum": ["tea", "milk"]}}
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         with pytest.raises(CannotAsk, match="choice of several values"):
             await context.aelicit("Which?", {"type": "object", "properties": {"drinks": several}})
         return result()
@@ -342,7 +342,7 @@ async def test_an_answer_survives_a_store_that_is_away_for_a_moment(
     log = moody(stage.streams)
     log.faults = [None, None, StreamsUnavailable("away")]
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.info("first")
         return result()
 

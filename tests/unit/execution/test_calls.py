@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.running.context import Context
 from mcp_app.message_log.log import ANSWER, OUTCOME, PAYLOAD
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
@@ -102,7 +102,7 @@ async def test_a_deadline_is_never_longer_than_the_server_allows(streams: Stream
 async def test_the_end_of_the_process_waits_for_what_ends_by_itself(stage: Stage) -> None:
     go_on = asyncio.Event()
 
-    async def work(call: Call, context: Context) -> dict[str, object]:
+    async def work(call: RunningCall, context: Context) -> dict[str, object]:
         await go_on.wait()
         return DONE["result"]
 
@@ -147,7 +147,7 @@ async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> Non
 
 async def test_a_finished_call_leaves_nothing_for_the_garbage_collector(stage: Stage) -> None:
     def calls() -> int:
-        return sum(type(thing) is Call for thing in gc.get_objects())
+        return sum(type(thing) is RunningCall for thing in gc.get_objects())
 
     await stage.said(stage.start(at_once))
     gc.collect()

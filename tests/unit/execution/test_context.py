@@ -14,7 +14,7 @@ from pydantic import BaseModel, field_validator
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.call import Cancelled, RunningCall
 from mcp_app.execution.running.context import Context
 from mcp_app.foreign_code import Escaped
 from mcp_app.protocol.errors import ResourceNotFound
@@ -37,7 +37,7 @@ async def outcome(stage: Stage, ask: Ask, reply: dict[str, Any] | None) -> Any:
     """What asking returned or raised, when the client replies with ``reply``."""
     found: list[Any] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         try:
             found.append(await ask(context))
         except Exception as error:  # noqa: BLE001 - judged by the test
@@ -199,7 +199,7 @@ async def test_only_roots_that_are_file_uris_are_believed(
 async def test_a_refusal_of_the_client_is_told_in_its_words_but_not_at_length(stage: Stage) -> None:
     found: list[Exception] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         try:
             await context.aroots()
         except ToolError as error:
@@ -274,7 +274,7 @@ QUESTIONS: dict[str, Callable[[Context], Awaitable[object]]] = {
 async def test_whatever_a_form_raises_ends_its_own_call_only(
     ask: Callable[[Context], Awaitable[object]], stage: Stage
 ) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         with pytest.raises(Escaped):
             await ask(context)
         return result()
@@ -293,7 +293,7 @@ async def test_resources_are_read_as_the_caller_may(stage: Stage) -> None:
         """Not for everybody."""
         return "secret"
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         read = {"contents": [{"uri": "a://1", "mimeType": "text/plain", "text": "read"}]}
         assert await context.aread_resource("a://1") == read
         assert await asyncio.to_thread(context.read_resource, "a://1") == read
@@ -311,7 +311,7 @@ async def test_resources_are_read_as_the_caller_may(stage: Stage) -> None:
 
 
 async def test_track_reports_before_each_item_and_at_the_end(stage: Stage) -> None:
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         assert [item async for item in context.atrack("ab", "item {}")] == ["a", "b"]
         return result()
 
@@ -326,7 +326,7 @@ async def test_track_reports_before_each_item_and_at_the_end(stage: Stage) -> No
 async def test_track_works_without_a_length_and_stops_when_nobody_waits(stage: Stage) -> None:
     done: list[int] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         for number in context.track(iter(range(100))):
             done.append(number)
             if number == 2:
@@ -342,7 +342,7 @@ async def test_track_works_without_a_length_and_stops_when_nobody_waits(stage: S
 async def test_code_can_look_whether_anyone_waits(stage: Stage) -> None:
     contexts: list[Context] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         contexts.append(context)
         context.raise_if_cancelled()
         return await never(call, context)
@@ -361,7 +361,7 @@ async def test_the_caller_and_its_client_are_known(stage: Stage) -> None:
     principal = Principal(key="k", name="ada", permissions=frozenset({"app.may"}))
     contexts: list[Context] = []
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         contexts.append(context)
         return result()
 
@@ -383,7 +383,7 @@ async def test_the_user_behind_the_credential_is_the_django_user(stage: Stage) -
     user = await get_user_model().objects.acreate(username="ada")
     principal = Principal(key="k", name="ada", permissions=frozenset(), user_id=user.pk)
 
-    async def work(call: Call, context: Context) -> dict[str, Any]:
+    async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         assert await context.auser() == user
         return result()
 

@@ -13,13 +13,13 @@ from asgiref.sync import sync_to_async
 
 from mcp_app.database import clock
 from mcp_app.execution.background.noted_ids import Published
-from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.call import RunningCall
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker import lease_renewer as module
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
-from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingPlace
 from mcp_app.models import Call as Row
 from mcp_app.protocol.principal_key import Person
 from mcp_app.streams.gateway import Streams
@@ -31,9 +31,9 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 class Kept(NamedTuple):
     record: CallRecord
-    call: Call
+    call: RunningCall
     renewer: LeaseRenewer
-    place: Place
+    place: WaitingPlace
     children: WaitingChildren
 
 
@@ -45,7 +45,7 @@ async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
     record = await sync_to_async(claimed)()
     children = WaitingChildren()
-    place = Place(children, 0, 2)
+    place = WaitingPlace(children, 0, 2)
     made = LeaseRenewer(record, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False, place=place)
     call = made.call = call_of(record, streams, AttemptReply(streams, record, Published()))
     attempt: Future[str] = Future()
@@ -100,7 +100,7 @@ async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_d
 async def test_question_whose_place_another_person_takes_is_withdrawn(kept: Kept) -> None:
     withdrawn = threading.Event()
     kept.place.on_leave = withdrawn.set
-    second, another = Place(kept.children, 1, 2), Place(kept.children, 2, 2)
+    second, another = WaitingPlace(kept.children, 1, 2), WaitingPlace(kept.children, 2, 2)
     for place in (kept.place, second):
         place.person = Person("user:1")
     another.person = Person("user:2")

@@ -27,7 +27,7 @@ from mcp_app.execution.decisions import DecisionRefused, approve_call, refuse_ca
 from mcp_app.execution.services import cancel_call
 from mcp_app.execution.stored import pending_approvals, records
 from mcp_app.execution.stored.call_record import CallRecord
-from mcp_app.execution.stored.next_call import Limits, take
+from mcp_app.execution.stored.next_call import RunningLimits, take
 from mcp_app.models import AuditEvent, Call, Session
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import TooManyRequests
@@ -108,7 +108,7 @@ def test_a_call_that_needs_approval_is_stored_without_a_job_and_no_worker_can_cl
     assert stored.four_eyes
     assert stored.approval_until == stored.accepted_at + timedelta(hours=1)
     assert records.claim(call.id, "worker") is None
-    assert take(call.id, "worker", Limits({"work": 5})) is None
+    assert take(call.id, "worker", RunningLimits({"work": 5})) is None
     assert call.waits_for_approval
     assert not call.approved
 

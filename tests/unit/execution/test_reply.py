@@ -14,7 +14,7 @@ from mcp_app.execution.running import reply as module
 from mcp_app.execution.running.reply import Reply
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
 from mcp_app.protocol.messages.jsonrpc import encode_notification
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.store import events_of, moody, told
@@ -24,12 +24,12 @@ NEVER = 3600.0
 AT_ONCE = 0.0
 
 
-def session() -> Session:
+def session() -> LiveSession:
     client = {"name": "tests", "version": "1"}
     fields = stored_fields(
         version="2025-11-25", principal_key="ada", client_info=client, capabilities={}, announced=0
     )
-    return Session(SESSION, fields)
+    return LiveSession(SESSION, fields)
 
 
 class Clocked:

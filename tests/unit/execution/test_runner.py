@@ -18,7 +18,7 @@ from rest_framework.exceptions import PermissionDenied as ApiPermissionDenied
 from rest_framework.exceptions import ValidationError as ApiValidationError
 
 from mcp_app import Context, ToolError
-from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.call import Cancelled, RunningCall
 from mcp_app.execution.running.context import Context as CallContext
 from mcp_app.protocol.errors import InternalError, InvalidParams, ResourceNotFound
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
@@ -35,11 +35,13 @@ class Unspeakable(ToolError):
 colour = contextvars.ContextVar("colour", default="none")
 
 
-def call_of(stage: Stage, function: Callable[..., Any], arguments: dict[str, Any] | None = None) -> Call:
+def call_of(
+    stage: Stage, function: Callable[..., Any], arguments: dict[str, Any] | None = None
+) -> RunningCall:
     """A call of a function as a tool."""
     entry = tool_entry(function)
 
-    async def work(call: Call, context: CallContext) -> dict[str, Any]:
+    async def work(call: RunningCall, context: CallContext) -> dict[str, Any]:
         return await stage.runner.run_tool(entry, arguments or {}, call, context)
 
     return stage.start(work)
@@ -211,7 +213,7 @@ async def test_what_a_prompt_raises_is_an_error_of_the_request(
     function = prompt_entry(failing).function
     assert function is not None
 
-    async def work(call: Call, context: CallContext) -> dict[str, Any]:
+    async def work(call: RunningCall, context: CallContext) -> dict[str, Any]:
         return dict(await stage.runner.run_prompt(function, {}, call, context))
 
     (answer,) = await stage.said(stage.start(work, method="prompts/get"))
@@ -230,7 +232,7 @@ async def test_what_the_caller_may_not_see_does_not_exist(raised: Exception, sta
     function = resource_entry(failing, "a://b").function
     assert function is not None
 
-    async def work(call: Call, context: CallContext) -> dict[str, Any]:
+    async def work(call: RunningCall, context: CallContext) -> dict[str, Any]:
         return dict(await stage.runner.read_resource(function, "a://b", {}, call, context))
 
     (answer,) = await stage.said(stage.start(work, method="resources/read"))

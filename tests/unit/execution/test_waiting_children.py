@@ -14,13 +14,13 @@ import pytest
 
 from mcp_app.execution.worker import pool_size
 from mcp_app.execution.worker.pool_size import PoolSize
-from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingPlace
 from mcp_app.protocol.principal_key import Person
 from mcp_app.sessions.client_requests import NoAnswer
 
 
 def _wait_in(children: WaitingChildren, slot: int, ready: Any) -> None:
-    with Place(children, slot, 8):
+    with WaitingPlace(children, slot, 8):
         ready.set()
         signal.pause()
 
@@ -37,14 +37,14 @@ def test_the_main_process_sees_a_waiting_child_and_forgets_it_when_it_is_killed(
     child.join(30)
     # Its slot is that of a new child now, which does not wait.
     assert children.count({3: os.getpid(), 4: os.getpid()}) == 0
-    place = Place(children, 0, 1)
+    place = WaitingPlace(children, 0, 1)
     with place:
         assert place.waits
 
 
 def test_a_question_beyond_the_bound_is_refused_and_one_more_of_a_waiting_call_is_not() -> None:
     children = WaitingChildren()
-    first, second = Place(children, 0, 1), Place(children, 1, 1)
+    first, second = WaitingPlace(children, 0, 1), WaitingPlace(children, 1, 1)
     with first:
         with first, pytest.raises(NoAnswer, match="Try again"), second:
             pass
@@ -55,11 +55,11 @@ def test_a_question_beyond_the_bound_is_refused_and_one_more_of_a_waiting_call_i
         assert (first.waits, second.waits) == (False, True)
 
 
-def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[Place]]:
+def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[WaitingPlace]]:
     """Take a place for each of the people, in this order."""
     stack, places = ExitStack(), []
     for slot, person in enumerate(people):
-        place = Place(children, slot, len(people))
+        place = WaitingPlace(children, slot, len(people))
         if person:
             place.person = Person(person)
         stack.enter_context(place)
@@ -85,7 +85,7 @@ def test_place_is_taken_from_the_person_who_holds_most(
 ) -> None:
     children = WaitingChildren()
     stack, places = held_by(children, *holders)
-    another = Place(children, len(places), len(places))
+    another = WaitingPlace(children, len(places), len(places))
     another.person = Person(asker)
     with stack:
         if leaves is None:
@@ -104,11 +104,11 @@ def test_place_taken_from_a_person_is_not_counted_twice() -> None:
     stack, places = held_by(children, *"aaaaa")
     with stack:
         for number, person in enumerate("bcd"):
-            another = Place(children, 10 + number, len(places))
+            another = WaitingPlace(children, 10 + number, len(places))
             another.person = Person(person)
             stack.enter_context(another)
         assert [place.must_leave for place in places] == [True, True, True, False, False]
-    again = Place(children, 0, 1)
+    again = WaitingPlace(children, 0, 1)
     with again:
         assert not again.must_leave
 
@@ -148,7 +148,7 @@ def test_a_worker_has_one_child_more_while_one_waits_and_ends_only_an_idle_one(
         pool=pool, _update_prefetch_count=lambda change: taken.append(taken[-1] + change)
     )
     size = PoolSize(consumer, children)
-    with Place(children, 0, 8):
+    with WaitingPlace(children, 0, 8):
         for _ in range(3):
             size.adjust(all_begun=True)
         assert (pool.num_processes, pool.maintained, taken) == (3, 1, [2, 3])

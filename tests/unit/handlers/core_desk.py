@@ -17,7 +17,7 @@ from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker.attempt_reply import ASKED, AttemptReply
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.session import STANDALONE, Session, stored_fields
+from mcp_app.sessions.session import STANDALONE, LiveSession, stored_fields
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems
 from tests.unit.handlers.desk import CLIENT, Desk
@@ -42,7 +42,7 @@ class CoreDesk(Desk):
 
     async def enter(
         self, principal: Principal = ADA, capabilities: dict[str, Any] | None = None, version: str = VERSION
-    ) -> Session:
+    ) -> LiveSession:
         """Open a confirmed session, which requests belong to from now on."""
         self.principal = principal
         self.session = await self.process.sessions.create(
@@ -83,7 +83,9 @@ class CoreDesk(Desk):
         assert isinstance(outcome, StreamReference)
         return outcome.stream
 
-    async def told(self, stream: str = STANDALONE, session: Session | None = None) -> list[dict[str, Any]]:
+    async def told(
+        self, stream: str = STANDALONE, session: LiveSession | None = None
+    ) -> list[dict[str, Any]]:
         """All that is on a stream of a session by now."""
         session = session or self.session
         head = await self.streams.log.head(session.id, stream)

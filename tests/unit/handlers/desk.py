@@ -18,7 +18,7 @@ from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.streams.gateway import Streams
 
 SETTINGS = Settings(message_log=False)
@@ -38,9 +38,9 @@ class Desk:
         self.process = Process(streams, replace(SETTINGS, **settings))
         self.process.sessions.start()
         self.principal: Principal = LOOPBACK
-        self.session: Session
+        self.session: LiveSession
 
-    async def open(self, version: str = "2025-11-25") -> Session:
+    async def open(self, version: str = "2025-11-25") -> LiveSession:
         """Open the session that requests belong to."""
         self.session = await self.process.sessions.create(
             stored_fields(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import LiveSession, stored_fields
 from tests.unit.handlers.desk import CLIENT, Desk
 
 Wire = dict[str, Any]
@@ -66,7 +66,7 @@ class Rounds:
 
     def _new_session(self) -> None:
         # Nothing is left of the request before: each stands by itself.
-        self.desk.session = Session(
+        self.desk.session = LiveSession(
             f"request-{len(self.states)}",
             stored_fields(
                 version=self.version,

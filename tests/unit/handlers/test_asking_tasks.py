@@ -17,7 +17,7 @@ from mcp_app.execution.background import reaper
 from mcp_app.execution.background.celery import waiting
 from mcp_app.execution.services import cancel_call
 from mcp_app.execution.stored import records, task_records
-from mcp_app.execution.stored.next_call import Limits, take
+from mcp_app.execution.stored.next_call import RunningLimits, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
@@ -135,7 +135,7 @@ async def test_who_was_told_to_stop_does_not_begin_to_wait(modern: ModernDesk) -
 async def test_a_waiting_task_takes_no_place_of_its_tool(modern: ModernDesk) -> None:
     first, second = [(await modern.make())["taskId"] for _ in range(2)]
     await suspend(first, "a")
-    claimed = await sync_to_async(take)(second, "worker", Limits({"work": 1}, 0))
+    claimed = await sync_to_async(take)(second, "worker", RunningLimits({"work": 1}, 0))
     assert claimed is not None
     assert str(claimed.id) == second
 

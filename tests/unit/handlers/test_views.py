@@ -15,7 +15,7 @@ from mcp_app.handlers import lifecycle
 from mcp_app.protocol.messages.jsonrpc import Request
 from mcp_app.protocol.messages.server import Server
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from tests.envelopes import envelope_of
 from tests.unit.catalogue.entries import resource_entry, tool_entry
 from tests.unit.handlers.desk import Desk, offer
@@ -100,7 +100,7 @@ async def test_session_and_request_keep_the_path_of_the_server_they_began_at(des
         )
         assert orjson.loads(answer)["serverInfo"] == server.info
         assert session.stored().get("path") == path
-        assert Session(session.id, session.stored()).path == server.path
+        assert LiveSession(session.id, session.stored()).path == server.path
         exchange = Exchange(envelope_of(), desk.principal.key, server)
         assert exchange.stored().get("path") == path
         result = orjson.loads(exchange.answer(Request(1, "tools/list", {}), {"tools": []}))["result"]

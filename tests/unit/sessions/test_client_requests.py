@@ -13,13 +13,13 @@ from mcp_app.conf import Settings
 from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.messages.jsonrpc import Response
 from mcp_app.sessions.client_requests import ClientFailed, ClientRequests, NoAnswer
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.streams.base import StreamsFull, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 
-def session(session_id: str = "a-session-of-these-tests") -> Session:
-    return Session(
+def session(session_id: str = "a-session-of-these-tests") -> LiveSession:
+    return LiveSession(
         session_id,
         stored_fields(
             version="2025-11-25",

@@ -17,7 +17,7 @@ from mcp_app.models import Session as Record
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.sessions import open_sessions
 from mcp_app.sessions.open_sessions import Sessions
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 from tests.unit.sessions.conftest import opening, process
 
@@ -215,7 +215,7 @@ async def test_a_session_that_ends_at_any_step_of_being_loaded_stays_ended(
         assert await streams.windows.held("sessions/ada") == 0
 
 
-async def _load(sessions: Sessions, session_id: str) -> Session | None:
+async def _load(sessions: Sessions, session_id: str) -> LiveSession | None:
     try:
         return await sessions.load(session_id, "ada")
     except SessionNotFound:

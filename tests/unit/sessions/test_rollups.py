@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_app.message_log import rollups
-from mcp_app.message_log.traffic import Calls
+from mcp_app.message_log.traffic import CallFigures
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import CallerRollup, LogCursor, LogMinute, Message, Rollup, Session
 from mcp_app.models.rollup import BUCKET_COLUMNS
@@ -180,7 +180,7 @@ def test_counts_of_an_older_version_go_to_the_buckets_of_now() -> None:
         assert [count or 0 for count in row] == from_older(counts)
     # What comes now is added to them.
     drain_all(ListQueue(batch(line("1", at=NOON, ms=3_500_000.0), line("2", at=NOON, ms=17_000.0))))
-    found = Calls()
+    found = CallFigures()
     (row,) = Rollup.objects.filter(span=3600, tool="echo").values_list(*BUCKET_COLUMNS)
     found.add("ok", 2, row)
     assert sum(found.buckets) == sum(counts) + 2

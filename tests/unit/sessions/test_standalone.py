@@ -9,7 +9,7 @@ import pytest
 from mcp_app.conf import Settings
 from mcp_app.sessions import standalone_stream as module
 from mcp_app.sessions.open_sessions import Sessions
-from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.sessions.standalone_stream import Standalone
 from mcp_app.streams.base import StreamFinished
 from mcp_app.streams.gateway import Streams
@@ -17,7 +17,7 @@ from tests.unit.sessions.conftest import opening, process
 
 
 @pytest.fixture
-async def session(sessions: Sessions) -> Session:
+async def session(sessions: Sessions) -> LiveSession:
     return await sessions.create(opening())
 
 
@@ -26,7 +26,7 @@ def standalone(streams: Streams) -> Standalone:
     return Standalone(streams, 15.0)
 
 
-def closing(sessions: Sessions, standalone: Standalone, session: Session, token: str) -> list[str]:
+def closing(sessions: Sessions, standalone: Standalone, session: LiveSession, token: str) -> list[str]:
     """A connection of ``token`` that leaves when it is taken over, as the transport's do."""
     left: list[str] = []
     tasks: list[asyncio.Task[None]] = []
@@ -42,7 +42,7 @@ def closing(sessions: Sessions, standalone: Standalone, session: Session, token:
 
 @pytest.mark.requirement("T-GET-06")
 async def test_one_connection_listens_at_a_time_in_all_processes(
-    session: Session, standalone: Standalone, streams: Streams
+    session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     other = Standalone(streams, 15.0)
     assert await standalone.listen(session, "a", take_over=False)
@@ -54,7 +54,7 @@ async def test_one_connection_listens_at_a_time_in_all_processes(
 
 @pytest.mark.requirement("T-GET-06")
 async def test_who_resumes_takes_over_from_the_older_connection(
-    session: Session, standalone: Standalone, sessions: Sessions, streams: Streams
+    session: LiveSession, standalone: Standalone, sessions: Sessions, streams: Streams
 ) -> None:
     assert await standalone.listen(session, "a", take_over=False)
     left = closing(sessions, standalone, session, "a")
@@ -66,7 +66,7 @@ async def test_who_resumes_takes_over_from_the_older_connection(
 
 
 async def test_a_deaf_process_does_not_keep_who_resumes_waiting(
-    session: Session, standalone: Standalone, streams: Streams, monkeypatch: pytest.MonkeyPatch
+    session: LiveSession, standalone: Standalone, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
     assert await standalone.listen(session, "deaf", take_over=False)
@@ -75,7 +75,7 @@ async def test_a_deaf_process_does_not_keep_who_resumes_waiting(
 
 
 async def test_of_two_that_resumed_at_the_same_instant_one_goes(
-    session: Session, streams: Streams, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+    session: LiveSession, streams: Streams, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
     first, second = Standalone(streams, 15.0), Standalone(streams, 15.0)
@@ -91,7 +91,7 @@ async def test_of_two_that_resumed_at_the_same_instant_one_goes(
 
 
 async def test_who_lost_the_lease_to_a_newer_connection_is_told_so(
-    session: Session, standalone: Standalone, streams: Streams
+    session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     assert await standalone.listen(session, "old", take_over=False)
     await streams.windows.release(f"listener/{session.id}", "old")  # It ran out while the process was frozen.
@@ -100,7 +100,7 @@ async def test_who_lost_the_lease_to_a_newer_connection_is_told_so(
 
 
 async def test_a_lease_that_ran_out_unnoticed_is_renewed(
-    session: Session, standalone: Standalone, streams: Streams
+    session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     assert await standalone.listen(session, "a", take_over=False)
     await streams.windows.release(f"listener/{session.id}", "a")
@@ -110,7 +110,7 @@ async def test_a_lease_that_ran_out_unnoticed_is_renewed(
 
 @pytest.mark.requirement("T-GET-09")
 async def test_a_new_reader_starts_after_what_an_earlier_one_was_sent(
-    session: Session, standalone: Standalone, streams: Streams
+    session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     epoch, offset = await standalone.position(session)
     assert offset == 0
@@ -122,7 +122,7 @@ async def test_a_new_reader_starts_after_what_an_earlier_one_was_sent(
 
 
 async def test_a_stream_made_anew_is_read_from_its_beginning(
-    session: Session, standalone: Standalone, streams: Streams
+    session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     epoch, _ = await standalone.position(session)
     await standalone.delivered(session, epoch, 7)
@@ -132,7 +132,7 @@ async def test_a_stream_made_anew_is_read_from_its_beginning(
 
 
 async def test_the_position_brings_what_other_processes_told_the_client(
-    session: Session, standalone: Standalone, streams: Streams, settings: Settings
+    session: LiveSession, standalone: Standalone, streams: Streams, settings: Settings
 ) -> None:
     other = process(streams, settings)
     await other.announced(await other.load(session.id, "ada"), 9)
@@ -142,14 +142,14 @@ async def test_the_position_brings_what_other_processes_told_the_client(
 
 
 async def test_an_ended_session_has_no_position(
-    session: Session, standalone: Standalone, sessions: Sessions
+    session: LiveSession, standalone: Standalone, sessions: Sessions
 ) -> None:
     await sessions.end(session.id, "test")
     with pytest.raises(StreamFinished):
         await standalone.position(session)
 
 
-async def test_leaving_leaves_nothing_behind(session: Session, standalone: Standalone) -> None:
+async def test_leaving_leaves_nothing_behind(session: LiveSession, standalone: Standalone) -> None:
     await standalone.listen(session, "a", take_over=False)
     await standalone.leave(session, "a")
     await standalone.leave(session, "a")

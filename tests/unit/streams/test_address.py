@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_app.streams.connections.client import Endpoint, address_fault
+from mcp_app.streams.connections.client import RedisAddress, address_fault
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from mcp_app.streams.connections.client import Endpoint, address_fault
 )
 def test_address_of_one_redis_is_accepted(url: str) -> None:
     assert address_fault(url) == ""
-    Endpoint.parse(url)
+    RedisAddress.parse(url)
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_other_address_is_refused_with_its_reason(url: str, fault: str) -> None:
     """The first of several addresses used to be taken, or to fail when it was used."""
     assert fault in address_fault(url)
     with pytest.raises(ValueError, match=r"REDIS_URL .*") as refused:
-        Endpoint.parse(url)
+        RedisAddress.parse(url)
     assert "secret" not in str(refused.value)

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_app.streams.base import BadName
 from mcp_app.streams.connections import keys, scripts
-from mcp_app.streams.connections.client import Endpoint
+from mcp_app.streams.connections.client import RedisAddress
 
 
 def test_all_keys_of_a_session_share_its_hash_tag() -> None:
@@ -53,15 +53,15 @@ def test_no_channel_begins_like_one_of_another_kind_or_database() -> None:
     ],
 )
 def test_an_address_is_read(url: str, expected: tuple[object, ...]) -> None:
-    found = Endpoint.parse(url)
+    found = RedisAddress.parse(url)
     assert (found.host, found.port, found.path, found.username, found.password, found.database) == expected
     assert found.tls is None
     assert "p@ss" not in repr(found)
 
 
 def test_a_secure_address_checks_certificates_unless_told_otherwise() -> None:
-    strict = Endpoint.parse("rediss://h").tls
-    loose = Endpoint.parse("rediss://h?ssl_cert_reqs=none").tls
+    strict = RedisAddress.parse("rediss://h").tls
+    loose = RedisAddress.parse("rediss://h?ssl_cert_reqs=none").tls
     assert strict is not None
     assert loose is not None
     assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -71,7 +71,7 @@ def test_a_secure_address_checks_certificates_unless_told_otherwise() -> None:
 @pytest.mark.parametrize("url", ["", "http://h", "h:6379"])
 def test_an_address_of_another_kind_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="one Redis"):
-        Endpoint.parse(url)
+        RedisAddress.parse(url)
 
 
 def test_every_script_says_first_what_it_does_and_every_file_is_loaded() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.errors import TooManyRequests
-from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.connections import Connections, StreamReader
 
 
 class Opened:
@@ -24,7 +24,7 @@ class Opened:
         answering: bool = False,
     ) -> None:
         self.woken = 0
-        self.connection = Connection(
+        self.connection = StreamReader(
             session, principal, standalone=bool(token), wake=self._wake, answering=answering
         )
         self.connection.token = token
@@ -122,7 +122,7 @@ def test_a_process_that_another_replaces_still_gives_the_answers_that_only_it_ca
 
 def test_a_connection_may_close_while_others_are_woken(connections: Connections) -> None:
     second = Opened(connections)
-    first = Connection("s", "ada", standalone=False, wake=lambda: connections.remove(second.connection))
+    first = StreamReader("s", "ada", standalone=False, wake=lambda: connections.remove(second.connection))
     connections.add(first)
     connections.stop_session("s")
     connections.remove(first)

@@ -17,7 +17,7 @@ from mcp_app.metrics.readings import Readings
 from mcp_app.process import Process
 from mcp_app.streams.base import Totals
 from mcp_app.streams.gateway import Streams
-from mcp_app.transports.metrics_endpoint import Metrics
+from mcp_app.transports.metrics_endpoint import MetricsEndpoint
 
 LOOPBACK = Settings(auth="loopback", loopback=True)
 HOSTILE = ['a"} 1\nforged_total{x="', "\\", "\\n", "two words", "# HELP forged x", "Ä😀", "", "other"]
@@ -111,7 +111,7 @@ async def test_switched_off_it_is_404_for_everybody(headers: list[tuple[bytes, b
         sent.append(message)
 
     settings = replace(LOOPBACK, metrics=False)
-    metrics = Metrics(Process(Streams.in_memory(settings), settings))
+    metrics = MetricsEndpoint(Process(Streams.in_memory(settings), settings))
     scope = {"method": "GET", "headers": [(b"host", b"127.0.0.1:8000"), *headers], "client": ("127.0.0.1", 1)}
     await metrics(scope, None, send)
     assert sent[0]["status"] == 404

@@ -11,7 +11,7 @@ from mcp_app.catalogue.serving.current_snapshot import Views
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.catalogue.serving.view import CatalogueView
 from mcp_app.protocol.versions import V2025_11_25
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.transports import notices
 from tests.views import SERVER
 
@@ -31,9 +31,9 @@ def view() -> CatalogueView:
     return Views(SERVER).of(frozenset())
 
 
-def session(announced: int, *, initialized: bool = True) -> Session:
+def session(announced: int, *, initialized: bool = True) -> LiveSession:
     fields = stored_fields("ada", V2025_11_25, {}, {}, announced=announced)
-    return Session("s" * 32, {**fields, "initialized": "1" if initialized else "0"})
+    return LiveSession("s" * 32, {**fields, "initialized": "1" if initialized else "0"})
 
 
 @pytest.mark.parametrize(("announced", "messages"), [(8, [TOOLS]), (5, [TOOLS, PROMPTS]), (9, []), (11, [])])

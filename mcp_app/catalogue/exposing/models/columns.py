@@ -39,7 +39,7 @@ _TEXT: Final[Schema] = {"type": "string", "maxLength": MAX_TEXT}
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FieldKind:
     """What values of one class of fields are in JSON; ``lookups`` beside exact, in and isnull."""
 
     schema: Schema
@@ -47,26 +47,26 @@ class Kind:
 
 
 # The first that fits counts, so a class stands before its bases.
-_KINDS: Final[tuple[tuple[type[models.Field[Any, Any]], Kind], ...]] = (
-    (models.BooleanField, Kind({"type": "boolean"}, ())),
-    (models.IntegerField, Kind({"type": "integer"})),
-    (models.FloatField, Kind({"type": "number"})),
+_KINDS: Final[tuple[tuple[type[models.Field[Any, Any]], FieldKind], ...]] = (
+    (models.BooleanField, FieldKind({"type": "boolean"}, ())),
+    (models.IntegerField, FieldKind({"type": "integer"})),
+    (models.FloatField, FieldKind({"type": "number"})),
     (
         models.DecimalField,
-        Kind({"type": ["string", "number"], "pattern": r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$"}),
+        FieldKind({"type": ["string", "number"], "pattern": r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$"}),
     ),
-    (models.DateTimeField, Kind({"type": "string", "format": "date-time"})),
-    (models.DateField, Kind({"type": "string", "format": "date"})),
-    (models.TimeField, Kind({"type": "string", "format": "time"})),
-    (models.UUIDField, Kind({"type": "string", "format": "uuid"}, ())),
-    (models.FileField, Kind(_TEXT, ())),
-    (models.CharField, Kind(_TEXT, (*_TEXT_LOOKUPS, *_RANGE_LOOKUPS))),
-    (models.TextField, Kind(_TEXT, (*_TEXT_LOOKUPS, *_RANGE_LOOKUPS))),
+    (models.DateTimeField, FieldKind({"type": "string", "format": "date-time"})),
+    (models.DateField, FieldKind({"type": "string", "format": "date"})),
+    (models.TimeField, FieldKind({"type": "string", "format": "time"})),
+    (models.UUIDField, FieldKind({"type": "string", "format": "uuid"}, ())),
+    (models.FileField, FieldKind(_TEXT, ())),
+    (models.CharField, FieldKind(_TEXT, (*_TEXT_LOOKUPS, *_RANGE_LOOKUPS))),
+    (models.TextField, FieldKind(_TEXT, (*_TEXT_LOOKUPS, *_RANGE_LOOKUPS))),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ModelColumn:
     """A field of the model or, over ``__``, of one that a foreign key leads to; ``field`` has its type."""
 
     path: str
@@ -74,7 +74,7 @@ class Column:
     is_null: bool
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> FieldKind | None:
         """None for fields that can be read and not compared, such as JSON."""
         return next((kind for known, kind in _KINDS if isinstance(self.field, known)), None)
 
@@ -127,7 +127,7 @@ class Filter:
     """One argument that narrows a list; ``name`` is also the lookup, which code has written."""
 
     name: str
-    column: Column
+    column: ModelColumn
     lookup: str
 
     def schema(self) -> Schema:
@@ -157,7 +157,7 @@ class Filter:
         return self.column.value(self.name, given)
 
 
-def column_of(where: str, kind: str, model: Any, path: str) -> Column:
+def column_of(where: str, kind: str, model: Any, path: str) -> ModelColumn:
     """The column at ``path``; raises DefinitionError if there is none, or more than one row may have it."""
     field: Any = None
     is_null = False
@@ -169,7 +169,7 @@ def column_of(where: str, kind: str, model: Any, path: str) -> Column:
         model = field.related_model if field.is_relation else None
     while field.is_relation:
         field = field.target_field
-    return Column(path, field, is_null)
+    return ModelColumn(path, field, is_null)
 
 
 def _field(where: str, kind: str, model: Any, path: str, part: str) -> Any:

@@ -13,7 +13,7 @@ from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefini
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import ToolOptions
-from mcp_app.catalogue.exposing.models.columns import Column, Filter, column_of, filter_of
+from mcp_app.catalogue.exposing.models.columns import Filter, ModelColumn, column_of, filter_of
 from mcp_app.catalogue.exposing.models.pages import Order
 from mcp_app.catalogue.exposing.models.rows import Rows
 from mcp_app.catalogue.exposing.stand_ins import (
@@ -121,7 +121,7 @@ def _names(where: str, kind: str, given: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def _readable(where: str, model: Any, path: str, choices: Choices) -> Column:
+def _readable(where: str, model: Any, path: str, choices: Choices) -> ModelColumn:
     column = column_of(where, "fields", model, path)
     if isinstance(column.field, BinaryField):
         raise DefinitionError(
@@ -155,7 +155,7 @@ def _filters(where: str, model: Any, choices: Choices) -> dict[str, Filter]:
 
 
 def _orders(
-    where: str, model: Any, columns: Mapping[str, Column], given: tuple[str, ...]
+    where: str, model: Any, columns: Mapping[str, ModelColumn], given: tuple[str, ...]
 ) -> dict[str, Order]:
     key = column_of(where, "order", model, "pk")
     keys = ("pk", model._meta.pk.name, model._meta.pk.attname)

@@ -10,7 +10,7 @@ from django.core import signing
 from django.db.models import F, Q, QuerySet
 
 from mcp_app.catalogue.definitions.content import ToolError
-from mcp_app.catalogue.exposing.models.columns import Column
+from mcp_app.catalogue.exposing.models.columns import ModelColumn
 
 MAX_CURSOR: Final = 8_000
 _REFUSED: Final = (
@@ -26,8 +26,8 @@ class Order:
     ``by_key``: the column is the key.
     """
 
-    column: Column
-    key: Column
+    column: ModelColumn
+    key: ModelColumn
     descending: bool
     by_key: bool
 

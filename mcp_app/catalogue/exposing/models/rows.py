@@ -11,7 +11,7 @@ import orjson
 from django.db.models import QuerySet
 
 from mcp_app.catalogue.definitions.content import ToolError
-from mcp_app.catalogue.exposing.models.columns import Column, Filter, Schema
+from mcp_app.catalogue.exposing.models.columns import Filter, ModelColumn, Schema
 from mcp_app.catalogue.exposing.models.pages import MAX_CURSOR, Order, cursor_after, place_of
 
 USUAL_ROWS: Final = 20
@@ -23,14 +23,14 @@ class Rows:
 
     model: Any
     name: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, ModelColumn]
     filters: Mapping[str, Filter]
     orders: Mapping[str, Order]
     limit: int
     queryset: Callable[[Any], Any] | None
 
     @property
-    def key(self) -> Column:
+    def key(self) -> ModelColumn:
         """The primary key."""
         return next(iter(self.orders.values())).key
 
