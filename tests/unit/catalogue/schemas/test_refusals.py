@@ -17,7 +17,7 @@ from mcp_app.checks import schemas
 from mcp_app.doctor import Installation, Level, code
 from mcp_app.models import StoredSource, Tool
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "checks.md"
+DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "checks.md"
 TEXT = {"type": "string"}
 TREE = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}
 
