@@ -30,7 +30,7 @@ test-system: .venv/test.stamp
 	  --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp
-	$(BIN)/python -m tests.postgres $(ARGS)
+	$(BIN)/python -m tests.servers.postgres $(ARGS)
 
 # CHAOS_SEED repeats a run; the seed is in the first lines of every run. Two at a time: most of them wait.
 # What takes the whole machine comes after the others. Status 5: ARGS choose nothing of this part.

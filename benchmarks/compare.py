@@ -27,7 +27,7 @@ from benchmarks.console import run as console
 from benchmarks.console.viewer import sign_in
 from benchmarks.processes import ROOT, cores
 from benchmarks.servers import empty_log_queue, pin
-from tests.live import LiveServer, cpu_seconds
+from tests.servers.live import LiveServer, cpu_seconds
 
 CONNECTIONS = 32
 Figures = dict[str, float]

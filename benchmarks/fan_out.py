@@ -21,7 +21,7 @@ import uvloop
 from benchmarks import streams
 from benchmarks.processes import load_core
 from benchmarks.servers import Servers
-from tests.node import NodeUnavailable
+from tests.clients.node import NodeUnavailable
 
 ERAS = {"GET stream": streams.Stream, "listen stream": streams.Listener}
 # What is demanded of each era: of the first and the last of all clients, of each stream, of everybody else.

@@ -22,8 +22,8 @@ import uvloop
 from benchmarks import load, scenarios
 from benchmarks.processes import cores, load_core
 from benchmarks.servers import pin
-from tests.identity_provider import IdentityProvider
-from tests.live import LiveServer, cpu_seconds
+from tests.servers.identity_provider import IdentityProvider
+from tests.servers.live import LiveServer, cpu_seconds
 
 PEOPLE, GROUPS = 1_000, 200
 CONNECTIONS = 32

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.live import resident_bytes
+from tests.servers.live import resident_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 40.0

@@ -19,7 +19,7 @@ from benchmarks.console import run as console
 from benchmarks.processes import ROOT, cores, load_core
 from benchmarks.servers import SIZES, Servers
 from benchmarks.tools import run as tools
-from tests.live import cpu_seconds
+from tests.servers.live import cpu_seconds
 
 CONNECTIONS = 32
 WARM_SECONDS = 3.0

@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.catalogue import FILLER_DESCRIPTION
 from benchmarks.processes import ROOT, Process, cores, free_port, uvicorn
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
-from tests import node
-from tests.live import LiveServer
+from tests.clients import node
+from tests.servers.live import LiveServer
 
 SIZES = (10, 100, 1000)
 

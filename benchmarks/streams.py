@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import scenarios
 from benchmarks.load import Reply, WrongAnswer, whole_reply
 from benchmarks.processes import ROOT
-from tests.live import cpu_seconds, resident_bytes
+from tests.servers.live import cpu_seconds, resident_bytes
 
 OPENING_AT_ONCE = 32
 TOLD_SECONDS = 20.0

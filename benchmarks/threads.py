@@ -158,7 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def measure_all(checkouts: list[Path], rounds: int, seconds: float) -> bool:
     """Compare on a PostgreSQL of our own; True when every target is met, or nothing could be measured."""
-    from tests.postgres import MISSING, PostgreSQL, binaries
+    from tests.servers.postgres import MISSING, PostgreSQL, binaries
 
     if binaries() is None:
         print(json.dumps({"work": "sync, one query", "not_measured": MISSING}), flush=True)

@@ -20,7 +20,7 @@ from django.db.models.signals import post_migrate
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
-from tests.migrated import migrated
+from tests.samples.migrated import migrated
 
 ROOT = Path(__file__).resolve().parents[1]
 MADE_BY_MIGRATE = ("auth_permission", "django_content_type")
@@ -30,7 +30,7 @@ hypothesis.settings.register_profile("thorough", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.load_profile("thorough")
 
-pytest_plugins = ["tests.kinds"]
+pytest_plugins = ["tests.plugins.kinds"]
 pytest.register_assert_rewrite("tests.streams_contract")
 
 

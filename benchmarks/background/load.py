@@ -16,8 +16,8 @@ import orjson
 
 from benchmarks import scenarios
 from benchmarks.load import WrongAnswer
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream, Mcp, events_of
+from tests.clients.raw_http import EventStream, Mcp, events_of
+from tests.servers.live import LiveServer, eventually
 
 END_OF_BODY = b"0\r\n\r\n"
 AT_ONCE = 16

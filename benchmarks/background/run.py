@@ -27,7 +27,7 @@ from benchmarks.background import celery_alone as peer
 from benchmarks.background import load
 from benchmarks.processes import Process, cores
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 CALLS = 40
 REPORTS = 10

@@ -26,7 +26,7 @@ from benchmarks import load, scenarios
 from benchmarks.console.viewer import Viewer, sign_in
 from benchmarks.processes import cores
 from benchmarks.servers import empty_log_queue, pin
-from tests.live import LiveServer, cpu_seconds
+from tests.servers.live import LiveServer, cpu_seconds
 
 VIEWERS = 20
 MESSAGES_PER_SECOND = 200

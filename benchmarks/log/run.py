@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from mcpsite.redis_server import RedisServer
-from tests.postgres import MISSING, PostgreSQL, binaries
+from tests.servers.postgres import MISSING, PostgreSQL, binaries
 
 MOST_MS = 300.0
 # The search for anything is asked with every letter that somebody writes.

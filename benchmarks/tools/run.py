@@ -23,7 +23,7 @@ import uvloop
 from benchmarks import costs, floor, load, scenarios
 from benchmarks.processes import Process, cores, free_port, load_core, uvicorn
 from benchmarks.servers import empty_log_queue, pin
-from tests.live import LiveServer, cpu_seconds
+from tests.servers.live import LiveServer, cpu_seconds
 
 CONNECTIONS = 32
 NEVER_WAITS = "async, never waits"

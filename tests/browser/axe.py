@@ -7,7 +7,7 @@ from typing import Final
 
 from playwright.sync_api import Page
 
-from tests import node
+from tests.clients import node
 
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
 # Without ``preload``: the policy of our pages lets no script fetch a style sheet.

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.admin_seed import PASSWORD
-from tests.live import LiveServer
+from tests.samples.admin_seed import PASSWORD
+from tests.servers.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
 # Where pictures of the pages are kept, to be looked at. Without it none are taken: they cost time.
@@ -208,7 +208,7 @@ def site() -> Iterator[LiveServer]:
     """The real server without the demo, filled with realistic and hostile rows."""
     with LiveServer(web_processes=1, env={"DEMO": "off"}) as server:
         server.shell(
-            "from tests.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
+            "from tests.samples.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
             "; group_errors()"
         )
         yield server
@@ -265,7 +265,7 @@ def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visi
 def peopled(web_processes: int) -> Iterator[LiveServer]:
     """The real server with the demo, a worker and people, and nothing else; all went well at the end."""
     with LiveServer(web_processes=web_processes, worker=True) as live:
-        live.shell("from tests.admin_seed import people; people()")
+        live.shell("from tests.samples.admin_seed import people; people()")
         yield live
         assert live.trouble() == []
 

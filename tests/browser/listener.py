@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 from mcp import Client
 from playwright.sync_api import Page
 
-from tests.live import eventually
+from tests.servers.live import eventually
 
 T = TypeVar("T")
 # A second is promised; test machines are shared.

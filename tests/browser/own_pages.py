@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 
 def every_page(site: LiveServer) -> dict[str, str]:

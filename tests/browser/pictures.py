@@ -23,8 +23,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 django.setup()
 
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, DRAWN, peopled, sign_in  # noqa: E402
-from tests.live import LiveServer  # noqa: E402
-from tests.raw_http import Mcp  # noqa: E402
+from tests.clients.raw_http import Mcp  # noqa: E402
+from tests.servers.live import LiveServer  # noqa: E402
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 SIZE: Final[Any] = {"width": 1280, "height": 800}

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests import node
-from tests.admin_seed import PASSWORD
 from tests.browser.axe import program, violations
 from tests.browser.conftest import DRAWN, LOOKS, picture, sign_in, widen
 from tests.browser.test_oauth import question
-from tests.live import LiveServer
+from tests.clients import node
+from tests.samples.admin_seed import PASSWORD
+from tests.servers.live import LiveServer
 from tests.unit.oauth.second_factor.app import App
 
 # Somebody with two connected programs, and an administrator; one client is verified.
@@ -28,7 +28,7 @@ from mcp_app.auth.services import issue_api_key
 from mcp_app.auth.site import resource
 from mcp_app.models import ExternalIdentity
 from mcp_app.oauth import connections, registration, secrets
-from tests.admin_seed import people
+from tests.samples.admin_seed import people
 
 root, viewer, _ = people()
 viewer.is_staff = True
@@ -259,7 +259,7 @@ def elsewhere() -> Iterator[LiveServer]:
     """A server that accepts the tokens of a provider, which is not there."""
     env = {"MCP_AUTH": "external", "OAUTH_ISSUER": "http://127.0.0.1:9", "OAUTH_AUDIENCE": "api://mcp"}
     with LiveServer(web_processes=1, env=env) as running:
-        running.shell("from tests.admin_seed import people; people()")
+        running.shell("from tests.samples.admin_seed import people; people()")
         yield running
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.axe import seen
 from tests.browser.conftest import LOOKS, Visit, picture, widen
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 SCREENS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]
 IMPORT = "/admin/mcp_app/tool/import/"

@@ -14,7 +14,7 @@ from mcp import Client
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visit, opened_pages, picture, sign_in
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 QUEUE = "/admin/mcp_app/approval/"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests import node
 from tests.browser.conftest import picture
-from tests.live import LiveServer
-from tests.sinks import page_server
+from tests.clients import node
+from tests.servers.live import LiveServer
+from tests.servers.sinks import page_server
 
 HERE = Path(__file__).resolve().parent
 HOST = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Host</title>

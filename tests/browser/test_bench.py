@@ -11,14 +11,14 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from tests.admin_seed import HOSTILE, RAW_HIDDEN
 from tests.browser.conftest import Visitor, picture, sign_in
-from tests.live import LiveServer, eventually
+from tests.samples.admin_seed import HOSTILE, RAW_HIDDEN
+from tests.servers.live import LiveServer, eventually
 
 KEYS = """
 import json
 from mcp_app.models import *
-from tests.admin_seed import people
+from tests.samples.admin_seed import people
 people()
 kinds = {"tool": (Tool, "name"), "prompt": (Prompt, "name"), "resource": (Resource, "uri"),
          "resourcetemplate": (ResourceTemplate, "uri_template")}

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visit, opened_pages, peopled, picture, sign_in
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 
 @pytest.fixture(scope="module")

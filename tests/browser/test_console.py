@@ -14,13 +14,13 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, Visitor, opened_pages, picture, sign_in
 from tests.browser.hands import Keys, Mouse
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
+from tests.clients.raw_http import Mcp
+from tests.servers.live import LiveServer, eventually
 
 # The hostile rows of the seed; the demo's own tools stay.
 MAKE = """
 from django.contrib.auth import get_user_model
-from tests.admin_seed import hostile_traffic
+from tests.samples.admin_seed import hostile_traffic
 hostile_traffic(get_user_model().objects.get(username="root"))
 """
 ACTIVE = """

@@ -9,10 +9,10 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, picture
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 COUNT = """
-from tests.admin_seed import *
+from tests.samples.admin_seed import *
 tally = RollupCells()
 for _ in range(3000):
     tally.add(timezone.now().timestamp(), "tools/call", "{tool}", "ok", 3.0)

@@ -6,13 +6,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, picture
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 SHOWN = """
 from django.contrib.auth import get_user_model
 from mcp_app.catalogue.changes import drafts, services
 from mcp_app.models import CatalogueChange, Draft, Prompt, Tool
-from tests.admin_seed import ALL_HOSTILE, HOSTILE
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE
 root = get_user_model().objects.get(username="root")
 text = "You review code.\\n\\nLook at {{code}}.\\nBe kind.\\nName the line of each fault.\\n"
 code = [{"name": "code"}]

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.browser.axe import seen
 from tests.browser.conftest import LOOKS, Visit, picture, widen
 from tests.browser.own_pages import every_page
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visitor, opened_pages, picture, sign_in, type_json
 from tests.browser.listener import Listener
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 SLOW = 30_000
 ERAS = ["legacy", "2026-07-28"]

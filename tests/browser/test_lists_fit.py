@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, picture, widen
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 # The width of a small laptop, and the usual ones above it.
 WIDTH: Final = 1280

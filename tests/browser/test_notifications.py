@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, opened_pages, picture, sign_in
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 PAGE = "/notifications/"
 # What a browser with a person before it does: it asks, and shows. Headless ones have nobody to ask.
@@ -29,7 +29,7 @@ window.Notification = class extends EventTarget {
 };
 """
 WAITS = """
-from tests.admin_seed import undecided_call
+from tests.samples.admin_seed import undecided_call
 from mcp_app.models import Session
 from django.utils import timezone
 now = timezone.now()

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.live import LiveServer
-from tests.sinks import page_server
+from tests.servers.live import LiveServer
+from tests.servers.sinks import page_server
 
 PERSON = """
 from django.contrib.auth import get_user_model

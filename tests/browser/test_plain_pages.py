@@ -12,7 +12,7 @@ from tests.browser.axe import seen
 from tests.browser.conftest import LOOKS, Visit, opened_pages, picture, sign_in, widen
 from tests.browser.own_pages import every_page
 from tests.browser.test_lists_fit import SCROLLING
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 # One of each shape; Django's own pages of people are as Django made them.
 SHAPES = (
@@ -37,7 +37,7 @@ def plain() -> Iterator[LiveServer]:
     """A server without the skin, with the rows of the other one."""
     with LiveServer(web_processes=1, settings="tests.browser.plain_settings", env={"DEMO": "off"}) as server:
         server.shell(
-            "from tests.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
+            "from tests.samples.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
             "; group_errors()"
         )
         yield server

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.admin_seed import PASSWORD
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, Visitor, opened_pages, picture, sign_in
 from tests.browser.hands import Keys, Mouse
-from tests.live import LiveServer
+from tests.samples.admin_seed import PASSWORD
+from tests.servers.live import LiveServer
 
 VIEWER: Final = """
 from django.contrib.auth import get_user_model
@@ -25,7 +25,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
     """A server with the skin, and one without."""
     more: dict[str, Any] = {"settings": "tests.browser.plain_settings"} if request.param == "plain" else {}
     with LiveServer(web_processes=1, env={"DEMO": "off"}, **more) as live:
-        live.shell("from tests.admin_seed import people; people()")
+        live.shell("from tests.samples.admin_seed import people; people()")
         yield live
         assert live.trouble() == []
 

@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import Visit, Visitor, opened_pages, peopled, sign_in
 from tests.browser.hands import Keys, Mouse
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
+from tests.clients.raw_http import Mcp
+from tests.servers.live import LiveServer, eventually
 
 SLOW: Final = 30_000
 MOST_IN_THE_MIDDLE: Final = 3

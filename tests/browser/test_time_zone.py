@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit, picture
 from tests.browser.hands import Keys, Mouse
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 AT = "2026-03-02T01:30:05Z"
 IN_UTC, IN_NEW_YORK = "2026-03-02 01:30:05", "2026-03-01 20:30:05"

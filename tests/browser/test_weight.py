@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Response, Route, expect
 
 from tests.browser.conftest import Visit, Visitor
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 MOST_SENT = 300_000
 MOST_OF_FONTS = 100_000

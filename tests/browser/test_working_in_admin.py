@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, picture, type_json
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 
 def _add_prompt(page: Page, name: str) -> None:

@@ -19,7 +19,7 @@ import redis
 from tests.chaos.checker import Checker, Promise
 from tests.chaos.history import History
 from tests.ledger_app import ledger
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 
 @dataclass

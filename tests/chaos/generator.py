@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos.cluster import Cluster
-from tests.raw_http import Answer, EventStream, Mcp, NotHttp
+from tests.clients.raw_http import Answer, EventStream, Mcp, NotHttp
 
 PAUSE_SECONDS = 0.1
 CUT = (OSError, NotHttp, TimeoutError)

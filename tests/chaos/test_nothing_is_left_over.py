@@ -15,7 +15,7 @@ from mcp_app.streams.connections.keys import PATTERNS
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster, again_and_again
 from tests.chaos.generator import Caller, open_session
-from tests.live import eventually
+from tests.servers.live import eventually
 
 CALLS = 2_000
 WARM = 100

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster, again_and_again
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
+from tests.servers.live import eventually
 
 CALLS = 60
 MOST_CALLS = 300

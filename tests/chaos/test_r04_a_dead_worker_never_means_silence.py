@@ -12,7 +12,7 @@ import pytest
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
+from tests.servers.live import eventually
 
 POINTS = ("before-claim", "after-claim", "before-append", "before-store", "after-store")
 BOUND_SECONDS = 25.0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
+from tests.servers.live import eventually
 
 STATE = "from mcp_app.models import Call; print(Call.objects.get(tool='work').state)"
 

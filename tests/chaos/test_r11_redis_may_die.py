@@ -15,9 +15,9 @@ from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster, again_and_again
 from tests.chaos.generator import Caller, call, open_session
 from tests.chaos.proxy import Proxy
-from tests.live import eventually
-from tests.raw_http import Mcp
-from tests.redis_answers import BREAKS, ERRORS, MISTAKEN, RedisAnswers
+from tests.clients.raw_http import Mcp
+from tests.servers.live import eventually
+from tests.servers.redis_answers import BREAKS, ERRORS, MISTAKEN, RedisAnswers
 
 CALLS = 12
 REFUSALS = 5

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
+from tests.servers.live import eventually
 
 RUNNING = 2
 CALLS = 8

@@ -14,8 +14,8 @@ import redis
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import Caller, call, open_session
-from tests.live import eventually
-from tests.raw_http import Mcp
+from tests.clients.raw_http import Mcp
+from tests.servers.live import eventually
 
 LINE_BYTES = 16 * 1024
 ROOM = 8 * 1024 * 1024

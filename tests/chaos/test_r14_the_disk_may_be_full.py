@@ -12,9 +12,9 @@ import pytest
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import Caller, call, open_session
-from tests.live import eventually
-from tests.raw_http import Mcp
-from tests.small_disk import no_room, small_disk
+from tests.clients.raw_http import Mcp
+from tests.servers.live import eventually
+from tests.servers.small_disk import no_room, small_disk
 
 SIZE = "32m"
 WORKING = 3

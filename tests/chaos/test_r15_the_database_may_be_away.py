@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres
 from tests.bounds import SLACK
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
+from tests.servers import postgres
+from tests.servers.live import eventually
 
 OUTAGE_SECONDS = 45.0  # Three times as long as a lease.
 POINTS = ("after-accept", "before-claim", "after-claim", "before-append", "before-store", "after-store")

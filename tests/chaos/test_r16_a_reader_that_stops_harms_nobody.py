@@ -15,9 +15,9 @@ import pytest
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
-from tests.raw_http import Mcp
-from tests.raw_wire import request_bytes
+from tests.clients.raw_http import Mcp
+from tests.clients.raw_wire import request_bytes
+from tests.servers.live import eventually
 
 STALLED = 200
 NORMAL = 50

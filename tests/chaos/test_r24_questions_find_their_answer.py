@@ -13,7 +13,7 @@ import pytest
 
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.raw_http import Mcp
+from tests.clients.raw_http import Mcp
 
 ANSWERS = {
     "elicitation/create": {"action": "accept", "content": {"value": "Ada"}},

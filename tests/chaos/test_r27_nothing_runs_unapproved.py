@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.approvals import decide, states
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import Caller, call, open_session
-from tests.live import eventually
+from tests.samples.approvals import decide, states
+from tests.servers.live import eventually
 
 PATIENCE = 150.0
 RECORDED = "from mcp_app.models import Session; print(Session.objects.count())"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import ROOT
+from tests.servers import postgres
+from tests.servers.live import ROOT
 
 # Seconds by which the clock of web process B is off, and that of worker 2.
 OFF = [pytest.param((30, -30), marks=pytest.mark.quick), (-30, 30), (3_600, -3_600), (-3_600, 3_600)]

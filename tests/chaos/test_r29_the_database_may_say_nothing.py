@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres
 from tests.bounds import SLACK
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call
-from tests.live import eventually
-from tests.raw_http import Answer, Mcp
+from tests.clients.raw_http import Answer, Mcp
+from tests.servers import postgres
+from tests.servers.live import eventually
 
 SILENCE_SECONDS = 45.0  # Three times as long as a lease.
 ROUND_SECONDS = 10.0

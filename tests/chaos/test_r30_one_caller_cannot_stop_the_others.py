@@ -12,8 +12,8 @@ import pytest
 
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
-from tests.raw_http import Mcp
+from tests.clients.raw_http import Mcp
+from tests.servers.live import eventually
 
 QUEUED = 500
 # One call of the other may have just begun at each place, each of a second; then comes the own one.

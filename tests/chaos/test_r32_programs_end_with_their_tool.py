@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of descendants")
 

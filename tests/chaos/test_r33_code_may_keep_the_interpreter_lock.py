@@ -13,7 +13,7 @@ import pytest
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
+from tests.servers.live import eventually
 
 LONG_SECONDS = 40
 CANCEL_SECONDS = 7.0

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tests import node
+from tests.clients import node
 from tests.conformance.outcome import Outcome, Run, details, without_colour
 from tests.integration.oauth.person import NAME, PASSWORD, Person
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 GUARDED = {"MCP_AUTH": "required", "OAUTH_DOCUMENTS": "on"}
 PORT = 33_919

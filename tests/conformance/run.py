@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests import node
+from tests.clients import node
 from tests.conformance import authorization
 from tests.conformance.outcome import SKIPPED, Outcome, Run, details, without_colour
-from tests.live import LiveServer
-from tests.rerun import MOST_UNSTABLE
+from tests.plugins.rerun import MOST_UNSTABLE
+from tests.servers.live import LiveServer
 
 BASELINE = Path(__file__).with_name("expected-failures.yml")
 RUN_SECONDS = 150

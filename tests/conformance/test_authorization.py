@@ -7,7 +7,7 @@ import pytest
 from tests.conformance import authorization
 from tests.conformance.outcome import Outcome
 from tests.interop import npm
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 GOOD = "".join(f"✓ {name}: 1 passed, 0 failed\n" for name in authorization.SCENARIOS)
 

@@ -10,7 +10,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.raw_http import Mcp, RawClient
+from tests.clients.raw_http import Mcp, RawClient
 
 WRITTEN = {"count_orders", "latest_products", "yearly_report"}
 EXPOSED = {"orders_create", "orders_list", "orders_retrieve", "sales_get", "sales_list"}

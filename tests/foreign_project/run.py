@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mcpsite.redis_server import RedisServer
+from tests.clients.raw_http import RawClient
 from tests.foreign_project import conversation
 from tests.foreign_project.page import Step, steps
 from tests.process.installation import free_port, wait_until
-from tests.raw_http import RawClient
 
 PROJECT = Path(__file__).with_name("project")
 # What the project itself is made of; its Celery and Redis clients come with ours.

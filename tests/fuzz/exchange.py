@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tests.clients.raw_wire import NotHttp, is_chunked, parse_head
 from tests.fuzz.cases import Case
-from tests.raw_wire import NotHttp, is_chunked, parse_head
 
 ANSWER_SECONDS = 8.0
 # How long to wait for an answer to bytes that are no whole request; silence is right then.

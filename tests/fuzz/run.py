@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import uvloop
 
+from tests.clients.raw_http import Mcp
+from tests.clients.raw_wire import NotHttp
 from tests.fuzz import cases, exchange
 from tests.fuzz.odd import VERSIONS
-from tests.live import LiveServer, WebProcess
-from tests.raw_http import Mcp
-from tests.raw_wire import NotHttp
+from tests.servers.live import LiveServer, WebProcess
 
 WORKERS = 24
 SESSIONS = 16

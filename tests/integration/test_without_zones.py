@@ -35,7 +35,7 @@ def test_calls_keys_pages_and_lists_work_where_times_have_no_zone() -> None:
     started = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     started.pop("TEST_DATA_DIR", None)
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not thorough"]
-    command += ["-p", "tests.one_of_each"]
+    command += ["-p", "tests.plugins.one_of_each"]
     command += ["--ds=tests.without_zones", *(str(HERE / name) for name in CHOSEN)]
     done = subprocess.run(
         command, cwd=ROOT, env=started, capture_output=True, text=True, timeout=1500, check=False

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.interop.walk import PAGE
-from tests.live import LiveServer
-from tests.sinks import page_server
+from tests.servers.live import LiveServer
+from tests.servers.sinks import page_server
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from tests.live import LiveServer
-from tests.modern import META, VERSION, Modern
-from tests.raw_http import Mcp, RawClient, events_of, is_stream
-from tests.raw_sse import HttpSseClient
-from tests.stdio_child import PATIENCE, Child
+from tests.clients.modern import META, VERSION, Modern
+from tests.clients.raw_http import Mcp, RawClient, events_of, is_stream
+from tests.clients.raw_sse import HttpSseClient
+from tests.clients.stdio_child import PATIENCE, Child
+from tests.servers.live import LiveServer
 
 Wire = dict[str, Any]
 CAPABILITIES: Wire = {"elicitation": {}, "sampling": {}}

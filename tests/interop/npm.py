@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests import node, wire
+from tests import wire
+from tests.clients import node
 
 SCRIPTS = Path(__file__).parent / "clients"
 RUN_SECONDS = 120

@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 import httpx2
 import pytest
 
-from tests import node
+from tests.clients import node
 from tests.integration.oauth.person import Memory, Person
 from tests.integration.oauth.test_python_client import added, connected
 from tests.interop import npm
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytest.importorskip("allauth", reason="requirements-sso.txt is not installed")
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]

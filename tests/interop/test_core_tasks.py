@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop import npm, pypi
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 

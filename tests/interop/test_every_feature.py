@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.clients.stdio_child import COMMAND, ROOT
 from tests.interop import npm, pypi
 from tests.interop.split import Split
-from tests.live import LiveServer
-from tests.stdio_child import COMMAND, ROOT
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 LEGACY, MODERN = "2025-11-25", "2026-07-28"

@@ -7,9 +7,9 @@ import shlex
 
 import pytest
 
+from tests.clients.stdio_child import COMMAND, ROOT
 from tests.interop import npm
-from tests.live import LiveServer
-from tests.stdio_child import COMMAND, ROOT
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 LEGACY, MODERN = "legacy", "2026-07-28"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.stdio_child import COMMAND, ROOT
 from tests.interop import npm, walk
-from tests.live import LiveServer
-from tests.stdio_child import COMMAND, ROOT
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 TOOL_ERROR = 5

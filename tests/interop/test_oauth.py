@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests import node
 from tests.bounds import SLACK
+from tests.clients import node
 from tests.integration.oauth.person import (
     CALLBACK,
     DOCUMENT,
@@ -25,7 +25,7 @@ from tests.integration.oauth.person import (
     Person,
 )
 from tests.interop import npm, pypi
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 ENTERED = f"""

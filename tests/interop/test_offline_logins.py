@@ -18,7 +18,7 @@ import pytest
 from tests.integration.oauth.person import PEOPLE, Person
 from tests.interop import npm
 from tests.interop.offline import CannotUnshare, Terminal, without_internet
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [
     pytest.mark.process,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop import pypi
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 SEPARATORS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei\nj\rk"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.interop.conversations import Http, HttpSse, ModernHttp, Stdio, Talk, Wire
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 SAYS: dict[str, Wire] = {"plan_trip": {"value": 5}, "book_trip": {"value": "Ada"}}

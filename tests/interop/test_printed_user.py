@@ -19,7 +19,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests import node
+from tests.clients import node
 from tests.integration.oauth.person import Memory, Person, provider
 from tests.interop import npm
 from tests.process.installation import Installation

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.interop import walk
-from tests.live import LiveServer
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 PROBE = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}

@@ -11,7 +11,7 @@ import pytest
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.schemas.refusals import refusals
 from tests.interop import npm, pypi
-from tests.portable_tools import define_every_kind
+from tests.samples.portable_tools import define_every_kind
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 

@@ -15,9 +15,9 @@ import pytest
 from mcp_app.connect.call_snippets import call_snippets
 from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.snippets import snippets
-from tests import node
+from tests.clients import node
 from tests.interop import npm
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 ISSUE = """

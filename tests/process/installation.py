@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from tests.bounds import SLACK
-from tests.migrated import migrated
+from tests.samples.migrated import migrated
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)

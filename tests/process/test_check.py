@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import INHERITED, ROOT
+from tests.servers.live import INHERITED, ROOT
 
 pytestmark = pytest.mark.process
 

@@ -12,10 +12,10 @@ import pytest
 
 from mcp_app.conf import Settings
 from mcpsite.redis_server import RedisServer
-from tests import postgres
+from tests.clients.raw_http import Mcp, RawClient
 from tests.process.compose import Composition, nginx, services
 from tests.process.installation import ROOT, wait_until
-from tests.raw_http import Mcp, RawClient
+from tests.servers import postgres
 
 pytestmark = [
     pytest.mark.process,

@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 import pytest
 import redis
 
-from tests.live import LiveServer
-from tests.modern import Modern
-from tests.raw_http import EventStream
+from tests.clients.modern import Modern
+from tests.clients.raw_http import EventStream
+from tests.servers.live import LiveServer
 
 pytestmark = pytest.mark.process
 

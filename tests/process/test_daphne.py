@@ -11,10 +11,10 @@ from contextlib import closing
 import pytest
 
 from mcpsite.redis_server import RedisServer
-from tests.migrated import migrated
+from tests.clients.raw_http import Mcp, RawClient
 from tests.process.installation import PASSED_ON, ROOT, free_port, wait_until
 from tests.process.test_up import status_of
-from tests.raw_http import Mcp, RawClient
+from tests.samples.migrated import migrated
 
 pytestmark = pytest.mark.process
 

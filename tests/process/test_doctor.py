@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.live import ROOT, LiveServer
+from tests.servers.live import ROOT, LiveServer
 
 pytestmark = pytest.mark.process
 

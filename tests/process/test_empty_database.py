@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests import postgres
+from tests.servers import postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOW = """

@@ -12,9 +12,9 @@ from contextlib import closing, suppress
 
 import pytest
 
-from tests.live import ROOT, LiveServer, eventually
+from tests.clients.raw_http import Mcp, RawClient
 from tests.process.installation import free_port
-from tests.raw_http import Mcp, RawClient
+from tests.servers.live import ROOT, LiveServer, eventually
 
 pytestmark = pytest.mark.process
 

@@ -18,8 +18,8 @@ import pytest
 import redis
 
 from mcpsite.redis_server import RedisServer
-from tests.postgres import MISSING, PostgreSQL, binaries
 from tests.process.installation import PASSED_ON, ROOT
+from tests.servers.postgres import MISSING, PostgreSQL, binaries
 
 OPERATE = ROOT / "docs" / "operate"
 SEEDED = """

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.process.installation import PASSED_ON, ROOT, Installation
-from tests.raw_http import Mcp
 
 pytestmark = pytest.mark.process
 

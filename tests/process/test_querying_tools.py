@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests import postgres
-from tests.live import LiveServer, eventually
+from tests.clients.raw_http import Mcp
+from tests.clients.raw_wire import request_bytes
 from tests.process.installation import free_port
-from tests.raw_http import Mcp
-from tests.raw_wire import request_bytes
+from tests.servers import postgres
+from tests.servers.live import LiveServer, eventually
 
 pytestmark = [
     pytest.mark.process,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
+from tests.clients.raw_http import Mcp
+from tests.servers.live import LiveServer, eventually
 
 pytestmark = pytest.mark.process
 

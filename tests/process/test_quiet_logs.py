@@ -10,8 +10,8 @@ import pytest
 
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
-from tests.live import eventually
-from tests.raw_http import RawClient
+from tests.clients.raw_http import RawClient
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 

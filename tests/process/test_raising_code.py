@@ -10,9 +10,9 @@ import pytest
 
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
+from tests.clients.raw_http import Mcp
+from tests.clients.stdio_child import Child
 from tests.process.raising_app.mcp import KINDS
-from tests.raw_http import Mcp
-from tests.stdio_child import Child
 
 pytestmark = pytest.mark.process
 

@@ -14,9 +14,9 @@ import redis
 
 from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcpsite.redis_server import find_program
-from tests.live import eventually
-from tests.migrated import migrated
 from tests.process.installation import PASSED_ON, ROOT, free_port
+from tests.samples.migrated import migrated
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 

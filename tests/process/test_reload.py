@@ -13,10 +13,10 @@ from typing import Self
 
 import pytest
 
+from tests.clients.raw_http import EventStream, Mcp
+from tests.clients.raw_modern import Modern
 from tests.process.installation import START_SECONDS, Installation, wait_until
 from tests.process.test_own_apps import manage
-from tests.raw_http import EventStream, Mcp
-from tests.raw_modern import Modern
 
 pytestmark = pytest.mark.process
 pytest.importorskip("watchfiles", reason="requirements-dev.txt is not installed")

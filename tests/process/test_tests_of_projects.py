@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import ROOT
+from tests.servers.live import ROOT
 
 pytestmark = pytest.mark.process
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import Mcp, RawClient
 from tests.process.installation import ROOT, Installation, wait_until
-from tests.raw_http import Mcp, RawClient
-from tests.small_disk import no_room, small_disk
+from tests.servers.small_disk import no_room, small_disk
 
 pytestmark = pytest.mark.process
 

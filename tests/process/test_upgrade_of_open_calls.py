@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.live import LiveServer, eventually
 from tests.process.test_operate_pages import Operated
+from tests.servers.live import LiveServer, eventually
 
 pytestmark = pytest.mark.process
 

@@ -25,7 +25,7 @@ from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
 from mcp_app.transports.streamable_http.begun import BEGUN, Begun, BegunSession
 from mcp_app.transports.streamable_http.endpoint import Endpoint
-from tests.event_parser import Parser, ServerSentEvent
+from tests.clients.event_parser import Parser, ServerSentEvent
 
 STDIO = "stdio/"
 MODERN_META = "io.modelcontextprotocol/protocolVersion"

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from tests.published_schema import DIRECTORY
+from tests.samples.published_schema import DIRECTORY
 
 Schema = dict[str, Any]
 

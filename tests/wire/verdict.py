@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from mcp_app.protocol.versions import LEGACY, V2025_11_25
-from tests.published_schema import DIRECTORY
+from tests.samples.published_schema import DIRECTORY
 from tests.wire import referee
 from tests.wire.recorder import STDIO, without_id
 

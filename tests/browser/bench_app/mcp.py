@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from mcp_app import Audio, Context, File, Image, Link, Text, prompt, resource, tool
-from tests.admin_seed import ALL_HOSTILE, HOSTILE
 from tests.conformance.fixture.samples import PIXEL, SILENCE
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE
 
 ORDER: dict[str, Any] = {
     "type": "object",

@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page
 
 from tests import wire
-from tests.admin_seed import RAW_HIDDEN
 from tests.browser.conftest import Visitor, picture, sign_in
 from tests.browser.corpus.planted import marks
 from tests.browser.corpus.traffic import talk
 from tests.browser.corpus.walk import Stop
-from tests.live import LiveServer
+from tests.samples.admin_seed import RAW_HIDDEN
+from tests.servers.live import LiveServer
 
 ROWS = "from tests.browser.corpus import rows; rows."
 # Every text node, what fields hold, and what is said without being seen.

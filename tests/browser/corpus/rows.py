@@ -36,9 +36,9 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.observability.rollup_cells import RollupCells
-from tests.admin_seed import PASSWORD, background_call, call, count_calls, seed
 from tests.browser.corpus.planted import planted, planted_schema
-from tests.live import eventually
+from tests.samples.admin_seed import PASSWORD, background_call, call, count_calls, seed
+from tests.servers.live import eventually
 
 USER = planted("user.name", 150)
 

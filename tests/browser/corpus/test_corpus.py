@@ -16,7 +16,7 @@ from tests.browser.corpus.addresses import addresses, reason
 from tests.browser.corpus.conftest import Walk, Walker
 from tests.browser.corpus.planted import planted
 from tests.browser.corpus.walk import LOOKS, SLOW, SOUGHT, stops
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
 SOURCES = ("rows.py", "traffic.py", "app/mcp.py", "walk.py", "test_corpus.py")

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Any
 
 from tests.browser.corpus.planted import planted
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream, Mcp
+from tests.clients.raw_http import EventStream, Mcp
+from tests.servers.live import LiveServer, eventually
 
 ASCII = {"hidden": False}
 CAPABILITIES = {

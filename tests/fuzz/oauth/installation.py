@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.fuzz.oauth.cases import ASSERTION, Known
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 ADDRESSES = {
     "local": ["http://127.0.0.1:33418/callback", "http://localhost:8787/oauth/callback", "http://[::1]:5/"],

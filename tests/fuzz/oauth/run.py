@@ -15,14 +15,14 @@ from collections import Counter
 
 import uvloop
 
+from tests.clients.raw_wire import NotHttp
 from tests.fuzz.cases import Case
 from tests.fuzz.exchange import ConnectionGone, Line
 from tests.fuzz.oauth.answers import problem
 from tests.fuzz.oauth.cases import Attacker
 from tests.fuzz.oauth.installation import Installation
 from tests.fuzz.run import MOST_FINDINGS, MOST_GROWTH, SAMPLES, WORKERS, Outcome
-from tests.live import LiveServer
-from tests.raw_wire import NotHttp
+from tests.servers.live import LiveServer
 
 
 async def attack(installation: Installation, outcome: Outcome, numbers: range) -> Counter[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from tests.admin_seed import Seed
+from tests.samples.admin_seed import Seed
 
 MODELS = (
     "tool",

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from tests.admin_seed import Seed
-from tests.seeded import seeded, seeded_anew, seeded_once
+from tests.samples.admin_seed import Seed
+from tests.samples.seeded import seeded, seeded_anew, seeded_once
 
 __all__ = ["ClientOf", "client_of", "root", "seeded", "seeded_anew", "seeded_once", "viewer"]
 

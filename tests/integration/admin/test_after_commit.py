@@ -12,9 +12,9 @@ from pytest_django.fixtures import Settings as DjangoSettings
 from mcp_app.execution.background.celery import waiting
 from mcp_app.models import Call
 from mcp_app.streams import Streams
-from tests.admin_seed import Seed
-from tests.approved_work import guarded_tool
 from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed
+from tests.samples.approved_work import guarded_tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

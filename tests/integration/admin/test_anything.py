@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.models import SavedSearch, Session, Tool
-from tests.admin_seed import ALL_HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import ALL_HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 

@@ -24,11 +24,11 @@ from mcp_app.auth.roles import make_roles
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.background.celery import waiting
 from mcp_app.models import ApiKey, AuditEvent, Call, Tool
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
-from tests.approved_work import guarded_tool
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.integration.admin.test_hostile_text import Page
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
+from tests.samples.approved_work import guarded_tool
 
 QUEUE = "/admin/mcp_app/approval/"
 

@@ -13,9 +13,9 @@ from django.utils import timezone
 from mcp_app.admin.entries.bench import NO_RUN
 from mcp_app.auth.bench import bench_key, find_bench_principal
 from mcp_app.models import AuditEvent, Message, Prompt, Resource, Session, Tool
-from tests.admin_seed import RAW_HIDDEN, RAW_MARKUP, Seed, call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import RAW_HIDDEN, RAW_MARKUP, Seed, call
 
 pytestmark = pytest.mark.postgres
 

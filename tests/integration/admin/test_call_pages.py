@@ -31,10 +31,10 @@ from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams import Streams
 from mcp_app.streams.blocking.presence import Presence
-from tests.admin_seed import HOSTILE, RUNNING, Seed, background_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.integration.admin.test_hostile_text import Page
+from tests.samples.admin_seed import HOSTILE, RUNNING, Seed, background_call
 
 LIST = "/admin/mcp_app/call/"
 

@@ -25,11 +25,11 @@ from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call, Draft, Prompt, Resource, Tool
-from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, call
-from tests.approved_work import guarded_tool
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
+from tests.samples.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, call
+from tests.samples.approved_work import guarded_tool
 
 pytestmark = pytest.mark.postgres
 

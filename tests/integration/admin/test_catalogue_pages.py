@@ -25,8 +25,8 @@ from mcp_app.models import (
     StoredSource,
     Tool,
 )
-from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed
 
 COMMON = {
     "title": "",

@@ -46,9 +46,9 @@ from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from mcpsite.unfold import beside_the_sidebar
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call, undecided_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call, undecided_call
 from tests.unit.sessions.queues import ListQueue, batch, line
 
 pytestmark = pytest.mark.postgres

@@ -17,10 +17,10 @@ from mcp_app.auth.roles import make_roles
 from mcp_app.doctor import Finding, Installation, examination
 from mcp_app.doctor.finding import error, ok, skipped
 from mcp_app.models import ApiKey
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.integration.admin.test_hostile_text import Page
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 ADDRESS = "/admin/mcp_app/doctor/"

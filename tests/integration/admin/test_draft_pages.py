@@ -13,10 +13,10 @@ from django.test import Client
 
 from mcp_app.catalogue.changes import drafts, services
 from mcp_app.models import AuditEvent, CatalogueChange, Draft, Prompt, Resource, Tool
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, PASSWORD, RAW_HIDDEN, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS, PROMPT, RESOURCE
 from tests.integration.admin.test_hostile_text import Page
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, PASSWORD, RAW_HIDDEN, RAW_MARKUP, Seed
 
 OWN = COMMON | {"template": "Short: {{text}}", "arguments": '[{"name": "text"}]', "title": "Summarise"}
 DRAFT = {"_draft": "1", "why": "shorter"}

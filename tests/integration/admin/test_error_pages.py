@@ -18,9 +18,9 @@ from mcp_app.admin.verdict import NAMED_ERRORS
 from mcp_app.database import clock as database_clock
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import Call, ErrorGroup, LogCursor, Message, Session, Tool
-from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
 from tests.unit.sessions.queues import ListQueue, batch, line
 
 pytestmark = pytest.mark.postgres

@@ -9,8 +9,8 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from mcp_app.models import ExternalIdentity
-from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 

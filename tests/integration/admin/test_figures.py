@@ -22,9 +22,9 @@ from mcp_app.message_log.counts import tool_figures
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import Call, CallerRollup, LogCursor, Message, Rollup, Session
 from mcp_app.streams.blocking.presence import Presence
-from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
 pytestmark = pytest.mark.postgres

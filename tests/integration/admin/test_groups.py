@@ -11,8 +11,8 @@ from django.test import Client
 
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.people import MOST_LISTED
-from tests.admin_seed import Seed
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import Seed
 
 pytestmark = [
     pytest.mark.postgres,

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from mcp_app.models import Tool
-from tests.admin_seed import HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import MODELS, lists, page, rows
+from tests.samples.admin_seed import HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 
 # Fields in which a person edits text: there the stored text itself has to stand.
 EDITED = {"textarea", "input", "option"}

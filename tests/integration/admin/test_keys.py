@@ -19,9 +19,9 @@ from mcp_app.auth.services import NEVER_ENDS, find_principal
 from mcp_app.database import clock
 from mcp_app.models import ApiKey, AuditEvent
 from mcp_app.protocol.scopes import ALL, BASIC
-from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import Seed
 
 
 def _issue(client: Client, user: Any, name: str = "new laptop", **more: Any) -> Any:

@@ -21,8 +21,8 @@ from django.urls import reverse
 
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.models import ApiKey, Call, Tool
-from tests.admin_seed import Seed, background_call, undecided_call
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import Seed, background_call, undecided_call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 

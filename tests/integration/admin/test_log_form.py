@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from mcp_app.models import Message
-from tests.admin_seed import Seed, background_call
 from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed, background_call
 
 
 def _text(client: Client, address: str) -> str:

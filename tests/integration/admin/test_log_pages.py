@@ -21,8 +21,8 @@ from mcp_app.message_log.pages import MessagePage, find
 from mcp_app.message_log.search.language import parse
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import ErrorGroup, LogCursor, LogMinute, Message
-from tests.admin_seed import Seed, background_call, call
 from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed, background_call, call
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]

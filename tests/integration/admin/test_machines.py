@@ -15,8 +15,8 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import AuditEvent
 from mcp_app.oauth.machines.entering import Machine, enter_machine
 from mcp_app.oauth.models import Client
-from tests.admin_seed import Seed
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import Seed
 from tests.unit.oauth.test_machines import P256, pem
 
 pytestmark = [pytest.mark.django_db]

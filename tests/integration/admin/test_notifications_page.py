@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from mcp_app.models import AuditEvent, NotificationChannel
 from mcp_app.notices import delivery
-from tests.admin_seed import RAW_MARKUP, Seed
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import RAW_MARKUP, Seed
 
 pytestmark = pytest.mark.django_db
 

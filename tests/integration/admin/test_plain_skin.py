@@ -22,7 +22,7 @@ def test_every_admin_test_holds_without_unfold() -> None:
     }
     # A process of its own: which skin is in use is decided once, when the admin is imported.
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(HERE)]
-    command += ["-p", "tests.one_of_each"]
+    command += ["-p", "tests.plugins.one_of_each"]
     # How often a password may be guessed is not a matter of the skin, and slow.
     command += ["-k", "not wrong_passwords and not guessing"]
     command += [f"--ignore={__file__}", "--ds=tests.integration.admin.plain_settings"]

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from mcp_app.auth.membership import grant_membership, membership_of
 from mcp_app.models import Draft, Tool
-from tests.admin_seed import RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import RAW_MARKUP, Seed
 
 pytestmark = pytest.mark.postgres
 BASIC = "mcp mcp:tools mcp:resources mcp:prompts"

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from mcp_app.models import ApiKey, AuditEvent, Call, Session, Tool
-from tests.admin_seed import Seed
 from tests.integration.admin.addresses import forms, lists, page, rows
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import Seed
 
 PRESET = {
     "name": "mine",

@@ -13,9 +13,9 @@ from django.urls import reverse
 
 from mcp_app.message_log.search import saved
 from mcp_app.models import AuditEvent, SavedSearch
-from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import Seed
 
 pytestmark = pytest.mark.postgres
 

@@ -20,8 +20,8 @@ from mcp_app.message_log.search.language import parse
 from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.models import ApiKey, Message, TimeZoneChoice
 from mcp_app.protocol.scopes import ALL
-from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed
 
 pytestmark = pytest.mark.postgres
 # Half past two at night in Berlin, on the day before in New York.

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from mcp_app.admin.timeline import PAGE_SIZE, SHOWN_CHARACTERS
 from mcp_app.models import AuditEvent, Message, Session
-from tests.admin_seed import Seed, call
 from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed, call
 
 
 def _ids(client: Client, address: str) -> list[int]:

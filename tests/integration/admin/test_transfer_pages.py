@@ -17,9 +17,9 @@ from mcp_app.admin.entries.transfer import packed
 from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.catalogue.transfer import export_catalogue
 from mcp_app.models import AuditEvent, Prompt, Tool
-from tests.admin_seed import ALL_HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import ALL_HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 
 pytestmark = pytest.mark.postgres
 IMPORT = "/admin/mcp_app/tool/import/"

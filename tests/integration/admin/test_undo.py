@@ -16,9 +16,9 @@ from django.urls import reverse
 from mcp_app.admin import undo
 from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.models import AuditEvent, CatalogueChange, SavedSearch, StoredSource, Tool
-from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
+from tests.samples.admin_seed import Seed
 
 pytestmark = pytest.mark.postgres
 JSON = {"Accept": "application/json"}

@@ -13,8 +13,8 @@ from django.test import Client
 from mcp_app.auth.roles import make_roles
 from mcp_app.auth.services import issue_api_key
 from mcp_app.streams.blocking import counting
-from tests.admin_seed import PASSWORD, Seed
-from tests.seeded import seeded, seeded_anew, seeded_once
+from tests.samples.admin_seed import PASSWORD, Seed
+from tests.samples.seeded import seeded, seeded_anew, seeded_once
 
 __all__ = ["ClientOf", "client_of", "root", "seeded", "seeded_anew", "seeded_once", "send", "user_of"]
 

@@ -29,9 +29,9 @@ from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.connections.keys import KEPT
 from mcp_app.streams.gateway import Streams
 from mcpsite.redis_server import RedisServer
-from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf, send
 from tests.racing import at_once
+from tests.samples.admin_seed import Seed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COUNT = {"tool": "count", "arguments": {"to": 3}}

@@ -14,8 +14,8 @@ from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.sources.registry import made_here
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
-from tests.admin_seed import Seed
 from tests.integration.api.conftest import send
+from tests.samples.admin_seed import Seed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 

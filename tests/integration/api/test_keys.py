@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from mcp_app.auth.services import find_principal
 from mcp_app.models import ApiKey, AuditEvent
-from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf, send
+from tests.samples.admin_seed import Seed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from mcp_app.message_log import pages
 from mcp_app.models import AuditEvent, Call, Message, Session
-from tests.admin_seed import Seed, background_call, call
+from tests.samples.admin_seed import Seed, background_call, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 

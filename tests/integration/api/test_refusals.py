@@ -10,8 +10,8 @@ from django.test import Client
 
 from mcp_app.api import sessions
 from mcp_app.streams.blocking import counting
-from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf, send
+from tests.samples.admin_seed import Seed
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,8 @@ from django.test import Client
 from mcp_app.api.urls import urlpatterns
 from mcp_app.auth.services import issue_api_key
 from mcp_app.models import AuditEvent, Session
-from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf, send
+from tests.samples.admin_seed import Seed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tests.admin_seed import RAW_MARKUP, Seed
 from tests.integration.api.test_roles import NOWHERE, routes
+from tests.samples.admin_seed import RAW_MARKUP, Seed
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from django.test import Client
 from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.transfer import MAX_BYTES, export_catalogue
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Tool
-from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf
+from tests.samples.admin_seed import Seed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 PATH = "/api/catalogue/import/"

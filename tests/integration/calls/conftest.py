@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import EventStream, Mcp
 from tests.ledger_app import ledger
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream, Mcp
+from tests.servers.live import LiveServer, eventually
 
 CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
 OpenSession = Callable[..., Mcp]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.approvals import decide, states
+from tests.clients.raw_http import Mcp
 from tests.integration.calls.conftest import Installation, OpenSession, start_call, text_of
-from tests.live import eventually
-from tests.raw_http import Mcp
+from tests.samples.approvals import decide, states
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 

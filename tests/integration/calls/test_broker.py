@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of
-from tests.live import eventually
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import EventStream, Mcp
 from tests.integration.calls.conftest import Installation, OpenSession, text_of
-from tests.live import eventually
-from tests.published_schema import problems
-from tests.raw_http import EventStream, Mcp
+from tests.samples.published_schema import problems
+from tests.servers.live import eventually
 from tests.wire import referee
 
 pytestmark = pytest.mark.process

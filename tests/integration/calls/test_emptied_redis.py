@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import redis
 
+from tests.clients.raw_http import Answer, Mcp
 from tests.integration.calls.conftest import CAPABILITIES, Installation, unexplained
-from tests.live import eventually
-from tests.raw_http import Answer, Mcp
+from tests.servers.live import eventually
 
 GAP = "Earlier messages of this stream are no longer kept."
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import RawClient
 from tests.integration.calls.conftest import Installation, start_call
-from tests.raw_http import RawClient
 
 pytestmark = pytest.mark.process
 

@@ -9,9 +9,9 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of
-from tests.live import eventually
-from tests.raw_http import Mcp
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 

@@ -13,11 +13,11 @@ import redis
 
 from mcp_app.streams.connections.keys import KEPT
 from mcp_app.streams.stores.storage_quota import TOMBSTONE
+from tests.clients.raw_http import Answer, Mcp
+from tests.clients.raw_sse import HttpSseClient
 from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of, unexplained
 from tests.integration.http.other_process import OtherProcess
-from tests.live import eventually
-from tests.raw_http import Answer, Mcp
-from tests.raw_sse import HttpSseClient
+from tests.servers.live import eventually
 
 SHARE = 2_000_000
 LARGE = 300_000

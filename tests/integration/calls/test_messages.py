@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Answer, Mcp
 from tests.integration.calls.conftest import Installation, OpenSession, start_call, text_of
-from tests.raw_http import Answer, Mcp
 
 pytestmark = pytest.mark.process
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import EventStream, RawClient
+from tests.clients.raw_wire import Wire, request_bytes
 from tests.integration.calls.conftest import Installation
-from tests.live import eventually
-from tests.raw_http import EventStream, RawClient
-from tests.raw_wire import Wire, request_bytes
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 V = "2026-07-28"

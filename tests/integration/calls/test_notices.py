@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from tests.approvals import decide
 from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of
-from tests.live import eventually
-from tests.sinks import Mailbox, mail_server
+from tests.samples.approvals import decide
+from tests.servers.live import eventually
+from tests.servers.sinks import Mailbox, mail_server
 
 pytestmark = pytest.mark.process
 

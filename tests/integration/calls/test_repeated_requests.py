@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import EventStream, Mcp
+from tests.clients.raw_sse import HttpSseClient
+from tests.clients.stdio_child import Child
 from tests.integration.calls.conftest import Installation, OpenSession, text_of
-from tests.raw_http import EventStream, Mcp
-from tests.raw_sse import HttpSseClient
-from tests.stdio_child import Child
 
 pytestmark = pytest.mark.process
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.approvals import decide, states
+from tests.clients.raw_modern import Modern, Wire
 from tests.integration.calls.conftest import CAPABILITIES, Installation
-from tests.live import eventually
-from tests.raw_modern import Modern, Wire
+from tests.samples.approvals import decide, states
+from tests.servers.live import eventually
 
 ASKING = {
     "ask": ("elicitation-1", {"action": "accept", "content": {"value": "Ada"}}, "Hello, Ada!"),

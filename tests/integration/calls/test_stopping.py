@@ -7,9 +7,9 @@ import time
 import psutil
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.calls.conftest import Installation, OpenSession, start_call, text_of
-from tests.live import eventually
-from tests.raw_http import Mcp
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 

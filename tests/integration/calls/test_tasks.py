@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.modern import Modern
+from tests.clients.raw_http import is_stream
 from tests.integration.calls.conftest import Installation, OpenSession, start_call, text_of
-from tests.live import eventually
-from tests.modern import Modern
-from tests.published_schema import problems
-from tests.raw_http import is_stream
+from tests.samples.published_schema import problems
+from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 

@@ -27,7 +27,7 @@ from mcp_app.models import (
 )
 from mcp_app.protocol.errors import ResourceNotFound
 from tests.integration.catalogue.transfers import bring
-from tests.media_samples import FOR_MODELS
+from tests.samples.media_samples import FOR_MODELS
 from tests.views import seen
 
 pytestmark = pytest.mark.django_db(transaction=True)

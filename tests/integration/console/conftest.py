@@ -15,8 +15,8 @@ from django.test import Client
 from mcp_app.console.routing import Console
 from mcp_app.database import queries
 from mcp_app.streams import Streams
-from tests.admin_seed import people
-from tests.seeded import seeded, seeded_anew, seeded_once
+from tests.samples.admin_seed import people
+from tests.samples.seeded import seeded, seeded_anew, seeded_once
 
 __all__ = ["OpenPage", "Page", "seeded", "seeded_anew", "seeded_once"]
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import AsyncClient
 from django.urls import reverse
 
-from tests.admin_seed import Seed
+from tests.samples.admin_seed import Seed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 

@@ -13,8 +13,8 @@ from mcp_app.console import consumer
 from mcp_app.models import Call, Session
 from mcp_app.notices.channels import choose
 from mcp_app.notices.needs import APPROVALS, ERRORS
-from tests.admin_seed import undecided_call
 from tests.integration.console.conftest import OpenPage
+from tests.samples.admin_seed import undecided_call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -17,7 +17,7 @@ from mcp_app.message_log.writer import drain_once
 from mcp_app.models import AuditEvent, Call, LogCursor, Message, Session
 from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, background_call, call
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, background_call, call
 from tests.unit.console.lines import encoded, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]

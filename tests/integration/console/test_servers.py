@@ -25,9 +25,9 @@ from wsproto.events import (
 )
 
 from benchmarks.console.viewer import sign_in
-from tests.live import ROOT, LiveServer, eventually
+from tests.clients.raw_http import RawClient
 from tests.process.installation import free_port
-from tests.raw_http import RawClient
+from tests.servers.live import ROOT, LiveServer, eventually
 
 pytestmark = pytest.mark.process
 PATIENCE = 60.0

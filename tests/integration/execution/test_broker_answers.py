@@ -16,7 +16,7 @@ from kombu.message import Message
 from mcp_app.execution.background.broker import Channel
 from mcpsite.processes.beat import Scheduler
 from tests.integration.execution.broker import application_with
-from tests.redis_answers import ANSWERS, BREAKS, MISTAKEN, RedisAnswers
+from tests.servers.redis_answers import ANSWERS, BREAKS, MISTAKEN, RedisAnswers
 
 QUEUE = "jobs"
 COMMANDS = ("HELLO", "CLIENT", "PING", "BRPOP", "ZADD", "HSET", "EXEC", "LLEN")

@@ -25,7 +25,7 @@ from mcp_app.catalogue.exposing.viewsets.calls import STATUS
 from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.testing import call_tool
 from tests.integration.exposing.shop import Customer, CustomerViewSet
-from tests.media_samples import AUDIO, FOR_MODELS, HTML, SVG
+from tests.samples.media_samples import AUDIO, FOR_MODELS, HTML, SVG
 
 # What the picture's view answers.
 PICTURE: dict[str, Any] = {}

@@ -10,7 +10,7 @@ import textwrap
 import traceback
 from typing import Any
 
-from tests.live import ROOT
+from tests.servers.live import ROOT
 
 
 class AnotherProcess:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.features.another_process import AnotherProcess
 from tests.integration.features.conversation import VERSIONS, Client, Reply
-from tests.live import TROUBLE, LiveServer, eventually
+from tests.servers.live import TROUBLE, LiveServer, eventually
 
 SETTINGS = "tests.integration.features.settings"
 TIGHT = {

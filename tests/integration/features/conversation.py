@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.raw_http import Answer, EventStream, Mcp, events_of, is_stream
+from tests.clients.raw_http import Answer, EventStream, Mcp, events_of, is_stream
 from tests.wire import referee
 
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")

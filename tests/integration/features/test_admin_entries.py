@@ -16,7 +16,7 @@ from tests.integration.features.another_process import AnotherProcess
 from tests.integration.features.catalogue_app.values import ICON, PERMISSION
 from tests.integration.features.conftest import Connect, settle
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 FORGET = """
     for kind in (Tool, Prompt, Resource):

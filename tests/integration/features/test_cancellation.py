@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import EventStream
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream
+from tests.servers.live import LiveServer, eventually
 
 CANCELLED = {"code": -32800, "message": "Request cancelled"}
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import EventStream
 from tests.integration.features.another_process import AnotherProcess
 from tests.integration.features.conftest import Connect, settle
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream
+from tests.servers.live import LiveServer, eventually
 
 UPDATED = "notifications/resources/updated"
 TEXT = "doc://text"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client, Fail
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 HOME = {"uri": "file:///home/ada", "name": "home"}
 SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "Hello."}, "model": "m"}

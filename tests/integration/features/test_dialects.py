@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer, eventually
 
 
 def wait_call(client: Client, mark: str) -> dict[str, Any]:

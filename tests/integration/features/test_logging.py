@@ -10,7 +10,7 @@ import pytest
 from mcp_app.protocol.messages.logging import LEVELS
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import Client, Conversation
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 
 def levels(said: Conversation) -> list[str]:

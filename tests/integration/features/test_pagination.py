@@ -11,7 +11,7 @@ import pytest
 from mcp_app import conf
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 LISTS = {
     "tools/list": "tools",

@@ -12,7 +12,7 @@ from mcp_app.protocol.messages.names import check_name
 from tests.integration.features.catalogue_app.values import SECRET
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 from tests.views import seen
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.http.app.mcp import DELIBERATE
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer
 
 CAPABILITIES: dict[str, Any] = {
     "elicitation": {"form": {}, "url": {}},

@@ -9,7 +9,7 @@ import traceback
 from types import TracebackType
 from typing import Any, Self
 
-from tests.live import ROOT, LiveServer
+from tests.servers.live import ROOT, LiveServer
 
 PRELUDE = """
 import time

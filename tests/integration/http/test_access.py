@@ -11,10 +11,10 @@ import pytest
 
 from mcp_app.conf import Settings
 from tests.bounds import SLACK
+from tests.clients.raw_http import Answer, EventStream, Mcp, RawClient
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer, eventually
-from tests.raw_http import Answer, EventStream, Mcp, RawClient
+from tests.servers.live import LiveServer, eventually
 
 INITIALIZE = {
     "jsonrpc": "2.0",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import Answer, EventStream, Mcp
 from tests.integration.http.conftest import OpenSession
-from tests.raw_http import Answer, EventStream, Mcp
 
 PING = {"jsonrpc": "2.0", "method": "ping"}
 NOTICE = {"jsonrpc": "2.0", "method": "notifications/initialized"}

@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
+from tests.clients.raw_http import Mcp
+from tests.clients.raw_wire import Answer, Wire, read_body, read_head
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer, WebProcess
-from tests.raw_http import Mcp
-from tests.raw_wire import Answer, Wire, read_body, read_head
+from tests.servers.live import LiveServer, WebProcess
 
 MIB = 1024 * 1024
 FLOOD = 20_000_000

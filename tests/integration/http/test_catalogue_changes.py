@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import EventStream, Mcp
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream, Mcp
+from tests.servers.live import LiveServer, eventually
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 CHANGED = "notifications/tools/list_changed"

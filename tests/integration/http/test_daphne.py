@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.raw_http import Answer, Mcp, RawClient, is_stream
 from tests.integration.http.conftest import CAPABILITIES
 from tests.integration.http.other_process import OtherProcess
-from tests.live import ROOT, LiveServer, eventually
 from tests.process.installation import free_port
-from tests.raw_http import Answer, Mcp, RawClient, is_stream
+from tests.servers.live import ROOT, LiveServer, eventually
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 

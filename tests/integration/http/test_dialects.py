@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
+from tests.clients.raw_sse import HttpSseClient
 from tests.integration.http.conftest import CAPABILITIES, OpenSession
-from tests.live import LiveServer
-from tests.raw_http import Mcp
-from tests.raw_sse import HttpSseClient
+from tests.servers.live import LiveServer
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CLIENT = {"name": "early", "version": "0"}

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from mcp_app.conf import Settings
+from tests.clients.raw_http import EventStream, Mcp
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream, Mcp
+from tests.servers.live import LiveServer, eventually
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 

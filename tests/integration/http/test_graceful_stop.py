@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
-from tests.raw_modern import Modern
-from tests.raw_wire import PATIENCE, Answer, Wire, read_body, read_head, request_bytes
+from tests.clients.raw_http import Mcp
+from tests.clients.raw_modern import Modern
+from tests.clients.raw_wire import PATIENCE, Answer, Wire, read_body, read_head, request_bytes
+from tests.servers.live import LiveServer, eventually
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Answer, Mcp, RawClient
+from tests.clients.raw_sse import HttpSseClient
 from tests.integration.http.conftest import CAPABILITIES
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer
-from tests.published_schema import problems
-from tests.raw_http import Answer, Mcp, RawClient
-from tests.raw_sse import HttpSseClient
+from tests.samples.published_schema import problems
+from tests.servers.live import LiveServer
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 

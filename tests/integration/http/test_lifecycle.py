@@ -8,10 +8,10 @@ import pytest
 
 from mcp_app.protocol.capabilities import EXPERIMENTAL, EXTENSIONS
 from mcp_app.protocol.versions import V2025_11_25
+from tests.clients.raw_http import Answer, Mcp
 from tests.integration.http.conftest import CAPABILITIES, OpenSession
-from tests.live import LiveServer
-from tests.published_schema import problems
-from tests.raw_http import Answer, Mcp
+from tests.samples.published_schema import problems
+from tests.servers.live import LiveServer
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 PARAMS: dict[str, Any] = {

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import Answer, EventStream, Mcp
+from tests.clients.raw_wire import Wire, read_body, read_head
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer, eventually
-from tests.raw_http import Answer, EventStream, Mcp
-from tests.raw_wire import Wire, read_body, read_head
+from tests.servers.live import LiveServer, eventually
 
 KIB = 1024
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import Answer, EventStream, Mcp, RawClient, is_stream
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer, eventually
-from tests.raw_http import Answer, EventStream, Mcp, RawClient, is_stream
+from tests.servers.live import LiveServer, eventually
 
 BOTH = "application/json, text/event-stream"
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")

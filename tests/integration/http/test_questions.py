@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import EventStream, Mcp
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer
-from tests.raw_http import EventStream, Mcp
+from tests.servers.live import LiveServer
 
 ACCEPTED = {"action": "accept", "content": {"value": "Ada"}}
 Outcome = dict[str, Any]

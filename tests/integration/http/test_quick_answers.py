@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
+from tests.clients.raw_modern import Modern
+from tests.clients.raw_wire import PATIENCE, Answer, Wire, read_body, read_head, request_bytes
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
-from tests.raw_modern import Modern
-from tests.raw_wire import PATIENCE, Answer, Wire, read_body, read_head, request_bytes
+from tests.servers.live import LiveServer, eventually
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 # Headers that only a request with an Origin, which always goes the ordinary way, is answered with.

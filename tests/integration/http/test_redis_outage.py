@@ -13,9 +13,9 @@ import pytest
 import redis
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import Answer, Mcp, RawClient
 from tests.integration.http.conftest import check_logs
-from tests.live import LiveServer, eventually
-from tests.raw_http import Answer, Mcp, RawClient
+from tests.servers.live import LiveServer, eventually
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import EventStream, Mcp
+from tests.clients.raw_modern import Modern
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream, Mcp
-from tests.raw_modern import Modern
+from tests.servers.live import LiveServer, eventually
 
 UPDATED = "notifications/resources/updated"
 LISTED = "notifications/resources/list_changed"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.http import event_id
+from tests.clients.raw_http import Answer, Mcp, events_of
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer, eventually
-from tests.raw_http import Answer, Mcp, events_of
+from tests.servers.live import LiveServer, eventually
 
 STEPS = 10
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_modern import Modern, Wire
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer
-from tests.raw_modern import Modern, Wire
+from tests.servers.live import LiveServer
 
 EVERYTHING: Wire = {"sampling": {}, "elicitation": {}, "roots": {}}
 SAMPLED: Wire = {

@@ -7,10 +7,10 @@ import socket
 
 import pytest
 
+from tests.clients.raw_http import Answer, Mcp, RawClient
+from tests.clients.raw_wire import Wire
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer
-from tests.raw_http import Answer, Mcp, RawClient
-from tests.raw_wire import Wire
+from tests.servers.live import LiveServer
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 VERBS = ("POST", "GET", "DELETE", "OPTIONS")

@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
+from tests.clients.raw_http import Answer, EventStream, Mcp
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer, eventually
-from tests.raw_http import Answer, EventStream, Mcp
+from tests.servers.live import LiveServer, eventually
 
 WATCHED = "test://watched-resource"
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")

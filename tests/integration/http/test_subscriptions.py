@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.raw_http import EventStream
+from tests.clients.raw_modern import PREFIX, Modern
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
-from tests.live import LiveServer, eventually
-from tests.raw_http import EventStream
-from tests.raw_modern import PREFIX, Modern
+from tests.servers.live import LiveServer, eventually
 
 TOOLS = {"toolsListChanged": True}
 CHANGED = "notifications/tools/list_changed"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 Exchange = tuple[str, dict[str, Any], Callable[[dict[str, Any]], object]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"

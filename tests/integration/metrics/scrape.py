@@ -7,9 +7,9 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.live import LiveServer, eventually
-from tests.raw_http import RawClient
-from tests.raw_wire import Answer
+from tests.clients.raw_http import RawClient
+from tests.clients.raw_wire import Answer
+from tests.servers.live import LiveServer, eventually
 
 
 def ask(server: LiveServer, process: int = 0, method: str = "GET", **headers: str) -> Answer:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.calls.conftest import start_call
 from tests.integration.metrics.scrape import ask, becomes, families, value
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer, eventually
 
 pytestmark = pytest.mark.process
 

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from tests.integration.metrics.scrape import ask, becomes, families, value
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 pytestmark = pytest.mark.process
 

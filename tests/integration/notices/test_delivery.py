@@ -20,8 +20,8 @@ from mcp_app.notices import delivery
 from mcp_app.notices.channels import choose
 from mcp_app.notices.delivery import send_test
 from mcp_app.notices.needs import APPROVALS, DRAFTS, ERRORS, KEYS, STUCK
-from tests.admin_seed import Seed, undecided_call
-from tests.sinks import Mailbox, Posts, mail_server, web_server
+from tests.samples.admin_seed import Seed, undecided_call
+from tests.servers.sinks import Mailbox, Posts, mail_server, web_server
 
 pytestmark = pytest.mark.postgres
 BACKEND = "django.core.mail.backends.smtp.EmailBackend"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.oauth.person import PEOPLE
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 
 @pytest.fixture(scope="session")

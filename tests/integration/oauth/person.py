@@ -19,7 +19,7 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 NAME, PASSWORD = "ada", "a long enough password"
 OPERATOR = "root"

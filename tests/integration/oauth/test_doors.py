@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.bounds import SLACK
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process]
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from tests.bounds import SLACK
-from tests.identity_provider import IdentityProvider
 from tests.integration.oauth.test_doors import HEADERS, asked, told
-from tests.live import LiveServer
+from tests.servers.identity_provider import IdentityProvider
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process]
 AUDIENCE = "api://tools"

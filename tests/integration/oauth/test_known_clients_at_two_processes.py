@@ -18,7 +18,7 @@ import pytest
 
 from tests.integration.oauth.person import CALLBACK, NAME, PASSWORD, PEOPLE
 from tests.integration.oauth.test_python_client import metadata
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 from tests.unit.oauth.clients import KNOWN, PUBLISHED
 from tests.unit.oauth.flow import challenge
 

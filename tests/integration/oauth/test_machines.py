@@ -21,7 +21,7 @@ from mcp_app.oauth.machines.assertions import TYPE
 from tests.bounds import SLACK
 from tests.integration.oauth.person import Memory, Person
 from tests.integration.oauth.test_python_client import REVOKED_SECONDS, added, connected, metadata
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process]
 KEY = ec.generate_private_key(ec.SECP256R1())

@@ -17,7 +17,7 @@ from mcp.shared.auth import OAuthClientInformationFull
 
 from tests.bounds import SLACK
 from tests.integration.oauth.person import CALLBACK, DOCUMENT, PUBLISHED, Memory, Operator, Person, provider
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process]
 # Promised to everybody who takes a credential away (S5), with the time between two looks at it.

@@ -16,7 +16,7 @@ from tests.bounds import SLACK
 from tests.integration.oauth.person import PEOPLE, Memory, Operator, Person, provider
 from tests.integration.oauth.test_doors import asked, minted
 from tests.integration.oauth.test_python_client import REVOKED_SECONDS
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 pytestmark = [pytest.mark.process]
 

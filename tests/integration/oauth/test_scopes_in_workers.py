@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.oauth.person import PEOPLE
 from tests.integration.oauth.test_doors import asked, minted
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process]
 # The last call once more, as an operator does in the admin.

@@ -14,7 +14,7 @@ import redis
 from tests.integration.oauth.person import PEOPLE
 from tests.integration.oauth.test_doors import asked
 from tests.integration.oauth.test_known_clients_at_two_processes import TABLE, Replay
-from tests.live import LiveServer, eventually
+from tests.servers.live import LiveServer, eventually
 
 pytestmark = [pytest.mark.process]
 

@@ -19,8 +19,8 @@ from django.test.client import ClientHandler
 
 from mcp_app.auth.principal import EVERYTHING
 from mcp_app.auth.services import issue_api_key
-from tests.admin_seed import PASSWORD
 from tests.integration.roles.table import COLUMNS, Person, person_of
+from tests.samples.admin_seed import PASSWORD
 
 PEOPLE: Final = {
     **{role: person_of(role) for role in COLUMNS},

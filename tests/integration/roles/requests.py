@@ -11,10 +11,10 @@ from django.test import Client
 from mcp_app.admin.entries.transfer import packed
 from mcp_app.models import CatalogueRevision
 from mcp_app.models.catalogue import ENTRY_KINDS
-from tests.admin_seed import PASSWORD
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
 from tests.integration.roles.rows import MODELS, Rows
 from tests.integration.roles.table import KINDS, OWN, PLURALS, Way
+from tests.samples.admin_seed import PASSWORD
 
 # Stands in data for the user who asks.
 OWN_KEY: Final = "<who asks>"

@@ -31,8 +31,8 @@ from mcp_app.models import (
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import enter, kept
 from mcp_app.oauth.second_factor import factors
-from tests.admin_seed import PASSWORD, Seed, call, seed
 from tests.integration.roles.table import KINDS, OWN
+from tests.samples.admin_seed import PASSWORD, Seed, call, seed
 
 MODELS: dict[str, Any] = {
     "tool": Tool,

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from mcpsite.asgi import application
+from tests.clients.raw_http import EventStream, RawClient
 from tests.integration.roles.people import PEOPLE
 from tests.integration.roles.table import Way, ways
 from tests.integration.roles.ways_there_are import served
-from tests.live import LiveServer
-from tests.raw_http import EventStream, RawClient
+from tests.servers.live import LiveServer
 
 pytestmark = pytest.mark.process
 ROUTES = application.routes

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.live import LiveServer
-from tests.raw_http import EventStream, Mcp
+from tests.clients.raw_http import EventStream, Mcp
+from tests.servers.live import LiveServer
 
 SETTINGS = "tests.integration.tracing.settings"
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.tracing.conftest import PARENT, TRACE, converse, known, records
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer, eventually
 
 
 def line(server: LiveServer, mark: str) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.raw_http import Mcp
 from tests.integration.tracing.conftest import PARENT, SPAN, TRACE, converse, known
-from tests.live import LiveServer, eventually
-from tests.raw_http import Mcp
+from tests.servers.live import LiveServer, eventually
 
 META = {"traceparent": PARENT, "tracestate": "vendor=1", "baggage": "user=ada"}
 LOOKS = ["look", "look_in_thread", "look_in_worker"]

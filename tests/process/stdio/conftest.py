@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live import LiveServer
-from tests.migrated import migrated
-from tests.stdio_child import ROOT
+from tests.clients.stdio_child import ROOT
+from tests.samples.migrated import migrated
+from tests.servers.live import LiveServer
 
 
 @pytest.fixture(scope="package")

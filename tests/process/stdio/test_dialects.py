@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stdio_child import Child
+from tests.clients.stdio_child import Child
 
 pytestmark = pytest.mark.process
 

@@ -16,8 +16,8 @@ from mcp_app.protocol.messages.envelope import (
     VERSION,
 )
 from mcp_app.protocol.versions import SERVED, V2026_07_28
-from tests.live import LiveServer
-from tests.stdio_child import Child
+from tests.clients.stdio_child import Child
+from tests.servers.live import LiveServer
 
 META = {VERSION: V2026_07_28, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "raw", "version": "1"}}
 SWITCH = (

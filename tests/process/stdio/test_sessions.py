@@ -9,10 +9,10 @@ import time
 import pytest
 
 from tests.bounds import SLACK
+from tests.clients.stdio_child import ROOT, Child
 from tests.integration.http.conftest import CAPABILITIES
-from tests.live import LiveServer
-from tests.published_schema import problems
-from tests.stdio_child import ROOT, Child
+from tests.samples.published_schema import problems
+from tests.servers.live import LiveServer
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 pytestmark = pytest.mark.process

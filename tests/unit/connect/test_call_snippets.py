@@ -11,7 +11,7 @@ import pytest
 
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection
-from tests.admin_seed import ALL_HOSTILE
+from tests.samples.admin_seed import ALL_HOSTILE
 
 OPEN = ServerConnection("django-mcp", "http://127.0.0.1:8000/mcp", needs_key=False)
 CLOSED = ServerConnection("django-mcp", "https://mcp.example.com/mcp")

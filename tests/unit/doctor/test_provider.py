@@ -9,7 +9,7 @@ import pytest
 
 from mcp_app.doctor import Installation, Level
 from mcp_app.doctor.provider import keys
-from tests.identity_provider import IdentityProvider
+from tests.servers.identity_provider import IdentityProvider
 
 
 @pytest.fixture

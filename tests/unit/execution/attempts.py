@@ -20,7 +20,7 @@ from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams
-from tests.approved_work import bound
+from tests.samples.approved_work import bound
 from tests.views import seen
 
 SESSION = "a-session-of-these-tests"

@@ -89,7 +89,7 @@ def test_what_a_child_left_is_ended(story: str) -> None:
 ZOMBIE = """
 import os, pathlib, subprocess
 from mcp_app.execution.worker import descendants
-from tests.live import eventually
+from tests.servers.live import eventually
 
 descendants.ZOMBIE_SECONDS = 0.01
 leftovers, program = descendants.Leftovers(), subprocess.Popen(["sleep", "600"])

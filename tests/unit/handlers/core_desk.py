@@ -19,7 +19,7 @@ from mcp_app.execution.worker.attempt_reply import ASKED, AttemptReply
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.session import STANDALONE, LiveSession, stored_fields
 from mcp_app.streams.gateway import Streams
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 from tests.unit.handlers.desk import CLIENT, Desk
 
 VERSION = "2025-11-25"

@@ -20,8 +20,8 @@ from mcp_app.protocol.errors import http_status_for
 from mcp_app.protocol.features.tasks import EXTENSION
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
-from tests.envelopes import envelope_of
-from tests.published_schema import problems
+from tests.clients.envelopes import envelope_of
+from tests.samples.published_schema import problems
 from tests.unit.handlers.desk import Desk
 
 VERSION = "2026-07-28"

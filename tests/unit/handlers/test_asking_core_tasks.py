@@ -9,7 +9,7 @@ import pytest
 
 from mcp_app import Context
 from mcp_app.streams.gateway import Streams
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.core_desk import ADA, FORM, RESULT, VERSION, CoreDesk, open_names, start
 from tests.unit.handlers.desk import offer

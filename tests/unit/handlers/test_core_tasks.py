@@ -22,7 +22,7 @@ from mcp_app.models import Call, TaskWait
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.gateway import Streams
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.core_desk import ADA, BOB, RESULT, VERSION, CoreDesk, start
 from tests.unit.handlers.desk import offer

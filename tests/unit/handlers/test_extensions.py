@@ -17,7 +17,7 @@ from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
 from mcp_app.protocol.capabilities import known
 from mcp_app.protocol.versions import LEGACY, V2025_06_18, V2026_07_28
 from mcp_app.streams.gateway import Streams
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 from tests.unit.handlers.desk import Desk
 from tests.unit.handlers.modern_desk import ModernDesk
 

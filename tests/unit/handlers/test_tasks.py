@@ -24,8 +24,8 @@ from mcp_app.protocol.features.tasks import EXTENSION
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
-from tests.envelopes import envelope_of
-from tests.published_schema import problems
+from tests.clients.envelopes import envelope_of
+from tests.samples.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.execution.attempts import new_call
 from tests.unit.handlers.desk import offer

@@ -16,7 +16,7 @@ from mcp_app.protocol.messages.jsonrpc import Request
 from mcp_app.protocol.messages.server import Server
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import LiveSession
-from tests.envelopes import envelope_of
+from tests.clients.envelopes import envelope_of
 from tests.unit.catalogue.entries import resource_entry, tool_entry
 from tests.unit.handlers.desk import Desk, offer
 

@@ -16,7 +16,7 @@ from mcp_app.models import Call
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
-from tests.envelopes import envelope_of
+from tests.clients.envelopes import envelope_of
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import offer
 from tests.unit.handlers.modern_desk import ModernDesk, start

@@ -13,7 +13,7 @@ from mcp_app.egress import EgressFailed, Fetched, Policy
 from mcp_app.oauth import announced
 from mcp_app.oauth.announced import PUBLISHED, Fact
 from mcp_app.oauth.machines.entering import Machine, enter_machine
-from tests.live import eventually
+from tests.servers.live import eventually
 from tests.unit.oauth.flow import ALL, BASE, HOST
 from tests.unit.oauth.test_machines import P256, pem
 

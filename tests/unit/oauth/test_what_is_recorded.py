@@ -18,7 +18,7 @@ from mcp_app.metrics import tally
 from mcp_app.models import AuditEvent
 from mcp_app.oauth.documents import find_or_fetch
 from mcp_app.oauth.models import Client
-from tests.live import eventually
+from tests.servers.live import eventually
 from tests.unit.oauth.flow import Program
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

@@ -14,7 +14,7 @@ import pytest
 from mcp_app.observability.correlation import CURRENT, Correlation, correlated
 from mcp_app.observability.hidden_characters import HIDDEN, escaped
 from mcp_app.observability.logs import LINE_BYTES, PROCESS, BriefRefusals, JsonLines, TextLines, json_line
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN
+from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN
 
 CALL = Correlation("0123456789abcdef0123", "a-call", 7, "user:1/key:2", "4bf92f3577b34da6a3ce929d0e0e4736")
 FORMATS = [TextLines(), JsonLines()]

@@ -22,7 +22,7 @@ from mcp_app.protocol.versions import (
     V2025_11_25,
     V2026_07_28,
 )
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 
 NOTHING = dict.fromkeys(
     ("tools", "prompts", "resources", "subscribe", "completions", "logging", "list_changed"), False

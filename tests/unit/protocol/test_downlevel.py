@@ -7,8 +7,8 @@ import pytest
 
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.versions import LEGACY, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25
-from tests import published_schema
-from tests.published_schema import problems
+from tests.samples import published_schema
+from tests.samples.published_schema import problems
 
 ICONS = [{"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}]
 ANNOTATIONS = {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"}

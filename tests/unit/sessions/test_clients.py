@@ -8,7 +8,7 @@ from mcp_app.sessions import clients
 from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import Exchange, restored
 from mcp_app.streams.gateway import Streams
-from tests.envelopes import envelope_of
+from tests.clients.envelopes import envelope_of
 from tests.views import SERVER
 
 IDLE = 1_800.0

@@ -10,7 +10,7 @@ import pytest
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages.jsonrpc import Request
 from mcp_app.sessions.exchange import Exchange
-from tests.envelopes import envelope_of
+from tests.clients.envelopes import envelope_of
 from tests.views import SERVER
 
 

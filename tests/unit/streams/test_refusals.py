@@ -6,7 +6,7 @@ import pytest
 
 from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.connections.redis_connection import fault
-from tests.redis_answers import ERRORS
+from tests.servers.redis_answers import ERRORS
 
 SCRIPT_6_2 = "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -{}"
 SCRIPT_7 = "{} script: 1, on @user_script:1."

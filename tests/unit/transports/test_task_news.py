@@ -20,8 +20,8 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.subscriptions import Subscription, Subscriptions
-from tests.envelopes import envelope_of
-from tests.published_schema import problems
+from tests.clients.envelopes import envelope_of
+from tests.samples.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import offer
 from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk

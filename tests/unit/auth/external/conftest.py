@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_app.auth.authentication import Authenticator
-from tests.identity_provider import IdentityProvider
+from tests.servers.identity_provider import IdentityProvider
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from mcp_app.auth.site import requested
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unauthorized
 from mcp_app.transports.resource_metadata import resource_metadata
-from tests.identity_provider import IdentityProvider
+from tests.servers.identity_provider import IdentityProvider
 from tests.unit.mcpsite.test_bodies import Exchanged
 
 pytestmark = [pytest.mark.django_db(transaction=True)]

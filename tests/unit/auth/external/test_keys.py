@@ -16,7 +16,7 @@ from mcp_app.auth.external import principals
 from mcp_app.auth.external.provider import metadata_addresses
 from mcp_app.auth.principal import Principal
 from mcp_app.protocol.errors import Unauthorized, Unavailable
-from tests.identity_provider import IdentityProvider, public_jwk
+from tests.servers.identity_provider import IdentityProvider, public_jwk
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 

@@ -15,7 +15,7 @@ from mcp_app.auth.services import principal_of
 from mcp_app.models import AuditEvent, ExternalIdentity
 from mcp_app.protocol.errors import Unauthorized
 from mcp_app.protocol.scopes import in_order
-from tests.identity_provider import IdentityProvider
+from tests.servers.identity_provider import IdentityProvider
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 

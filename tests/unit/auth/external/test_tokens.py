@@ -20,7 +20,7 @@ from mcp_app.auth.external import verification
 from mcp_app.auth.principal import Principal
 from mcp_app.models import ExternalIdentity
 from mcp_app.protocol.errors import Unauthorized
-from tests.identity_provider import AUDIENCE, IdentityProvider, private_key, public_jwk
+from tests.servers.identity_provider import AUDIENCE, IdentityProvider, private_key, public_jwk
 from tests.unit.auth.stopped_clock import Stopped
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

@@ -12,7 +12,7 @@ from django.test import Client as Browser
 
 from mcp_app.auth.external import principals
 from mcp_app.models import ExternalIdentity
-from tests.identity_provider import IdentityProvider
+from tests.servers.identity_provider import IdentityProvider
 
 pytestmark = [pytest.mark.postgres]
 LIST = "/admin/mcp_app/externalidentity/"

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_app import Annotations, Audio, File, Image
 from mcp_app.catalogue.definitions.content import to_block
-from tests.media_samples import AUDIO, FOR_MODELS, HTML, OTHER_IMAGES, SVG
+from tests.samples.media_samples import AUDIO, FOR_MODELS, HTML, OTHER_IMAGES, SVG
 
 pytestmark = pytest.mark.requirement("TOOL-25")
 PNG = FOR_MODELS["image/png"]

@@ -17,8 +17,8 @@ from mcp_app.catalogue.sources.preset.arguments import without_arguments
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.versions import SERVED, V2026_07_28
 from tests.integration.exposing.hostile import VALUES
-from tests.portable_tools import EverythingViewSet, define_every_kind
-from tests.published_schema import problems
+from tests.samples.portable_tools import EverythingViewSet, define_every_kind
+from tests.samples.published_schema import problems
 
 NUMBER, TEXT, NULL = {"type": "number"}, {"type": "string"}, {"type": "null"}
 SAMPLES = (*VALUES, [1, "a", 2], ["a", 1], [None, None], {"k": "m"}, {"k": "n"}, {"x": 1}, "aa", 1.0, [1, 2])

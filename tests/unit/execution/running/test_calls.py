@@ -15,7 +15,7 @@ from mcp_app.message_log.log import ANSWER, OUTCOME, PAYLOAD
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
-from tests.envelopes import envelope_of
+from tests.clients.envelopes import envelope_of
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, in_thread, never
 from tests.views import SERVER
 

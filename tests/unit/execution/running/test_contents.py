@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from mcp_app import Audio, File, Image, Message
 from mcp_app.execution.running.contents import to_contents, to_messages
 from mcp_app.protocol.errors import InternalError, ResourceNotFound
-from tests.media_samples import FOR_MODELS
+from tests.samples.media_samples import FOR_MODELS
 
 HELLO = {"type": "text", "text": "hello"}
 GIF = FOR_MODELS["image/gif"]

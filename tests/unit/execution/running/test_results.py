@@ -21,7 +21,7 @@ from mcp_app import Annotations, Audio, File, Image, Link, Text, ToolResult
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.running.results import error_result, to_result
 from mcp_app.protocol.messages.jsonrpc import encode_result
-from tests.media_samples import FOR_MODELS
+from tests.samples.media_samples import FOR_MODELS
 from tests.unit.catalogue.entries import tool_entry
 
 GIF = FOR_MODELS["image/gif"]

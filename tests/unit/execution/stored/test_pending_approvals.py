@@ -34,8 +34,8 @@ from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcpsite.celery import app as celery
-from tests.approved_work import guarded_tool
 from tests.racing import at_once
+from tests.samples.approved_work import guarded_tool
 from tests.unit.execution.attempts import FIELDS, SESSION, SETTINGS, STREAM, new_call, stream_of
 from tests.unit.execution.store import events_of, moody
 

@@ -13,7 +13,7 @@ import pytest
 from mcp_app.execution.background import approval
 from mcp_app.execution.stored import stored_answers
 from mcp_app.execution.stored.call_record import CallRecord
-from tests import published_schema
+from tests.samples import published_schema
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from django.test import Client as Browser
 
-from tests.identity_provider import IdentityProvider
+from tests.servers.identity_provider import IdentityProvider
 from tests.unit.oauth.flow import BASE, HOST
 
 US, SECRET = "mcp-server", "a secret: with a colon"

@@ -13,7 +13,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client as Browser
 
 from mcp_app.models import AuditEvent, ExternalIdentity
-from tests.identity_provider import IdentityProvider
+from tests.servers.identity_provider import IdentityProvider
 from tests.unit.oauth.company.conftest import NEXT, SECRET, US, Company, challenge_of
 from tests.unit.oauth.flow import BASE, HOST
 

@@ -11,7 +11,7 @@ from mcp_app.protocol.features.elicitation import (
     choices,
     secret_like_names,
 )
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 
 
 def form(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:

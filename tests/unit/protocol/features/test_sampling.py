@@ -6,7 +6,7 @@ import pytest
 
 from mcp_app.protocol.errors import InvalidAnswer
 from mcp_app.protocol.features.sampling import build_params, check_messages, check_result, needed_capabilities
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 
 
 def text(role: str = "user") -> dict[str, Any]:

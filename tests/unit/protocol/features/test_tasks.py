@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.features.tasks import Status, Task, stamp
-from tests.published_schema import problems
+from tests.samples.published_schema import problems
 
 MADE = datetime(2026, 7, 28, 12, 0, 0, 123456, tzinfo=UTC)
 ASKED = {"a": {"method": "roots/list", "params": {}}}

@@ -15,8 +15,8 @@ from mcp_app.protocol.http.sse import (
 )
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.lines import escape_separators
-from tests.event_parser import Parser
-from tests.event_parser import ServerSentEvent as Event
+from tests.clients.event_parser import Parser
+from tests.clients.event_parser import ServerSentEvent as Event
 
 
 @pytest.mark.requirement("T-SSE-01")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.messages.icons import MAX_DATA_URI, check_icon, check_icons
-from tests.media_samples import FOR_MODELS
+from tests.samples.media_samples import FOR_MODELS
 
 PIXEL = f"data:image/png;base64,{b64encode(FOR_MODELS['image/png']).decode()}"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_app.protocol.messages.media import check_file, checked_type, media_type
-from tests.media_samples import AUDIO, FOR_MODELS, HTML, OTHER_IMAGES, SVG
+from tests.samples.media_samples import AUDIO, FOR_MODELS, HTML, OTHER_IMAGES, SVG
 
 IMAGES = {**FOR_MODELS, **OTHER_IMAGES}
 pytestmark = pytest.mark.requirement("TOOL-25")

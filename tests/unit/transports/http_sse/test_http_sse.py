@@ -15,7 +15,7 @@ from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.streamable_http.endpoint import Endpoint
-from tests.event_parser import Parser
+from tests.clients.event_parser import Parser
 
 LOOPBACK = Settings(auth="loopback", loopback=True)
 

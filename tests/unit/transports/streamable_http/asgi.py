@@ -13,7 +13,7 @@ from mcp_app.conf import Settings
 from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http.endpoint import Endpoint
-from tests.event_parser import Parser, ServerSentEvent
+from tests.clients.event_parser import Parser, ServerSentEvent
 
 LOOPBACK = Settings(auth="loopback", loopback=True, message_log=False)
 Pairs = list[tuple[bytes, bytes]]

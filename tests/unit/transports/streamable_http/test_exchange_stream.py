@@ -14,8 +14,8 @@ from mcp_app.protocol.errors import Unauthorized, Unavailable
 from mcp_app.protocol.messages.envelope import LOG_LEVEL
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http import sse_response
-from tests import published_schema
 from tests.bounds import SLACK
+from tests.samples import published_schema
 from tests.unit.transports.streamable_http import modern as asked
 from tests.unit.transports.streamable_http.asgi import Exchange, Server
 from tests.unit.transports.streamable_http.modern import Desk, V, meta, modern

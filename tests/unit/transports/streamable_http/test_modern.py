@@ -13,7 +13,7 @@ from mcp_app.protocol.capabilities import server_capabilities
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-from tests import published_schema
+from tests.samples import published_schema
 from tests.unit.catalogue.entries import resource_entry
 from tests.unit.transports.streamable_http import modern as asked
 from tests.unit.transports.streamable_http.asgi import Server, request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.live import LiveServer
+from tests.servers.live import LiveServer
 
 _CODE = """
 from django.contrib.auth import get_user_model

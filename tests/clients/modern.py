@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tests.raw_http import Answer, EventStream, RawClient
+from tests.clients.raw_http import Answer, EventStream, RawClient
 
 VERSION = "2026-07-28"
 META = "io.modelcontextprotocol/"

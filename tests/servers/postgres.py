@@ -17,7 +17,7 @@ from typing import Self
 
 import psutil
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 HOMES = ("/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt")
 MISSING = (
     "No PostgreSQL binaries on this machine (initdb and postgres, on PATH or under /usr/lib/postgresql). "
@@ -167,7 +167,7 @@ def main(arguments: list[str]) -> int:
                     "-m",
                     "pytest",
                     "-p",
-                    "tests.database_only",
+                    "tests.plugins.database_only",
                     "-n",
                     "2",
                     "--dist",

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 from tests import wire
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 30.0
 # What starts it, for clients that start their server themselves.
-COMMAND = (sys.executable, "-m", "tests.live_stdio")
+COMMAND = (sys.executable, "-m", "tests.servers.live_stdio")
 
 
 class Child:

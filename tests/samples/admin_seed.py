@@ -33,7 +33,7 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.observability.rollup_cells import RollupCells
-from tests.approved_work import bound, guarded_tool
+from tests.samples.approved_work import bound, guarded_tool
 
 PASSWORD = "correct horse battery staple"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from tests.admin_seed import Seed, seed
+from tests.samples.admin_seed import Seed, seed
 
 
 @pytest.fixture(scope="module")

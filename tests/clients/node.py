@@ -11,7 +11,7 @@ from fcntl import LOCK_EX, flock
 from functools import lru_cache
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache" / "npm"
+CACHE = Path(__file__).resolve().parent.parent.parent / ".cache" / "npm"
 NODE_AT_LEAST = (22, 19)
 PACKAGES: dict[str, dict[str, str]] = {
     "node": {"node": "22"},

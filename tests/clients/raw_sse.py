@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tests.raw_http import Answer, EventStream, RawClient
+from tests.clients.raw_http import Answer, EventStream, RawClient
 
 CLIENT = {"name": "raw", "version": "1"}
 

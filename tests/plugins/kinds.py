@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parent.parent
 OF_PROCESSES = tuple(
     TESTS / folder
     for folder in (

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-DIRECTORY = Path(__file__).parent / "data" / "schema"
+DIRECTORY = Path(__file__).parent.parent / "data" / "schema"
 
 
 @cache

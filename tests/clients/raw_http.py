@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
-from tests.event_parser import Parser, ServerSentEvent
-from tests.raw_wire import (
+from tests.clients.event_parser import Parser, ServerSentEvent
+from tests.clients.raw_wire import (
     PATIENCE,
     Answer,
     NotHttp,

@@ -23,12 +23,12 @@ from typing import Self
 from mcpsite.redis_server import RedisServer
 from tests import wire
 from tests.bounds import SLACK
-from tests.live_shell import Shell
-from tests.live_worker import WorkerProcess
-from tests.migrated import kept, migrated, sources
-from tests.raw_http import Mcp, RawClient
+from tests.clients.raw_http import Mcp, RawClient
+from tests.samples.migrated import kept, migrated, sources
+from tests.servers.live_shell import Shell
+from tests.servers.live_worker import WorkerProcess
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 START_SECONDS = 40.0
 STOP_SECONDS = 15.0
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
@@ -159,7 +159,8 @@ class WebProcess:
         return resident_bytes(self.pid)
 
     def start(self, shared: socket.socket, environment: dict[str, str]) -> None:
-        command = [sys.executable, "-m", "tests.live_web", str(shared.fileno()), str(self.own.fileno())]
+        numbers = str(shared.fileno()), str(self.own.fileno())
+        command = [sys.executable, "-m", "tests.servers.live_web", *numbers]
         with self.log.open("ab") as log:
             self.child = subprocess.Popen(
                 command,

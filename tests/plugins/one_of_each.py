@@ -1,4 +1,4 @@
-"""A pytest plugin, ``-p tests.one_of_each``: of each test with parameters, only those it has first.
+"""A pytest plugin, ``-p tests.plugins.one_of_each``: of each test with parameters, only those it has first.
 
 For a suite that runs once more under other settings: what the parameters are for has been tried by then.
 """

@@ -1,8 +1,8 @@
 """Run failed tests once more, alone: the pytest plugin that notes them, and the program that judges it.
 
-``pytest -p tests.rerun`` notes each failed test with the first line of its failure in pytest's cache.
-``python -m tests.rerun FOLDER`` reads that cache and prints a line ``unstable: …`` for each of them; its exit
-status is 0 when a second run of them may decide, 1 when it may not.
+``pytest -p tests.plugins.rerun`` notes each failed test with the first line of its failure in pytest's cache.
+``python -m tests.plugins.rerun FOLDER`` reads that cache and prints a line ``unstable: …`` for each of them;
+its exit status is 0 when a second run of them may decide, 1 when it may not.
 """
 
 from __future__ import annotations

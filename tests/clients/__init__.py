@@ -1,0 +1,1 @@
+"""Clients for tests, written by hand: they see every byte."""

@@ -1,0 +1,1 @@
+"""Plugins of pytest and the programs that choose, sort and repeat tests."""

@@ -1,0 +1,1 @@
+"""Rows, databases, files and schemas for tests."""
