@@ -179,9 +179,17 @@ def _unpublished(version: str, node: Schema, instance: Any, path: str) -> list[s
         if member in node["properties"]:
             if member not in OPEN:
                 found += _unpublished(version, node["properties"][member], value, f"{path}.{member}")
-        elif "additionalProperties" not in node and f"{path}.{member}" not in BESIDE:
+        elif "additionalProperties" not in node and not _is_free(path, member):
             found.append(f"{path}.{member} is not published in {version}")
     return found
+
+
+def _is_free(path: str, member: str) -> bool:
+    """Return whether a server may add a member: in ``_meta``, what has a prefix that is not MCP's own."""
+    prefix, slash, _ = member.partition("/")
+    labels = prefix.split(".")
+    own = path.endswith("._meta") and slash and not {"modelcontextprotocol", "mcp"} & set(labels[1:2])
+    return bool(own) or f"{path}.{member}" in BESIDE
 
 
 def _values(version: str, node: Schema, instance: dict[str, Any], path: str) -> list[str]:

@@ -37,6 +37,12 @@ def acknowledged(**granted: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
 
 
+def called(**meta: Any) -> dict[str, Any]:
+    server = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}
+    result = {"resultType": "complete", "content": [], "_meta": server | meta}
+    return {"jsonrpc": "2.0", "id": 1, "result": result}
+
+
 @pytest.mark.parametrize(
     ("version", "method", "message", "fault"),
     [
@@ -53,6 +59,14 @@ def acknowledged(**granted: Any) -> dict[str, Any]:
         ("2025-11-25", "tools/list", listed(icons=[{"src": "https://a.example/i"}]), ""),
         ("2025-11-25", "tools/list", listed(icons=[{"url": "https://a.example/i"}]), "required"),
         ("2025-11-25", "tools/list", listed(resultType="complete"), "resultType is not published"),
+        ("2026-07-28", "tools/call", called(**{"django-mcp/refusal": "rate_limited"}), ""),
+        ("2026-07-28", "tools/call", called(refusal="rate_limited"), "refusal is not published"),
+        (
+            "2026-07-28",
+            "tools/call",
+            called(**{"io.modelcontextprotocol/refusal": "rate_limited"}),
+            "refusal is not published",
+        ),
         ("2025-03-26", "", asked(), "not published"),
         ("2025-06-18", "", asked(), ""),
         ("2025-06-18", "", asked(default="Ada"), "default is not published"),
