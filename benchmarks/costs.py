@@ -108,7 +108,7 @@ def log_part(streams: Any) -> Part:
 
 def thread_parts() -> dict[str, Part]:
     """A function handed to a thread and back, as a synchronous tool is; many callers share wake-ups."""
-    from mcp_app.execution.running.threads import Threads
+    from mcp_app.execution.calls.threads import Threads
 
     threads = Threads(8)
 

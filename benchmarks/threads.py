@@ -53,7 +53,7 @@ async def measure(rounds: int, seconds: float) -> Rates:
     from django.db import connections
 
     from mcp_app.catalogue.definitions.definition import ToolFunction
-    from mcp_app.execution.running.runner import Runner
+    from mcp_app.execution.calls.runner import Runner
 
     def plain() -> str:
         return "hello"

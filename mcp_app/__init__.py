@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     )
     from mcp_app.catalogue.definitions.decorators import prompt, resource, tool
     from mcp_app.catalogue.definitions.extensions import extension
-    from mcp_app.catalogue.exposing.expose import expose
-    from mcp_app.execution.asking.message_result import CreateMessageResult
-    from mcp_app.execution.running.context import Context
+    from mcp_app.catalogue.exposure.expose import expose
+    from mcp_app.execution.calls.context import Context
+    from mcp_app.execution.questions.message_result import CreateMessageResult
     from mcp_app.sessions.resource_updates import anotify_resource_updated, notify_resource_updated
 
 _HOMES = {
     "Annotations": "mcp_app.catalogue.definitions.content",
     "Audio": "mcp_app.catalogue.definitions.content",
     "CannotAsk": "mcp_app.catalogue.definitions.content",
-    "Context": "mcp_app.execution.running.context",
-    "CreateMessageResult": "mcp_app.execution.asking.message_result",
+    "Context": "mcp_app.execution.calls.context",
+    "CreateMessageResult": "mcp_app.execution.questions.message_result",
     "File": "mcp_app.catalogue.definitions.content",
     "Image": "mcp_app.catalogue.definitions.content",
     "Link": "mcp_app.catalogue.definitions.content",
@@ -39,7 +39,7 @@ _HOMES = {
     "ToolError": "mcp_app.catalogue.definitions.content",
     "ToolResult": "mcp_app.catalogue.definitions.content",
     "anotify_resource_updated": "mcp_app.sessions.resource_updates",
-    "expose": "mcp_app.catalogue.exposing.expose",
+    "expose": "mcp_app.catalogue.exposure.expose",
     "extension": "mcp_app.catalogue.definitions.extensions",
     "notify_resource_updated": "mcp_app.sessions.resource_updates",
     "prompt": "mcp_app.catalogue.definitions.decorators",

@@ -16,10 +16,10 @@ from typing import Any
 from django.db import Error as DatabaseFault
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
-from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
-from mcp_app.execution.running.results import unexpected
+from mcp_app.execution.calls.reply import ACCEPTED, Answered, Reply, StreamReference
+from mcp_app.execution.calls.results import unexpected
 from mcp_app.handlers import lifecycle, notifications, tools
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import by_version, quick_by_version, unknown

@@ -14,16 +14,16 @@ from django.db import DatabaseError
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.external import principals
 from mcp_app.auth.principal import EVERYTHING
-from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
-from mcp_app.catalogue.serving.current_snapshot import Views
+from mcp_app.catalogue.snapshots.catalogue_refresher import Upkeep
+from mcp_app.catalogue.snapshots.current_snapshot import Views
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.background import answer_streams, reaper
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.calls import RunningCalls
-from mcp_app.execution.running.ended_connections import EndedConnections
-from mcp_app.execution.running.runner import Runner
+from mcp_app.execution.calls.calls import RunningCalls
+from mcp_app.execution.calls.ended_connections import EndedConnections
+from mcp_app.execution.calls.runner import Runner
 from mcp_app.handlers.context import Services
 from mcp_app.message_log.log import MessageLog
 from mcp_app.metrics.counts import Counts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from mcp_app.catalogue.serving.snapshot import Catalogue
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.snapshot import Catalogue
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.protocol.messages.server import Server
 
 SERVER = Server("tests", "1")

@@ -244,7 +244,7 @@ def pages_are_reached(**_: Any) -> list[CheckMessage]:
 @checks.register(TAG)
 def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
     """A viewset without permissions is an API for everybody, of which its tools are no smaller a part."""
-    from mcp_app.catalogue.exposing.viewsets.offering import open_tools
+    from mcp_app.catalogue.exposure.viewsets.offering import open_tools
 
     if not (found := open_tools()):
         return []

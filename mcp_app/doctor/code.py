@@ -31,7 +31,7 @@ def viewsets(_: Installation) -> Iterator[Finding]:
     """What the project has already and may want to offer, with the lines to copy."""
     if optional_parts.API.missing():
         return
-    from mcp_app.catalogue.exposing.viewsets.candidates import candidates
+    from mcp_app.catalogue.exposure.viewsets.candidates import candidates
 
     if lines := candidates():
         more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""

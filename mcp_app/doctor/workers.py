@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from mcp_app import conf
-from mcp_app.catalogue.serving import snapshot_loader
+from mcp_app.catalogue.snapshots import snapshot_loader
 from mcp_app.database import clock
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation

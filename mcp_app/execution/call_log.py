@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from mcp_app import conf
-from mcp_app.catalogue.serving.current_snapshot import loaded
+from mcp_app.catalogue.snapshots.current_snapshot import loaded
 from mcp_app.observability.redaction import Redactor
 from mcp_app.protocol.messages.progress import only_waits
 from mcp_app.streams.base import MESSAGE, Event, Position

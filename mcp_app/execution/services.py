@@ -17,7 +17,7 @@ from django.db.models import Q
 from mcp_app import conf
 from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue.serving.current_snapshot import refreshed_view
+from mcp_app.catalogue.snapshots.current_snapshot import refreshed_view
 from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import publish_now

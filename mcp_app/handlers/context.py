@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current_snapshot import Views
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.current_snapshot import Views
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
-from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.asking.request_state import inputs_of, spend
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.call import RunningCall
-from mcp_app.execution.running.calls import RunningCalls, Work
-from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.reply import Reply
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.calls import RunningCalls, Work
+from mcp_app.execution.calls.context import Context
+from mcp_app.execution.calls.reply import Reply
+from mcp_app.execution.questions.inputs import Inputs
+from mcp_app.execution.questions.request_state import inputs_of, spend
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.message_log.log import MessageLog
 from mcp_app.metrics.counts import Counts

@@ -10,10 +10,10 @@ from uuid import UUID
 from django.conf import settings as django_settings
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.conf import Settings
-from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background import core_tasks
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import client_tasks
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.call_record import CallRecord

@@ -11,9 +11,9 @@ from typing import Any
 from mcp_app.catalogue.definitions.extension import Extension, Method
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.conf import Settings
-from mcp_app.execution.running.call import RunningCall
-from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.json_values import jsonable
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.context import Context
+from mcp_app.execution.calls.json_values import jsonable
 from mcp_app.handlers import tasks
 from mcp_app.handlers.context import Handler, Params, RequestContext, Result
 from mcp_app.protocol.downlevel import CACHE_HINTS

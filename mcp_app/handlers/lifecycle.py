@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.handlers import core_tasks, extensions
 from mcp_app.handlers.context import Asked, Params, Result, Services

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_app.catalogue.serving.entries import PromptEntry
-from mcp_app.execution.running.call import RunningCall
-from mcp_app.execution.running.contents import to_messages
-from mcp_app.execution.running.context import Context
+from mcp_app.catalogue.snapshots.entries import PromptEntry
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.contents import to_messages
+from mcp_app.execution.calls.context import Context
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, name_and_arguments
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel

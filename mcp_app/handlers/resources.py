@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mcp_app.execution.running.reading import contents, find
+from mcp_app.execution.calls.reading import contents, find
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
 from mcp_app.protocol.errors import InvalidParams

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.handlers.context import Asked, Params
 from mcp_app.handlers.resources import MAX_URI
 from mcp_app.handlers.tasks import require

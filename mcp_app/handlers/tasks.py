@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
-from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.running.call import RunningCall
-from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.results import error_result
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.context import Context
+from mcp_app.execution.calls.results import error_result
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import client_tasks
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.call_record import CallRecord, NewCall

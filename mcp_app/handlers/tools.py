@@ -7,10 +7,10 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
 from mcp_app.execution.admission.gate import look, marks
-from mcp_app.execution.running.results import error_result
+from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.handlers import core_tasks, tasks
 from mcp_app.handlers.context import (

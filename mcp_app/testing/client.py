@@ -15,10 +15,10 @@ import orjson
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
-from mcp_app.catalogue.serving.snapshot import Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot, snapshot_loader
+from mcp_app.catalogue.snapshots.snapshot import Catalogue
 from mcp_app.database.queries import aquery
-from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.capabilities import extension_members

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from mcp_app.catalogue.serving.snapshot import Catalogue
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.snapshot import Catalogue
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.features.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
 from mcp_app.protocol.http import sse

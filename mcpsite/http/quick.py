@@ -21,7 +21,7 @@ from mcp_app.protocol.messages.server import ENDPOINT
 from mcpsite.http.connection import BoundedConnection, Refused
 
 if TYPE_CHECKING:  # Loaded before Django is set up.
-    from mcp_app.execution.running.reply import Answered
+    from mcp_app.execution.calls.reply import Answered
     from mcp_app.transports.streamable_http.begun import Begun, BegunSession
 
 PATH = ENDPOINT.encode()

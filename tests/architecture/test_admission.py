@@ -21,7 +21,7 @@ CHECKS = {
     r"\bCALLS_PER_MINUTE\b": {"mcp_app/protocol/principal_key.py": "its name"},
     r"\bmax_running_calls_per_principal\b": {
         "mcp_app/conf.py": "the setting",
-        "mcp_app/execution/running/calls.py": "hands it to the gate, for requests of every kind",
+        "mcp_app/execution/calls/calls.py": "hands it to the gate, for requests of every kind",
     },
     r"\bmax_open_background_calls_per_principal\b": {"mcp_app/conf.py": "the setting"},
     r"\bmax_waiting_approvals_per_principal\b": {

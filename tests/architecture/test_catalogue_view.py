@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tests.architecture.test_source import SOURCES, name_of, tree_of
 
-SNAPSHOT = "mcp_app.catalogue.serving.current_snapshot"
+SNAPSHOT = "mcp_app.catalogue.snapshots.current_snapshot"
 MOST_READERS = 4
 # Where the endpoint's path is spelled, and what is read of the settings to make the server's identity.
 SPELLED = "mcp_app/protocol/messages/server.py"
 IDENTITY = {"instructions", "server_name", "server_title", "server_version"}
 READS = "mcp_app/conf.py"
 # What serves requests. It may know the type of what gives it views, and nothing else of the snapshot in use.
-SERVES = ("dispatcher.py", "execution/running/", "handlers/", "sessions/", "transports/")
+SERVES = ("dispatcher.py", "execution/calls/", "handlers/", "sessions/", "transports/")
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -122,7 +122,7 @@ def test_no_query_names_the_username_which_a_projects_own_users_may_lack() -> No
 def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> None:
     boundaries = {
         # One view of the project that cannot be described must not stop `migrate`, whatever it raises.
-        "mcp_app/catalogue/exposing/viewsets/arguments.py",
+        "mcp_app/catalogue/exposure/viewsets/arguments.py",
         "mcp_app/dispatcher.py",
         "mcp_app/execution",
         # Whatever a project's own way for mail raises is shown to whom the mail was for.

@@ -81,7 +81,15 @@ def test_no_code_outside_of_sources_tells_them_apart(rule: Callable[[ast.AST], b
 
 
 def test_definitions_of_code_are_found_by_its_source() -> None:
-    folders = ("admin", "api", "console", "execution", "handlers", "catalogue/changing", "catalogue/serving")
+    folders = (
+        "admin",
+        "api",
+        "console",
+        "execution",
+        "handlers",
+        "catalogue/changes",
+        "catalogue/snapshots",
+    )
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in outside()

@@ -18,7 +18,7 @@ from tests.servers import postgres
 ROOT = Path(__file__).resolve().parents[2]
 SHOW = """
 from mcp_app.models import Tool
-from mcp_app.catalogue.serving.current_snapshot import loaded
+from mcp_app.catalogue.snapshots.current_snapshot import loaded
 names = sorted(Tool.objects.values_list("name", flat=True))
 kinds = loaded().tools["notes_create"].wire["inputSchema"]["properties"]["kind"]["enum"]
 print(names, "contenttype" in kinds)

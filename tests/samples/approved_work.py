@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_app.catalogue.serving.identity import identity_of
+from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.execution.stored.approved_work import work_of
 from mcp_app.models import Tool
 

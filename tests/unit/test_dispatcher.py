@@ -13,9 +13,9 @@ from django.db import OperationalError
 
 from mcp_app import Context
 from mcp_app import dispatcher as module
-from mcp_app.catalogue.serving import catalogue_refresher, current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
-from mcp_app.execution.running.reply import Answered
+from mcp_app.catalogue.snapshots import catalogue_refresher, current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
+from mcp_app.execution.calls.reply import Answered
 from mcp_app.message_log.log import PAYLOAD
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 import uvloop
 
-from mcp_app.execution.running.exceptions import Suspended
+from mcp_app.execution.calls.exceptions import Suspended
 from mcp_app.foreign_code import Escaped, contained, outlast
 
 FAILURES = [

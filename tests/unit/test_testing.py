@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from mcp_app import Context, CreateMessageResult, ToolError, notify_resource_updated, prompt, resource, tool
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.testing import Client, RequestError, call_tool
 
 

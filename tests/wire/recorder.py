@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from mcp_app.execution.running.reply import Answered
+from mcp_app.execution.calls.reply import Answered
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.testing import client as testing
 from mcp_app.transports.http_sse.endpoint import HttpSse

@@ -24,7 +24,7 @@ from mcp_app.admin.calls.approval import (
 )
 from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, telling
 from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_by, asked_with, names_of
-from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
+from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, span

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.changes.services import change_entries
-from mcp_app.catalogue.serving import snapshot_loader
+from mcp_app.catalogue.snapshots import snapshot_loader
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.permissions import needed
 from mcp_app.catalogue.transfer.plan import Difference, Plan, plan

@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from mcp_app import conf
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.tool_limits import ToolLimits
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.conf import Settings
 from mcp_app.database.queries import aquery_soon
 from mcp_app.models import Call

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Final
 
-from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.entries import ToolEntry
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.admission.checks import ORDER, Inline, Queued
 from mcp_app.protocol.errors import McpError

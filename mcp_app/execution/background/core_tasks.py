@@ -17,7 +17,7 @@ import orjson
 from django.db import DatabaseError
 
 from mcp_app.database.queries import aquery
-from mcp_app.execution.asking import open_questions
+from mcp_app.execution.questions import open_questions
 from mcp_app.execution.stored import client_tasks, records, task_waits
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.task_waits import Wait

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from django.db import Error as DatabaseFault
 
 from mcp_app import conf
-from mcp_app.catalogue.serving.current_snapshot import refresh
+from mcp_app.catalogue.snapshots.current_snapshot import refresh
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.stored_answers import request_of, session_of
 from mcp_app.message_log.log import MessageLog

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from mcp_app.conf import Settings
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.reply import Lost, Watched
+from mcp_app.execution.calls.reply import Lost, Watched
 from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.base import Event, Position, StreamsError, StreamUnknown

@@ -17,8 +17,6 @@ from mcp_app.conf import Settings
 from mcp_app.database.queries import T, aquery, aquery_soon
 from mcp_app.execution.admission.checks import unavailable
 from mcp_app.execution.admission.gate import CallGate
-from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.background import approval, core_tasks
 from mcp_app.execution.background.answer_streams import publish, tell_of_task
 from mcp_app.execution.background.celery import hand_on_new
@@ -27,7 +25,9 @@ from mcp_app.execution.background.new_jobs import NewJobs
 from mcp_app.execution.background.repeated_requests import RepeatedRequests
 from mcp_app.execution.background.task_results import TaskResults
 from mcp_app.execution.background.waiting_notes import WaitingNotes
-from mcp_app.execution.running import failpoints
+from mcp_app.execution.calls import failpoints
+from mcp_app.execution.questions.inputs import Inputs
+from mcp_app.execution.questions.request_state import spend
 from mcp_app.execution.stored import (
     call_record,
     client_tasks,

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS
-from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.catalogue.snapshots.entries import ToolEntry
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored.approved_work import UNDER_FOUR_EYES, covers, work_of
 from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, stream_of
 from mcp_app.protocol.scopes import in_order

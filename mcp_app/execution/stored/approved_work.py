@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.stored.call_record import CallRecord, digest
 
 UNDER_FOUR_EYES: Final = "+four-eyes"

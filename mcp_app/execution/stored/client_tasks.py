@@ -14,7 +14,7 @@ from django.db.models import Q
 
 from mcp_app import conf
 from mcp_app.database import clock
-from mcp_app.execution.asking import open_questions
+from mcp_app.execution.questions import open_questions
 from mcp_app.execution.stored import statements
 from mcp_app.execution.stored.call_record import CallRecord, record
 from mcp_app.execution.stored.pending_approvals import waiting_words

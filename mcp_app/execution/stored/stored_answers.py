@@ -5,7 +5,7 @@ An answer has the form of the revision that its call was made by.
 
 from __future__ import annotations
 
-from mcp_app.execution.running.results import error_result
+from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.errors import RequestCancelled, fitted
 from mcp_app.protocol.messages import jsonrpc

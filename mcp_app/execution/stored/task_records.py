@@ -13,7 +13,7 @@ import orjson
 from django.db.models import F
 
 from mcp_app.database import clock
-from mcp_app.execution.asking import open_questions
+from mcp_app.execution.questions import open_questions
 from mcp_app.execution.stored import records, statements
 from mcp_app.execution.stored.call_record import CallRecord, record
 from mcp_app.models import Call

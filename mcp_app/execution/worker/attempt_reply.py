@@ -17,14 +17,14 @@ from typing import Any
 from django.db import DatabaseError
 
 from mcp_app.database.queries import aquery
-from mcp_app.execution.asking import open_questions
-from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background import core_tasks
 from mcp_app.execution.background.answer_streams import append_answer, tell_of_task
 from mcp_app.execution.background.noted_ids import Published
-from mcp_app.execution.running import failpoints
-from mcp_app.execution.running.load_shedding import Shed
-from mcp_app.execution.running.reply import Lost
+from mcp_app.execution.calls import failpoints
+from mcp_app.execution.calls.load_shedding import Shed
+from mcp_app.execution.calls.reply import Lost
+from mcp_app.execution.questions import open_questions
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import records, stored_answers, task_records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.message_log.log import MessageLog

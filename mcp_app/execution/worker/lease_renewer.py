@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app.execution.running.call import RunningCall
+from mcp_app.execution.calls.call import RunningCall
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.records import Renewal

@@ -21,22 +21,22 @@ from django.db import DatabaseError
 
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
-from mcp_app.catalogue.serving.current_snapshot import refresh_now
-from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
+from mcp_app.catalogue.snapshots.snapshot import EMPTY, Catalogue
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
 from mcp_app.database.queries import query
-from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
 from mcp_app.execution.background.celery import hand_on, remove_jobs
 from mcp_app.execution.background.noted_ids import Published
-from mcp_app.execution.running import failpoints
-from mcp_app.execution.running.call import RunningCall, attempt
-from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.reading import read_for
-from mcp_app.execution.running.results import error_result
-from mcp_app.execution.running.runner import Runner
+from mcp_app.execution.calls import failpoints
+from mcp_app.execution.calls.call import RunningCall, attempt
+from mcp_app.execution.calls.context import Context
+from mcp_app.execution.calls.reading import read_for
+from mcp_app.execution.calls.results import error_result
+from mcp_app.execution.calls.runner import Runner
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import stored_answers
 from mcp_app.execution.stored.approved_work import approval_of, covers
 from mcp_app.execution.stored.call_record import CallRecord

@@ -18,7 +18,7 @@ from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value
 from allauth.mfa.utils import decrypt
 from django.db import transaction
 
-from mcp_app.execution.asking.sealing import Unsealed
+from mcp_app.execution.questions.sealing import Unsealed
 from mcp_app.models import audit
 
 STEP_SECONDS: Final = 30

@@ -18,7 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from mcp_app.auth.site import offers_oauth, second_factor_lacks
-from mcp_app.execution.asking.sealing import Unsealed
+from mcp_app.execution.questions.sealing import Unsealed
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor import factors
 from mcp_app.oauth.second_factor.gate import PASSED, is_required_of

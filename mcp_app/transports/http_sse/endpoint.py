@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from mcp_app.auth.principal import Principal
-from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from mcp_app.execution.running.reply import StreamReference
+from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.protocol.http import sse
 from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
 from mcp_app.transports import unanswered_requests

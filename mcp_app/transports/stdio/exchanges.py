@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.refusals import check_scopes
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process

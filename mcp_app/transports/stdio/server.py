@@ -11,8 +11,8 @@ from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.refusals import check_scopes
-from mcp_app.catalogue.serving.view import CatalogueView
-from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.catalogue.snapshots.view import CatalogueView
+from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.execution.background.exchange_reply import ExchangeReply
-from mcp_app.execution.running.reply import Answered, Reply
+from mcp_app.execution.calls.reply import Answered, Reply
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import LiveSession

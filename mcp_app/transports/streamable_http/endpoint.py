@@ -11,8 +11,8 @@ from mcp_app.auth.principal import Principal
 from mcp_app.auth.refusals import check_scopes
 from mcp_app.auth.site import metadata_url
 from mcp_app.dispatcher import NO_REDIS
-from mcp_app.execution.running.reply import Answered, StreamReference
-from mcp_app.execution.running.results import unexpected
+from mcp_app.execution.calls.reply import Answered, StreamReference
+from mcp_app.execution.calls.results import unexpected
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (

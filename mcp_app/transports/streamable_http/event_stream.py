@@ -10,8 +10,8 @@ from collections.abc import Awaitable, MutableMapping
 from functools import partial
 from typing import Any
 
-from mcp_app.catalogue.serving.view import CatalogueView
-from mcp_app.execution.running.reply import StreamReference
+from mcp_app.catalogue.snapshots.view import CatalogueView
+from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse

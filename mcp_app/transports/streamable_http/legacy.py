@@ -10,8 +10,8 @@ from dataclasses import replace
 from time import monotonic
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.view import CatalogueView
-from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
+from mcp_app.catalogue.snapshots.view import CatalogueView
+from mcp_app.execution.calls.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects

@@ -7,9 +7,9 @@ from time import monotonic
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
-from mcp_app.execution.running.reply import Reply
+from mcp_app.execution.calls.reply import Reply
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.errors import (

@@ -21,7 +21,7 @@ from django.utils import timezone
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.roles import make_roles
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.execution.background.celery import waiting
 from mcp_app.models import ApiKey, AuditEvent, Call, Tool
 from tests.integration.admin.addresses import page

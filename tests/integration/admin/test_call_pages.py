@@ -23,8 +23,8 @@ from mcp_app import tool
 from mcp_app.admin.calls.askers import client_name
 from mcp_app.admin.markup import span
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot_loader import from_code
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot_loader import from_code
 from mcp_app.database import clock
 from mcp_app.execution.services import OPERATOR_TOKEN
 from mcp_app.models import AuditEvent, Call, Tool

@@ -10,8 +10,8 @@ import pytest
 from mcp_app import prompt, resource, tool
 from mcp_app.catalogue.changes import announce
 from mcp_app.catalogue.definitions.registry import Registry, registry
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import EMPTY
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import EMPTY
 
 
 def add(a: int, b: int = 2) -> int:

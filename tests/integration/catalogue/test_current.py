@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import mirror
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.models import Tool
 from tests.views import SERVER, seen
 

@@ -16,7 +16,7 @@ from mcp_app.catalogue.changes import drafts, services
 from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.changes.rolling_back import roll_back
 from mcp_app.catalogue.changes.services import ChangedMeanwhile
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,

@@ -13,9 +13,9 @@ from mcp_app import tool
 from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import mirror
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.catalogue.serving.snapshot import Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.entries import ToolEntry
+from mcp_app.catalogue.snapshots.snapshot import Catalogue
 from mcp_app.models import CatalogueRevision, Prompt, Resource, StoredSource, Tool
 from tests.views import seen
 

@@ -10,7 +10,7 @@ from mcp_app import tool
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import Mirrored, mirror
 from mcp_app.catalogue.definitions.registry import Registry
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,

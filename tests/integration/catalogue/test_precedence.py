@@ -12,7 +12,7 @@ from mcp_app.catalogue.access import permission_of
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
-from mcp_app.catalogue.serving import snapshot_loader
+from mcp_app.catalogue.snapshots import snapshot_loader
 from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.transfer import export_catalogue
 from mcp_app.catalogue.transfer.plan import plan

@@ -10,8 +10,8 @@ from django.core.exceptions import ValidationError
 from mcp_app import tool
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import mirror
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.models import CatalogueChange, Tool
 
 pytestmark = pytest.mark.django_db(transaction=True)

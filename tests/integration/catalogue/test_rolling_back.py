@@ -13,7 +13,7 @@ from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.changes.rolling_back import plan_roll_back, roll_back
 from mcp_app.catalogue.changes.services import ChangedMeanwhile
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]

@@ -17,7 +17,7 @@ from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.definitions.registry import Registry
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.sources.content.source import CONTENT
 from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.catalogue.transfer import NOTATIONS, TransferRefused, export_catalogue

@@ -28,11 +28,11 @@ from mcp_app.auth.services import (
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import EMPTY
-from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import EMPTY
 from mcp_app.execution.background import approval
 from mcp_app.execution.decisions import DecisionRefused, approve_call, objection_to
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored import pending_approvals, records
 from mcp_app.execution.stored.acceptance import new_call

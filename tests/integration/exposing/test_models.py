@@ -247,7 +247,7 @@ def test_a_wrong_argument_is_refused_with_what_is_wrong(
 def test_a_cursor_is_good_for_its_own_list_only_and_the_refusal_says_what_to_do(shop: dict[str, Any]) -> None:
     _exposed()
     cursor = _list(limit=2, status="open")["next"]
-    forged = signing.dumps(["x", "A0001", 1], salt="mcp_app.catalogue.exposing.models.pages")
+    forged = signing.dumps(["x", "A0001", 1], salt="mcp_app.catalogue.exposure.models.pages")
     wrong = [
         {"cursor": "nonsense"},
         {"cursor": ":::"},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_app.catalogue.exposing.viewsets.calls import STATUS
+from mcp_app.catalogue.exposure.viewsets.calls import STATUS
 
 
 @pytest.mark.process

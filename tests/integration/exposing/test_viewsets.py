@@ -20,7 +20,7 @@ from rest_framework.test import APIClient
 from mcp_app import expose
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.exposing.viewsets.calls import STATUS
+from mcp_app.catalogue.exposure.viewsets.calls import STATUS
 from mcp_app.checks import configuration, schemas
 from mcp_app.doctor import Installation, Level, code
 from mcp_app.testing import Client, RequestError, call_tool

@@ -10,7 +10,7 @@ import pytest
 from mcp_app.catalogue.definitions.decorators import tool
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from tests.integration.features.catalogue_app.values import EVERY_KEYWORD, ICON, SEVENTH_DRAFT
 from tests.integration.features.conversation import Client
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.serving.snapshot import EMPTY
+from mcp_app.catalogue.snapshots.snapshot import EMPTY
 from mcp_app.protocol.messages.names import check_name
 from tests.integration.features.catalogue_app.values import SECRET
 from tests.integration.features.conftest import Connect

@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 
 from mcp_app.auth.roles import make_roles
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from tests.integration.roles import people
 from tests.integration.roles.people import Asking
 from tests.integration.roles.requests import Requests

@@ -7,8 +7,8 @@ from typing import Any
 
 from mcp_app import prompt, resource, tool
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import entry_builder
-from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.catalogue.snapshots import entry_builder
+from mcp_app.catalogue.snapshots.entries import PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.models import Prompt, Resource, ResourceTemplate, StoredSource, Tool
 
 

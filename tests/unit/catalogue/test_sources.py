@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.serving.identity import identity_of
+from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.registry import SOURCES, choices, made_here, named
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool

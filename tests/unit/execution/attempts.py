@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.catalogue.serving.snapshot import EMPTY
+from mcp_app.catalogue.snapshots.snapshot import EMPTY
 from mcp_app.conf import Settings
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.call import RunningCall
-from mcp_app.execution.running.results import error_result
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.execution.worker.attempt_reply import AttemptReply

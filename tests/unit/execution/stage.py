@@ -10,16 +10,16 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue.serving.current_snapshot import Views
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots.current_snapshot import Views
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
-from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.running.call import RunningCall
-from mcp_app.execution.running.calls import RunningCalls
-from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.reply import Reply
-from mcp_app.execution.running.runner import Runner
-from mcp_app.execution.running.threads import Threads
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.calls import RunningCalls
+from mcp_app.execution.calls.context import Context
+from mcp_app.execution.calls.reply import Reply
+from mcp_app.execution.calls.runner import Runner
+from mcp_app.execution.calls.threads import Threads
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.message_log.log import MessageLog
 from mcp_app.metrics.counts import Counts
 from mcp_app.observability.call_telemetry import CallTelemetry

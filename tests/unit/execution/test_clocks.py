@@ -14,9 +14,9 @@ from django.utils import timezone
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.conf import Settings
 from mcp_app.database import clock as database_clock
-from mcp_app.execution.asking import request_state
-from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background import approval
+from mcp_app.execution.questions import request_state
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import client_tasks, pending_approvals, records, statements, task_records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call

@@ -9,10 +9,10 @@ import orjson
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import Principal
-from mcp_app.execution.asking import open_questions
-from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.noted_ids import Published
-from mcp_app.execution.running.reply import StreamReference
+from mcp_app.execution.calls.reply import StreamReference
+from mcp_app.execution.questions import open_questions
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker.attempt_reply import ASKED, AttemptReply

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.conf import Settings
-from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.messages import jsonrpc

@@ -9,10 +9,10 @@ import orjson
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.execution.asking import open_questions
-from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.answer_streams import publish
 from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.execution.questions import open_questions
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import records, task_records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.call_state import State

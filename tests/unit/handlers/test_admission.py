@@ -13,10 +13,10 @@ import pytest
 
 from mcp_app.catalogue.definitions.decorators import tool
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import entry_builder
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots import entry_builder
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission import checks
-from mcp_app.execution.running.reply import StreamReference
+from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.metrics import tally
 from mcp_app.models import Call, StoredSource, Tool
 from mcp_app.protocol.errors import InvalidParams

@@ -10,10 +10,10 @@ import pytest
 from mcp_app import tool
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current_snapshot, entry_builder
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots import current_snapshot, entry_builder
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.sources.preset.source import fixed as fixed_in
-from mcp_app.execution.running.runner import Runner
+from mcp_app.execution.calls.runner import Runner
 from mcp_app.models import StoredSource, Tool
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.gateway import Streams

@@ -16,7 +16,7 @@ from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.execution.background import reaper
 from mcp_app.execution.background.answer_streams import publish
-from mcp_app.execution.running.reply import Answered
+from mcp_app.execution.calls.reply import Answered
 from mcp_app.execution.stored import records
 from mcp_app.models import Call, TaskWait
 from mcp_app.protocol.call_state import State

@@ -13,7 +13,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from mcp_app import Context, ToolError, extension, resource, tool
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
+from mcp_app.catalogue.snapshots import current_snapshot, snapshot_loader
 from mcp_app.protocol.capabilities import known
 from mcp_app.protocol.versions import LEGACY, V2025_06_18, V2026_07_28
 from mcp_app.streams.gateway import Streams

@@ -7,10 +7,10 @@ import asyncio
 import orjson
 
 from mcp_app import Context
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import EMPTY, KINDS, Catalogue
-from mcp_app.catalogue.serving.view import CatalogueView
-from mcp_app.execution.running.reply import Answered
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import EMPTY, KINDS, Catalogue
+from mcp_app.catalogue.snapshots.view import CatalogueView
+from mcp_app.execution.calls.reply import Answered
 from mcp_app.handlers import lifecycle
 from mcp_app.protocol.messages.jsonrpc import Request
 from mcp_app.protocol.messages.server import Server

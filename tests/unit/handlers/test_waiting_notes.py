@@ -10,7 +10,7 @@ import pytest
 
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.execution.background import waiting_notes
-from mcp_app.execution.running.reply import StreamReference
+from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.message_log.log import FACTS, KIND, PAYLOAD, PRINCIPAL, SESSION_ID
 from mcp_app.models import Call
 from mcp_app.protocol.messages import jsonrpc

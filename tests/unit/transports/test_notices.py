@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.current_snapshot import Views
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
-from mcp_app.catalogue.serving.view import CatalogueView
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.current_snapshot import Views
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import LiveSession, stored_fields
 from mcp_app.transports import notices

@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.execution.background.answer_streams import tell_of_task
 from mcp_app.execution.stored.call_record import record
 from mcp_app.models import Call

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import entry_builder
+from mcp_app.catalogue.snapshots import entry_builder
 from mcp_app.catalogue.sources.preset.source import fixed
 from mcp_app.models import StoredSource, Tool
 from tests.unit.catalogue.entries import tool, tool_entry

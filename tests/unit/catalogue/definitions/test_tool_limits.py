@@ -7,7 +7,7 @@ from dataclasses import fields
 from mcp_app.catalogue.definitions.definition import ToolDefinition
 from mcp_app.catalogue.definitions.tool_definitions import ToolKeywords, ToolOptions
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
-from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.models import Tool

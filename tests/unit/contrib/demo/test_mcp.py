@@ -13,7 +13,7 @@ import pytest
 from mcp_app import ToolError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.contrib.demo import mcp
-from mcp_app.execution.asking.questions import Answer
+from mcp_app.execution.questions.questions import Answer
 
 TOOLS = ("echo", "add", "calculate", "get_timestamp", "count", "burn", "ask_name")
 

@@ -17,7 +17,7 @@ from mcp_app.database import queries
 from mcp_app.database.queries import aquery
 from mcp_app.database.threads import kept_connections
 from mcp_app.database.threads.kept_connections import may_outlast_work
-from mcp_app.execution.running.threads import Threads
+from mcp_app.execution.calls.threads import Threads
 from mcp_app.models import LogCursor
 from tests.bounds import SLACK
 

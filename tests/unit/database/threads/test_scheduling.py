@@ -8,7 +8,7 @@ import pytest
 
 from mcp_app import conf
 from mcp_app.database.threads.scheduling import yield_to_event_loop
-from mcp_app.execution.running.threads import Threads
+from mcp_app.execution.calls.threads import Threads
 from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
 

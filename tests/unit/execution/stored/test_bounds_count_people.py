@@ -17,9 +17,9 @@ from rest_framework.exceptions import Throttled
 
 from mcp_app.api.throttling import Throttle
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.execution.background.service import Background
-from mcp_app.execution.running.reply import Answered
+from mcp_app.execution.calls.reply import Answered
 from mcp_app.execution.stored import pending_approvals, records
 from mcp_app.execution.stored.acceptance import new_stream
 from mcp_app.execution.stored.call_record import CallRecord

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 
 from mcp_app.database import clock
 from mcp_app.execution.background.noted_ids import Published
-from mcp_app.execution.running.call import RunningCall
+from mcp_app.execution.calls.call import RunningCall
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker import lease_renewer as module

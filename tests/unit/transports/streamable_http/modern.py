@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from mcp_app import Context, ToolError
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.protocol.http import header_values
 from mcp_app.protocol.http.routing_headers import NAMED_BY
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.execution.running.reply import ACCEPTED, Answered
+from mcp_app.execution.calls.reply import ACCEPTED, Answered
 from mcp_app.protocol.errors import SessionNotFound
 from mcp_app.transports.streamable_http.begun import BEGUN, BegunSession
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK as LOCAL
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.sessions.session import STANDALONE
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams

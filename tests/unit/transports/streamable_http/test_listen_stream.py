@@ -12,9 +12,9 @@ import pytest
 
 from mcp_app.auth.principal import LOOPBACK as LOCAL
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.entries import ResourceEntry
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.entries import ResourceEntry
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.message_log.log import DIRECTION, FACTS, KIND, OUTCOME, SESSION_ID
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 from mcp_app.protocol.features.subscriptions import METHOD, SUBSCRIPTION_ID, Notice

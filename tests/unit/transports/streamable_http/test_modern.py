@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcp_app import Context
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.protocol.capabilities import server_capabilities
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO
 from mcp_app.streams.base import StreamsUnavailable

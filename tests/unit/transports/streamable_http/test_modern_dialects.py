@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from mcp_app import Context
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES
 from mcp_app.streams.gateway import Streams
 from tests.requirements import manifest

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.serving import current_snapshot
-from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.streams.gateway import Streams
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.transports.streamable_http import modern as asked

@@ -1,0 +1,122 @@
+"""Celery tasks as tools; knows the interface of a task, but not Celery.
+
+A call runs the task's own function inside the call's job, on a copy of the task made for it. So the task
+object that the rest of the installation uses is unchanged, and what the task reports during a call reaches
+only the client of that call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import isfinite
+from typing import Any, Final, Unpack
+from uuid import uuid4
+
+from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords, ToolOptions
+from mcp_app.catalogue.definitions.wire_parts import check_options
+from mcp_app.catalogue.exposure.stand_ins import CONTEXT, definition_of
+
+_TASK_PARTS: Final = ("name", "run", "push_request", "pop_request")
+
+
+def offer(task: Any, **options: Unpack[TaskKeywords]) -> None:
+    """Register a task as a tool: see ``Expose.celery_task``."""
+    run = _function_of(task)
+    check_options(code_path(run), options, TaskKeywords.__annotations__)
+    parsed = ToolOptions(**options, background=True)
+    name = parsed.name or task.name.rpartition(".")[2]
+    timeout = parsed.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
+    options_of_task = replace(parsed, name=name, timeout=timeout)
+    registry.add_tool(definition_of(_stand_in(task, run), options_of_task))
+
+
+def _function_of(task: Any) -> Callable[..., Any]:
+    """The function a task runs, bound to it if it takes ``self``."""
+    if not all(hasattr(task, part) for part in _TASK_PARTS):
+        raise DefinitionError(
+            f"{task!r} is no Celery task: give what @shared_task or @app.task made of a function."
+        )
+    run: Callable[..., Any] = task.run
+    if inspect.iscoroutinefunction(run):
+        raise DefinitionError(f"{code_path(run)}: Celery does not run async functions; use @tool.")
+    return run
+
+
+def _stand_in(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the task's name, documentation and hints that runs the task for one call."""
+
+    @functools.wraps(run)
+    def stand_in(**arguments: Any) -> Any:
+        context = arguments.pop(CONTEXT)
+        return _run(_copy(task, context), arguments)
+
+    hints = dict(getattr(run, "__annotations__", {}))
+    for item in inspect.signature(run).parameters.values():
+        if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD):
+            hints.setdefault(item.name, Any)
+    stand_in.__annotations__ = hints
+    return stand_in
+
+
+def _copy(task: Any, context: Any) -> Any:
+    """The task with another ``update_state``, for one call.
+
+    Not ``copy.copy``: a task pickles, and therefore copies, to itself.
+    """
+    # A shared task is a proxy to the task of whichever Celery application is current.
+    original = task._get_current_object() if hasattr(task, "_get_current_object") else task
+    copied = object.__new__(type(original))
+    vars(copied).update(vars(original))
+    # Automatic retries are wrapped around the original's function; a call ends with its first exception.
+    run = vars(original).get("_orig_run", original.run)
+    copied.run = run.__func__.__get__(copied) if inspect.ismethod(run) else run
+    copied.update_state = functools.partial(_report, context)
+    # Of abortable tasks, which ask Celery's result backend: there is none for a call.
+    copied.is_aborted = lambda **_: context.cancelled
+    return copied
+
+
+def _run(task: Any, arguments: dict[str, Any]) -> Any:
+    task.push_request(id=str(uuid4()))
+    try:
+        return task(**arguments)
+    except _celery_exception("Ignore"):
+        return None  # The task has reported its own state; there is nothing else to send.
+    except _celery_exception("Reject") as error:
+        raise ToolError(str(getattr(error, "reason", "") or "The task was rejected.")) from None
+    finally:
+        task.pop_request()
+
+
+def _celery_exception(name: str) -> tuple[type[Exception], ...]:
+    module = sys.modules.get("celery.exceptions")
+    return () if module is None else (getattr(module, name),)
+
+
+def _report(context: Any, task_id: Any = None, state: Any = None, meta: Any = None, **_: Any) -> None:
+    """What ``update_state`` does during a call: progress if it has a number, otherwise a log message.
+
+    Raises Cancelled after the call was cancelled, so a task that reports progress stops cleanly.
+    """
+    context.raise_if_cancelled()
+    report = meta if isinstance(meta, Mapping) else {}
+    message = next((str(report[name]) for name in ("message", "status") if report.get(name)), None)
+    current, total = _number(report.get("current")), _number(report.get("total"))
+    if current is not None:
+        context.progress(current, total, message)
+    elif message or state:
+        context.info(message or str(state))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        return None
+    return value

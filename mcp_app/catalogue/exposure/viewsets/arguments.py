@@ -1,0 +1,268 @@
+"""The arguments of an action: their schema, read by drf-spectacular, and where in a request each one goes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import DatabaseError, connection, connections, transaction
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ComponentRegistry
+from drf_spectacular.settings import spectacular_settings
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.settings import api_settings
+from rest_framework.views import APIView
+
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.exposure.viewsets.actions import Action
+from mcp_app.catalogue.exposure.viewsets.openapi import Converter, Schema
+from mcp_app.catalogue.schemas.refusals import portable_names
+
+JSON: Final = "application/json"
+FORM: Final = "application/x-www-form-urlencoded"
+# The argument that is the whole body, where the body's members cannot be arguments themselves.
+WHOLE: Final = "body"
+_BODIES: Final = frozenset(("post", "put", "patch"))
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """``query`` says of each name whether its list becomes one text with commas; all else is the body's.
+
+    ``names`` has the name in the request of each argument that clients could not send by it.
+    """
+
+    schema: Schema
+    path: frozenset[str]
+    query: Mapping[str, bool]
+    has_body: bool = False
+    is_whole: bool = False
+    content_type: str = JSON
+    description: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def as_requested(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by their names in the request."""
+        return {self.names.get(name, name): value for name, value in given.items()}
+
+
+def written(action: Action, schema: Schema) -> Arguments:
+    """Those of a schema by hand: what is not in the path is the body, or the query where there is no body."""
+    path = frozenset(action.path_variables)
+    has_body = action.method in _BODIES
+    query = [] if has_body else [name for name in schema.get("properties", {}) if name not in path]
+    handler = getattr(action.viewset, action.name)
+    text = inspect.cleandoc(handler.__doc__ or "") if action.is_extra else ""
+    return Arguments(schema, path, dict.fromkeys(query, False), has_body, description=text)
+
+
+class _RequestsOnly:
+    """Put before an inspector: what it says of answers is not asked for, what it says of bodies is noted."""
+
+    errors: tuple[str, ...] = ()
+
+    def _get_response_bodies(self, *_: Any, **__: Any) -> Schema:
+        return {}
+
+    def _get_request_body(self, *arguments: Any, **keywords: Any) -> Any:
+        # The inspector prints its errors and goes on with less.
+        before = dict(GENERATOR_STATS._error_cache)
+        found = super()._get_request_body(*arguments, **keywords)  # type: ignore[misc]
+        counts = GENERATOR_STATS._error_cache.items()
+        self.errors = tuple(text for text, count in counts if count > before.get(text, 0))
+        return found
+
+
+def read(action: Action, prefix: str) -> Arguments:
+    """Those that drf-spectacular finds; raises DefinitionError naming viewset, action and remedy."""
+    with _failing_queries() as failed:
+        try:
+            return _read(action, prefix)
+        except DefinitionError:
+            if failed:
+                # The library that reads schemas reports what a serializer raised as a text of its own.
+                raise _without_tables(action, failed[0]) from failed[0]
+            raise
+
+
+def _read(action: Action, prefix: str) -> Arguments:
+    path, components, inspector = action.path(prefix), ComponentRegistry(), _inspector(action)
+    try:
+        with GENERATOR_STATS.silence():
+            inspector.view = _view(action, path)
+            operation = inspector.get_operation(path, path, "^/", action.method.upper(), components)
+            schemas = components.build({}).get("schemas", {})
+    except Exception as error:
+        raise _unreadable(action, repr(error)) from error
+    if operation is None:
+        raise _unreadable(action, "it is excluded from schemas")
+    if inspector.errors:
+        raise _unreadable(action, inspector.errors[0])
+    return _arranged(action, operation, Converter(schemas))
+
+
+@contextmanager
+def _failing_queries() -> Iterator[list[DatabaseError]]:
+    """Collect the errors of failing queries. Inside a transaction, a savepoint keeps it usable after one."""
+    failed: list[DatabaseError] = []
+
+    def watch(execute: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return execute(*arguments)
+        except DatabaseError as error:
+            failed.append(error)
+            raise
+
+    with ExitStack() as stack:
+        for each in connections.all():
+            stack.enter_context(each.execute_wrapper(watch))
+        if connection.in_atomic_block:
+            stack.enter_context(transaction.atomic())
+        yield failed
+
+
+def is_open(action: Action) -> bool:
+    """Whether the view lets everybody in; if code decides on it, it does not count as open."""
+    decides = action.viewset.get_permissions is not APIView.get_permissions
+    classes = action.initkwargs.get("permission_classes", action.viewset.permission_classes)
+    return not decides and all(each is AllowAny for each in classes)
+
+
+def _unreadable(action: Action, problem: str) -> DefinitionError:
+    remedy = f"Give it one: input_schemas={{{action.name!r}: {{...}}}}."
+    return DefinitionError(f"{action.where}: no schema of its arguments can be made: {problem}. {remedy}")
+
+
+def _without_tables(action: Action, error: DatabaseError) -> DefinitionError:
+    problem = " ".join(str(error).split())
+    return DefinitionError(
+        f"{action.where}: the schema of its arguments is read from the database, which fails: {problem}. "
+        "If tables or columns are missing, run `manage.py migrate`."
+    )
+
+
+def _inspector(action: Action) -> Any:
+    """What reads this action, with what ``extend_schema`` says of it; the view's own one is left alone."""
+    handler = getattr(action.viewset, action.name)
+    own = getattr(handler, "kwargs", {}).get("schema") or inspect.getattr_static(action.viewset, "schema")
+    kind = own if isinstance(own, type) else type(own)
+    if issubclass(kind, AutoSchema):
+        bases: tuple[type, ...] = (kind,)
+    elif kind.__module__ == extend_schema.__module__:
+        # ``extend_schema`` builds upon the project's inspector, which is to come after the one we need.
+        project: Any = api_settings.DEFAULT_SCHEMA_CLASS
+        bases = (kind, AutoSchema, project)
+    else:
+        bases = (AutoSchema,)  # A project that documents its API by other means has others, or none.
+    return type("RequestSchema", (_RequestsOnly, *bases), {})()
+
+
+def _view(action: Action, path: str) -> Any:
+    """A view as it is during a request of nobody."""
+    initkwargs = {name: value for name, value in action.initkwargs.items() if name != "schema"}
+    view = action.viewset(**initkwargs)
+    view.action_map = {action.method: action.name}
+    view.action, view.detail = action.name, action.detail
+    view.args, view.kwargs, view.format_kwarg = (), {}, None
+    view.swagger_fake_view = True
+    setattr(view, action.method, getattr(view, action.name))
+    view.request = spectacular_settings.GET_MOCK_REQUEST(action.method.upper(), path, view, None)
+    return view
+
+
+def _arranged(action: Action, operation: Schema, converter: Converter) -> Arguments:
+    properties: dict[str, Schema] = {}
+    required: list[str] = []
+    query: dict[str, bool] = {}
+    for parameter in _parameters(operation):
+        name, schema = parameter["name"], converter.convert(parameter["schema"])
+        if "description" in parameter:
+            schema = {**schema, "description": str(parameter["description"])}
+        properties[name] = schema
+        if parameter["in"] == "query":
+            query[name] = parameter.get("explode") is False
+        if parameter["in"] == "path" or parameter.get("required"):
+            required.append(name)
+    content_type, body = _body(action, operation)
+    is_whole = False
+    if body is not None:
+        is_whole = _add_body(action, operation, converter, body, properties, required)
+    names = portable_names(properties)
+    return Arguments(
+        _closed(
+            {names.get(name, name): schema for name, schema in properties.items()},
+            [names.get(name, name) for name in required],
+            converter,
+        ),
+        path=frozenset(name for name in properties if name in action.path_variables),
+        query=query,
+        has_body=action.method in _BODIES,
+        is_whole=is_whole,
+        content_type=content_type,
+        description=str(operation.get("description", "")),
+        names={argument: name for name, argument in names.items()},
+    )
+
+
+def _parameters(operation: Schema) -> Iterable[Schema]:
+    """Those of path and query; the format of the answer is not the caller's choice."""
+    for parameter in operation.get("parameters", ()):
+        is_format = parameter["name"] == api_settings.URL_FORMAT_OVERRIDE and parameter["in"] == "query"
+        if parameter["in"] in ("path", "query") and not is_format:
+            yield parameter
+
+
+def _body(action: Action, operation: Schema) -> tuple[str, Schema | None]:
+    """The media type to send and the schema of the body, None if there is no body."""
+    content = operation.get("requestBody", {}).get("content", {})
+    if not content:
+        return JSON, None
+    kinds = [JSON, *(name for name in content if name.endswith("+json")), FORM]
+    kind = next((name for name in kinds if name in content), None)
+    if kind is None:
+        raise _unreadable(action, f"it takes {', '.join(content)}, and no JSON")
+    return kind, content[kind].get("schema", {})
+
+
+def _add_body(
+    action: Action,
+    operation: Schema,
+    converter: Converter,
+    body: Schema,
+    properties: dict[str, Schema],
+    required: list[str],
+) -> bool:
+    """Add the body's members to the arguments, or the whole body as one; says which."""
+    is_optional = action.method == "patch" or _borrows_serializer(action)
+    members = converter.members(body)
+    if members is None or not properties.keys().isdisjoint(members[0]):
+        properties[WHOLE] = converter.convert(body)
+        if operation["requestBody"].get("required") and not is_optional:
+            required.append(WHOLE)
+        return True
+    properties.update(members[0])
+    required.extend(() if is_optional else members[1])
+    return False
+
+
+def _borrows_serializer(action: Action) -> bool:
+    """An ``@action`` without serializer is described with the viewset's, which it may not read."""
+    handler = getattr(action.viewset, action.name)
+    return action.is_extra and not {"schema", "serializer_class"} & {
+        *action.initkwargs,
+        *getattr(handler, "kwargs", {}),
+    }
+
+
+def _closed(properties: dict[str, Schema], required: list[str], converter: Converter) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = required
+    if converter.definitions:
+        schema["$defs"] = dict(converter.definitions)
+    return schema

@@ -1,0 +1,122 @@
+"""Viewsets of REST framework as tools: which actions, under which names, with which schemas."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcp_app import optional_parts
+from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition, Wire
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.catalogue.definitions.tool_definitions import ToolOptions
+from mcp_app.catalogue.exposure.stand_ins import (
+    Prepare,
+    chosen,
+    deferred,
+    definition_of,
+    named_after,
+    shared_options,
+    snake_case,
+)
+from mcp_app.catalogue.exposure.viewsets.actions import Action, actions_of, untouched
+
+if TYPE_CHECKING:
+    from mcp_app.catalogue.exposure.viewsets.arguments import Arguments
+
+# By name of tool the code path of an action that asks nobody for anything.
+_open: dict[str, str] = {}
+
+
+def has_open_view(name: str) -> bool:
+    """Whether the tool exposes an action whose view lets everybody in."""
+    tool = registry.tools.get(name)
+    return tool is not None and _open.get(name) == tool.code_path
+
+
+def open_tools() -> list[str]:
+    """The exposed actions that every caller may call, whoever it is."""
+    return [name for name, tool in registry.tools.items() if not tool.permission and has_open_view(name)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What ``Expose.viewset`` takes for special cases."""
+
+    url: Mapping[str, Any] = field(default_factory=dict)
+    input_schemas: Mapping[str, Wire] = field(default_factory=dict)
+    prepare: Prepare | None = None
+
+
+def offer(
+    viewset: Any,
+    actions: Iterable[str],
+    prefix: str,
+    extras: Extras,
+    permission: str,
+    options: Mapping[str, Any],
+) -> None:
+    """Register the actions as tools: see ``Expose.viewset``.
+
+    Schemas are read at the first use of a tool, since serializers may query tables that do not exist yet.
+    """
+    where = _checked(viewset)
+    shared = replace(shared_options(viewset, options), permission=permission)
+    with untouched(viewset):
+        known = actions_of(viewset)
+        names = chosen(where, "actions", actions, known)
+        if extras.input_schemas:
+            chosen(where, "input_schemas", extras.input_schemas, names)
+        prefix = prefix or snake_case(viewset.__name__.removesuffix("ViewSet")) or "viewset"
+        # All or none: a mistake in the last one must not leave the others behind.
+        definitions = [_definition(known[name], prefix, extras, shared) for name in names]
+    for definition in definitions:
+        registry.add_tool(definition)
+
+
+def _checked(viewset: Any) -> str:
+    if missing := optional_parts.API.missing():
+        raise DefinitionError(f"expose.viewset needs {', '.join(missing)}: {optional_parts.API.remedy()}")
+    from rest_framework.viewsets import ViewSetMixin
+
+    if not (isinstance(viewset, type) and issubclass(viewset, ViewSetMixin)):
+        raise DefinitionError(f"{viewset!r} is no viewset of REST framework: give the class.")
+    return code_path(viewset)
+
+
+def _definition(action: Action, prefix: str, extras: Extras, shared: ToolOptions) -> ToolDefinition:
+    from mcp_app.catalogue.exposure.viewsets.arguments import is_open, read, written
+
+    if inspect.iscoroutinefunction(getattr(action.viewset, action.name)):
+        raise DefinitionError(f"{action.where}: async actions cannot be exposed; write a tool for it.")
+    if is_open(action):
+        _open[f"{prefix}_{action.name}"] = action.where
+    define = partial(_defined, action, prefix, extras, shared)
+    if (schema := extras.input_schemas.get(action.name)) is not None:
+        return define(written(action, schema))
+
+    def make() -> ToolDefinition:
+        with untouched(action.viewset):
+            return define(read(action, prefix))
+
+    return deferred(define(written(action, {"type": "object"})), make)
+
+
+def _defined(
+    action: Action, prefix: str, extras: Extras, shared: ToolOptions, arguments: Arguments
+) -> ToolDefinition:
+    from mcp_app.catalogue.exposure.viewsets.calls import Exposed
+
+    exposed = Exposed(action, prefix, arguments, extras.url, extras.prepare)
+    options = replace(
+        shared,
+        name=f"{prefix}_{action.name}",
+        description=action.described(prefix, arguments.description),
+        input_schema=arguments.schema,
+        **action.hints(),
+    )
+    is_made = action.name not in extras.input_schemas
+    return definition_of(named_after(exposed, action.viewset, action.name), options, is_made=is_made)

@@ -1,0 +1,105 @@
+"""Finds the address of an action in the project's URLs, if any: views read it, and write links with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, unquote
+
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import (
+    NoReverseMatch,
+    Resolver404,
+    ResolverMatch,
+    URLPattern,
+    URLResolver,
+    get_resolver,
+    get_script_prefix,
+    resolve,
+    reverse,
+)
+
+from mcp_app.catalogue.exposure.viewsets.actions import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A named pattern that leads to an action; ``callback`` is None if there is none."""
+
+    name: str = ""
+    variables: frozenset[str] = frozenset()
+    callback: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a request goes: the path below the script's prefix, and what the view gets from it."""
+
+    route: Route
+    path: str
+    kwargs: Mapping[str, Any]
+    match: ResolverMatch | None = None
+
+
+def address_of(action: Action, prefix: str, values: Mapping[str, Any]) -> Address | None:
+    """The address of the action with these values in its path; None if no path has them.
+
+    Raises ImproperlyConfigured if its only routes have variables that nothing fills.
+    """
+    texts = {name: str(value) for name, value in values.items()}
+    routes = _routes(get_resolver(), action)
+    if not routes:
+        return _unrouted(action, prefix, texts)
+    fitting = [route for route in routes if route.variables == texts.keys()]
+    if not fitting:
+        missing = ", ".join(sorted(routes[0].variables - texts.keys())) or "no variables"
+        raise ImproperlyConfigured(
+            f"{action.where}: its route has {missing}: give expose.viewset url={{name: value}} for each."
+        )
+    return next((found for route in fitting if (found := _routed(action, route, texts))), None)
+
+
+def _routed(action: Action, route: Route, texts: dict[str, str]) -> Address | None:
+    try:
+        path = unquote(reverse(route.name, kwargs=texts))
+        path = "/" + path.removeprefix(get_script_prefix())
+        match = resolve(path)
+    except (NoReverseMatch, Resolver404):
+        return None
+    if not _leads_to(action, match.func):
+        return None  # The text in the path leads elsewhere, as "export" in /orders/export/ may.
+    return Address(route, path, match.kwargs, match)
+
+
+def _unrouted(action: Action, prefix: str, texts: Mapping[str, str]) -> Address | None:
+    pattern = getattr(action.viewset, "lookup_value_regex", "[^/.]+")
+    if action.detail and not re.fullmatch(pattern, texts[action.lookup]):
+        return None
+    path = action.path(prefix).format_map({name: quote(text, safe="") for name, text in texts.items()})
+    return Address(Route(), unquote(path), dict(texts))
+
+
+@lru_cache(maxsize=512)
+def _routes(resolver: URLResolver, action: Action) -> tuple[Route, ...]:
+    return tuple(_named(resolver, action, (), frozenset()))
+
+
+def _named(
+    resolver: URLResolver, action: Action, spaces: tuple[str, ...], variables: frozenset[str]
+) -> Iterator[Route]:
+    for pattern in resolver.url_patterns:
+        found = variables | set(pattern.pattern.regex.groupindex)
+        if isinstance(pattern, URLPattern):
+            if pattern.name and _leads_to(action, pattern.callback):
+                yield Route(":".join((*spaces, pattern.name)), found, pattern.callback)
+        else:
+            space = (pattern.namespace,) if pattern.namespace else ()
+            yield from _named(pattern, action, (*spaces, *space), found)
+
+
+def _leads_to(action: Action, callback: Any) -> bool:
+    actions = getattr(callback, "actions", None) or {}
+    return getattr(callback, "cls", None) is action.viewset and actions.get(action.method) == action.name

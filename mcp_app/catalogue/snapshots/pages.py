@@ -1,0 +1,103 @@
+"""Pages of a list as ready JSON bytes, made once for each revision, visibility and position (design §8).
+
+A page is found by key: its cursor holds the order key of the last entry seen, so entries that come or go
+between two pages never make another one be skipped or repeated (PAGE-01).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Container, Sequence
+from typing import Any, Final
+
+import orjson
+
+from mcp_app.catalogue.snapshots.entries import Entry, Order
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.messages.pagination import CursorCodec
+
+MAX_CACHED_PAGES: Final = 2_000
+MAX_CACHED_BYTES: Final = 64 * 1024 * 1024
+
+_MEMBERS: Final = {
+    "tools": ("tool", "tools"),
+    "prompts": ("prompt", "prompts"),
+    "resources": ("resource", "resources"),
+    "templates": ("template", "resourceTemplates"),
+}
+
+
+class Pages:
+    """The pages of one kind of entry in one catalogue snapshot."""
+
+    __slots__ = (
+        "_cache",
+        "_cached_bytes",
+        "_codec",
+        "_entries",
+        "_keys",
+        "_kind",
+        "_mentioned",
+        "_revision",
+        "_size",
+    )
+
+    def __init__(
+        self, kind: str, entries: Sequence[Entry], *, size: int, codec: CursorCodec, revision: int
+    ) -> None:
+        self._kind = kind
+        self._entries = sorted(entries, key=_order)
+        self._keys = [entry.order for entry in self._entries]
+        self._mentioned = tuple(sorted({entry.permission for entry in entries if entry.permission}))
+        self._size = max(1, size)
+        self._codec = codec
+        self._revision = revision
+        self._cache: dict[tuple[str, tuple[str, ...], str | None], bytes] = {}
+        self._cached_bytes = 0
+
+    def page(self, version: str, permissions: Container[str], cursor: str | None) -> bytes:
+        """The encoded result for a revision, a caller's permissions and a cursor; raises InvalidParams."""
+        held = tuple(name for name in self._mentioned if name in permissions) if self._mentioned else ()
+        key = (version, held, cursor)
+        cached = self._cache.get(key)
+        if cached is None:
+            cached = self._encode(version, held, cursor)
+            self._cached_bytes += len(cached)
+            if len(self._cache) >= MAX_CACHED_PAGES or self._cached_bytes > MAX_CACHED_BYTES:
+                self._cache.clear()
+                self._cached_bytes = len(cached)
+            self._cache[key] = cached
+        return cached
+
+    def _encode(self, version: str, held: tuple[str, ...], cursor: str | None) -> bytes:
+        kind, member = _MEMBERS[self._kind]
+        scope = hashlib.sha256("\n".join(held).encode()).hexdigest()[:16]
+        start = 0 if cursor is None else bisect_right(self._keys, self._position(scope, cursor))
+        shown: list[dict[str, Any]] = []
+        last: Order | None = None
+        for entry in self._entries[start:]:
+            if entry.permission and entry.permission not in held:
+                continue
+            if len(shown) == self._size and last is not None:
+                after = ".".join(map(str, last))
+                following = self._codec.encode(self._kind, after, scope, self._revision)
+                return orjson.dumps({member: shown, "nextCursor": following})
+            shown.append(downlevel.definition(kind, entry.wire, version))
+            last = entry.order
+        return orjson.dumps({member: shown})
+
+    def _position(self, scope: str, cursor: str) -> Order:
+        after, _ = self._codec.decode(self._kind, scope, cursor)
+        try:
+            group, position, number = map(int, after.split("."))
+        except ValueError:
+            raise InvalidParams(
+                "The cursor is not valid for this list. Start again without a cursor."
+            ) from None
+        return group, position, number
+
+
+def _order(entry: Entry) -> Order:
+    return entry.order

@@ -1,0 +1,106 @@
+"""Reads a whole catalogue from the database; synchronous, for threads and commands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.db import connection
+
+from mcp_app import conf
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.schemas.validation import SchemaError
+from mcp_app.catalogue.snapshots import entry_builder
+from mcp_app.catalogue.snapshots.entries import NOTHING_BUILT, BuiltEntries
+from mcp_app.catalogue.snapshots.incremental import Builder
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.sources.code import CODE
+from mcp_app.catalogue.sources.registry import provided, rows_of, source_of
+from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models.catalogue import ENTRY_KINDS, Row
+
+log = logging.getLogger("mcp.catalogue")
+_ATTEMPTS = 5
+_REVISION = ", ".join(field.attname for field in CatalogueRevision._meta.concrete_fields)
+
+
+def revision() -> CatalogueRevision:
+    """Return the stored revision row, all zero before the first change.
+
+    In SQL, because it is read at every call and a query of Django takes many times as long.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {_REVISION} FROM {CatalogueRevision._meta.db_table} WHERE id = 1")  # noqa: S608
+        row = cursor.fetchone()
+    return CatalogueRevision(*row) if row else CatalogueRevision(pk=1)
+
+
+def load(before: BuiltEntries = NOTHING_BUILT, at: CatalogueRevision | None = None) -> Catalogue:
+    """Return the catalogue as stored now; entries whose rows are unchanged are taken from ``before``.
+
+    ``at`` is the revision, if it has just been read.
+
+    Rows change in the same transaction as the revision, so rows read between two equal revisions belong
+    together. If writers never pause, the older revision is kept: the next look will find the newer one.
+    """
+    at = at or revision()
+    catalogue = _read(at, before)
+    for _ in range(_ATTEMPTS):
+        after = revision()
+        if after.number == at.number:
+            return catalogue
+        at = after
+        catalogue = _read(at, before)
+    # A digest and its entry may be of two states of a row.
+    catalogue.built = NOTHING_BUILT
+    return catalogue
+
+
+def from_code() -> Catalogue:
+    """Return what the code defines, as if no administrator had ever touched it; no database."""
+    entries = {kind: list(_built(_unsaved(kind))) for kind in ENTRY_KINDS}
+    return _catalogue(CatalogueRevision(pk=1), entries, NOTHING_BUILT)
+
+
+def _unsaved(kind: type[Any]) -> Iterator[Row]:
+    for number, key in enumerate(CODE.provided(kind), start=1):
+        yield CODE.new(kind, **{kind.KEY: key}, pk=number, position=number)
+
+
+def _built(rows: Iterable[Row]) -> Iterator[Any]:
+    return (entry for row in rows if (entry := _entry(row)) is not None)
+
+
+def _read(at: CatalogueRevision, before: BuiltEntries) -> Catalogue:
+    builder = Builder(before, (conf.get(), *provided()))
+    entries = {kind: builder.entries(rows_of(kind).filter(enabled=True), _entry) for kind in ENTRY_KINDS}
+    return _catalogue(at, entries, builder.built)
+
+
+def _catalogue(
+    at: CatalogueRevision, entries: Mapping[type[Row], list[Any]], built: BuiltEntries
+) -> Catalogue:
+    return Catalogue(
+        revision=at.number,
+        revisions={name: getattr(at, name) for name in KINDS},
+        tools=[replace(each, revision=at.number) if each.needs_approval else each for each in entries[Tool]],
+        prompts=entries[Prompt],
+        resources=entries[Resource],
+        templates=entries[ResourceTemplate],
+        page_size=conf.get().page_size,
+        secret=django_settings.SECRET_KEY.encode(),
+        built=built,
+    )
+
+
+def _entry(row: Row) -> Any:
+    """Return the entry of a row, or None: one that cannot be used must not empty the catalogue."""
+    try:
+        definition = source_of(row).definition(row)
+        return None if definition is None else entry_builder.BUILDERS[type(row)](row, definition.read())
+    except (SchemaError, DefinitionError) as error:
+        log.warning("%s %r is not offered: %s", row.KIND.capitalize(), str(row), error)
+        return None

@@ -1,0 +1,386 @@
+"""The context that tool, prompt and resource code gets: one API for every revision.
+
+Methods come in pairs, as in Django: the plain name blocks and is for synchronous code, the ``a…`` name is
+awaited.
+``progress``, ``track``, the log methods and ``cancelled`` never block and have one name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from inspect import CORO_CREATED, getcoroutinestate
+from typing import Any, TypeVar
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.database.queries import aquery
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.json_values import jsonable, settle
+from mcp_app.execution.calls.transactions import unaskable
+from mcp_app.execution.questions import questions
+from mcp_app.execution.questions.inputs import Inputs
+from mcp_app.execution.questions.message_result import CreateMessageResult
+from mcp_app.execution.questions.questions import Answer, Question
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.capabilities import ClientCapabilities, declared_extensions
+from mcp_app.protocol.features.input_required import METHODS, is_answer
+from mcp_app.protocol.versions import is_modern
+from mcp_app.sessions.client_requests import ClientFailed, NoAnswer
+
+log = logging.getLogger("mcp.questions")
+
+IN_EFFECT = "A question inside of once would be asked anew each time: ask before it."
+
+T = TypeVar("T")
+# Reads a resource for the caller of a call.
+ReadResource = Callable[[RunningCall, str], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedClient:
+    """The connected client; its name, its version and the settings of its extensions are untrusted.
+
+    ``extensions`` maps the ids of the extensions that it declared to their settings.
+    """
+
+    name: str
+    version: str
+    capabilities: ClientCapabilities
+    extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+
+    def can(self, capability: str) -> bool:
+        """Whether the client declared ``roots``, ``sampling``, ``sampling_tools``, ``elicitation_form``, …
+
+        Or an extension, by its id.
+        """
+        return capability in self.extensions or bool(getattr(self.capabilities, capability, False))
+
+
+class Context:
+    """Handed to code that declares a parameter of this type; the parameter is hidden from clients."""
+
+    __mcp_context__ = True
+    __slots__ = ("_call", "_read")
+
+    def __init__(self, call: RunningCall, read: ReadResource) -> None:
+        self._call = call
+        self._read = read
+
+    @property
+    def request_id(self) -> str | int:
+        """The JSON-RPC id of the request."""
+        return self._call.request_id
+
+    @property
+    def protocol_version(self) -> str:
+        """The negotiated revision."""
+        return self._call.session.version
+
+    @property
+    def session_id(self) -> str:
+        """The session's id; never a credential."""
+        return self._call.session.id
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client's name, version and capabilities."""
+        session = self._call.session
+        info, declared = session.client_info, session.raw_capabilities
+        return ConnectedClient(
+            str(info.get("name", "")),
+            str(info.get("version", "")),
+            session.capabilities,
+            # A copy: sessions of the same kind of client share what is read.
+            deepcopy(declared_extensions(declared, session.version)),
+        )
+
+    @property
+    def user(self) -> Any:
+        """The Django user behind the credential, or AnonymousUser. Queries the database; see ``auser``."""
+        from django.contrib.auth import get_user_model
+        from django.contrib.auth.models import AnonymousUser
+
+        user_id = self._call.principal.user_id
+        return AnonymousUser() if user_id is None else get_user_model().objects.get(pk=user_id)
+
+    async def auser(self) -> Any:
+        """As ``user``, for async code."""
+        return await aquery(lambda: self.user)
+
+    @property
+    def principal(self) -> Principal:
+        """The caller as authenticated; its parts are of this server, and not meant for clients."""
+        return self._call.principal
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The ``_meta`` of the request as it was sent; untrusted (META-08)."""
+        return self._call.meta
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C trace context that work for this call continues; empty if there is no trace."""
+        return self.trace_headers.get("traceparent", "")
+
+    @property
+    def trace_headers(self) -> dict[str, str]:
+        """``traceparent`` and ``tracestate`` as headers, for requests to your own services only."""
+        context = self._call.telemetry.context
+        return {} if context is None else context.headers
+
+    def has_permission(self, permission: str) -> bool:
+        """Whether the caller holds a Django permission (``app_label.codename``)."""
+        return permission in self._call.principal.permissions
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress; values that do not increase are dropped. Raises Cancelled after a cancel."""
+        self.raise_if_cancelled()
+        self._call.progress(progress, total, message and str(message))
+
+    def track(self, items: Iterable[T], message: str = "") -> Iterator[T]:
+        """Yield ``items``, reporting progress and checking for cancellation before each.
+
+        ``message`` may hold ``{}`` for the number of the item.
+        """
+        total = float(len(items)) if isinstance(items, Sized) else None
+        for number, item in enumerate(items):
+            self.progress(number, total, message.replace("{}", str(number + 1)) or None)
+            yield item
+        if total:
+            self.progress(total, total)
+
+    async def atrack(self, items: Iterable[T], message: str = "") -> AsyncIterator[T]:
+        """As ``track``, for async code; yields to the event loop between items."""
+        for item in self.track(items, message):
+            await asyncio.sleep(0)
+            yield item
+
+    def log(self, level: str, message: Any, *, logger: str = "", **data: Any) -> None:
+        """Send a log message to the client, if its log level asks for it. Never send secrets (LOG-05)."""
+        content = {"message": message, **data} if data else message
+        self._call.log_message(level, content, logger or self._call.target)
+
+    def debug(self, message: Any, **data: Any) -> None:
+        """A log message of level debug."""
+        self.log("debug", message, **data)
+
+    def info(self, message: Any, **data: Any) -> None:
+        """A log message of level info."""
+        self.log("info", message, **data)
+
+    def warning(self, message: Any, **data: Any) -> None:
+        """A log message of level warning."""
+        self.log("warning", message, **data)
+
+    def error(self, message: Any, **data: Any) -> None:
+        """A log message of level error."""
+        self.log("error", message, **data)
+
+    def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a notification of an extension that an app of this installation defines.
+
+        Clients that do not know the extension get nothing. Raises ValueError for a name that no extension
+        defines.
+        """
+        owner = next((each for each in registry.extensions.values() if method in each.notifications), None)
+        if owner is None:
+            raise ValueError(f"No extension has the notification {method!r}: name it in extension(...).")
+        if owner.is_for(self._call.session.raw_capabilities, self.protocol_version):
+            self._call.send(method, jsonable(params or {}))
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call was cancelled; cheap."""
+        return self._call.stopped
+
+    def raise_if_cancelled(self) -> None:
+        """Raise Cancelled if the call was cancelled."""
+        if self._call.stopped:
+            self._call.raise_if_stopped()
+
+    def close_stream(self, retry_ms: int = 1000) -> None:
+        """Make a 2025-11-25 client poll: its connection is closed and it reconnects after ``retry_ms``."""
+        self._call.close_stream(retry_ms)
+
+    async def aelicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
+        """Ask the person behind the client to fill in a form.
+
+        ``form`` is a JSON Schema of flat simple properties, a simple type, or a model, dataclass or TypedDict
+        of such. Raises CannotAsk if the client does not support the question, ToolError if it does not answer
+        or sends an invalid answer. ``key`` identifies the question in this call: see ``docs/questions.md``.
+        """
+        return await self._ask(questions.form(message, form), key)
+
+    def elicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
+        """As ``aelicit``, for synchronous code."""
+        return self._wait(lambda: self.aelicit(message, form, key=key))
+
+    async def aelicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
+        """Ask the person to open ``url``; its page must check that the same user opens it (ELI-11)."""
+        return await self._ask(questions.link(message, url, elicitation_id), key)
+
+    def elicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
+        """As ``aelicit_url``, for synchronous code."""
+        return self._wait(lambda: self.aelicit_url(message, url, elicitation_id, key=key))
+
+    def elicitation_complete(self, elicitation_id: str) -> None:
+        """Tell the client that the step behind a URL elicitation is done (ELI-07); nothing on 2026-07-28."""
+        self._call.send("notifications/elicitation/complete", {"elicitationId": elicitation_id})
+
+    async def asample(
+        self, messages: Any, *, max_tokens: int, key: str = "", **options: Any
+    ) -> CreateMessageResult:
+        """Have the client's model continue ``messages`` (a text, or sampling messages): see ``text`` of it.
+
+        ``options`` are members of ``sampling/createMessage`` in snake case: system_prompt, temperature, …
+        """
+        return await self._ask(questions.sample(messages, max_tokens, options), key)
+
+    def sample(self, messages: Any, *, max_tokens: int, key: str = "", **options: Any) -> CreateMessageResult:
+        """As ``asample``, for synchronous code."""
+        return self._wait(lambda: self.asample(messages, max_tokens=max_tokens, key=key, **options))
+
+    async def aroots(self, *, key: str = "") -> list[dict[str, Any]]:
+        """The client's roots; informational, never an access control (ROOT-03)."""
+        return await self._ask(questions.roots(), key)
+
+    def roots(self, *, key: str = "") -> list[dict[str, Any]]:
+        """As ``aroots``, for synchronous code."""
+        return self._wait(lambda: self.aroots(key=key))
+
+    def gather(self, *asked: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Ask several questions at once in synchronous code: pass it what the ``a…`` names return.
+
+        The answers come in the same order. Async code has ``asyncio.gather``.
+        """
+        try:
+            return self._wait(lambda: _together(asked))
+        finally:
+            for question in asked:
+                if getcoroutinestate(question) == CORO_CREATED:
+                    question.close()
+
+    def once(self, key: str, function: Callable[[], Any], *, single_use: bool = False) -> Any:
+        """Run ``function`` once in all rounds of this call; returns its value converted to JSON and back.
+
+        Code that asks runs again from its beginning on 2026-07-28, with the earlier answers: use this for
+        effects that must not happen twice and values that must stay the same. With ``single_use`` the
+        ``requestState`` of the next round is accepted only once.
+        """
+        self.raise_if_cancelled()
+        if key not in self._inputs.done:
+            with self._effect():
+                self._inputs.note(key, jsonable(settle(function())), single_use=single_use)
+        return deepcopy(self._inputs.done[key])
+
+    async def aonce(
+        self, key: str, function: Callable[[], Awaitable[Any]], *, single_use: bool = False
+    ) -> Any:
+        """As ``once``, for async code."""
+        self.raise_if_cancelled()
+        if key not in self._inputs.done:
+            with self._effect():
+                self._inputs.note(key, jsonable(await function()), single_use=single_use)
+        return deepcopy(self._inputs.done[key])
+
+    async def aread_resource(self, uri: str) -> dict[str, Any]:
+        """Read a resource of this server as the caller may; returns the ``resources/read`` result."""
+        return await self._read(self._call, uri)
+
+    def may_read(self, uri: str) -> bool:
+        """Whether ``uri`` is a resource of this server that the caller may read."""
+        return self._call.catalogue.resource(uri) is not None
+
+    def read_resource(self, uri: str) -> dict[str, Any]:
+        """As ``aread_resource``, for synchronous code."""
+        return self._wait(lambda: self._read(self._call, uri))
+
+    def _wait(self, question: Callable[[], Awaitable[T]]) -> T:
+        return self._call.run_from_thread(question)
+
+    @property
+    def _inputs(self) -> Inputs:
+        if self._call.inputs is None:
+            self._call.inputs = Inputs()
+        return self._call.inputs
+
+    async def _ask(self, question: Question[T], key: str) -> T:
+        """CAP-02: a client is asked only what it declared, in a form that its revision knows."""
+        if reason := unaskable.get():
+            raise RuntimeError(reason)
+        call, method = self._call, question.method
+        session, inputs = call.session, call.inputs or Inputs()
+        call.inputs, key = inputs, inputs.key_of(method, key)
+        version, declared = session.version, session.capabilities
+        if missing := [capability for capability in question.needed if not getattr(declared, capability)]:
+            words = ", ".join(missing).replace("_", " ")
+            text = f"The client does not support {method}: it did not declare {words}."
+            raise CannotAsk(text, question.needed)
+        params = downlevel.message(method, question.params, version)
+        if params is None:
+            raise CannotAsk(downlevel.why_not(method, question.params, version))
+        if is_modern(version) or inputs.kept:
+            if is_modern(version) and call.method not in METHODS:
+                raise ToolError(f"{call.method} cannot ask on revision {version}.")
+            return await self._look_up(question, params, key)
+        try:
+            return question.read(await call.ask(method, params))
+        except ClientFailed as error:
+            raise ToolError(_refused(method, error.code, error.message)) from None
+        except NoAnswer as error:
+            raise ToolError(str(error)) from None
+
+    async def _look_up(self, question: Question[T], params: dict[str, Any], key: str) -> T:
+        """The answer that came with the request; without a valid one the request ends here (MRTR-13)."""
+        inputs = self._inputs
+        answer = inputs.answer(key, question.method, params)
+        if answer is not None:
+            if "error" in answer and not is_modern(self.protocol_version):
+                inputs.accept(key, answer)
+                raise ToolError(_refused(question.method, **answer["error"]))
+            try:
+                if not is_answer(question.method, answer):
+                    raise ToolError("it is no answer to such a question")
+                value = question.read(answer)
+            except ToolError as wrong:
+                log.info("The answer %r is asked for again: %s", key, wrong)
+                inputs.refuse(key)
+            else:
+                inputs.accept(key, answer)
+                return value
+        inputs.leave_open(key, question.method, params)
+        await self._call.wait_for_next_round()
+        raise AssertionError("Nothing ends that but the end of the call.")
+
+    @contextmanager
+    def _effect(self) -> Iterator[None]:
+        """Within this context, a question asked elsewhere does not end the round."""
+        under_way, mark, call = self._inputs.effects, object(), self._call
+        under_way.add(mark)
+        before = unaskable.set(IN_EFFECT)
+        try:
+            yield
+        finally:
+            unaskable.reset(before)
+            under_way.discard(mark)
+            if self._inputs.requests:
+                call.loop.call_soon_threadsafe(call.suspend)
+
+
+def _refused(method: str, code: int, message: str) -> str:
+    return f"The client refused {method}: {message[:200]} ({code})."
+
+
+async def _together(asked: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    tasks = [asyncio.ensure_future(question) for question in asked]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,43 @@
+"""Ends calls whose OAuth connection ended while no broadcast could say so: Redis was away, or lost it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from django.db import Error as DatabaseFault
+
+from mcp_app.auth import tokens
+from mcp_app.auth.authentication import RECHECK_SECONDS
+from mcp_app.execution.calls.calls import RunningCalls
+
+log = logging.getLogger("mcp.call")
+
+
+class EndedConnections:
+    """Of one process: connections of running calls are looked up as often as credentials are."""
+
+    def __init__(self, calls: RunningCalls) -> None:
+        self._calls = calls
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look; on the event loop."""
+        self._looking = asyncio.create_task(self._look())
+
+    async def close(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait((self._looking,))
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(RECHECK_SECONDS)
+            named = self._calls.connections()
+            if not named:
+                continue
+            try:
+                self._calls.end_connections(await tokens.aended(named))
+            except DatabaseFault as error:
+                log.warning("Whether the connections of running calls ended is not known: %s", error)

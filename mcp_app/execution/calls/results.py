@@ -1,0 +1,164 @@
+"""Turns what a tool returned, or how it failed, into what revision 2025-11-25 sends; sends nothing."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp_app import conf
+from mcp_app.catalogue.definitions.content import CONTENT_CLASSES, ToolResult, to_block
+from mcp_app.catalogue.snapshots.entries import ToolEntry
+from mcp_app.execution.calls.json_values import (
+    check_numbers,
+    encodable,
+    json_text,
+    jsonable,
+    plain_text,
+    settle,
+)
+from mcp_app.protocol.errors import InternalError
+from mcp_app.protocol.refusals import META
+
+log = logging.getLogger("mcp.call")
+Result = dict[str, Any]
+
+
+def to_result(value: Any, entry: ToolEntry) -> Result:
+    """A ``CallToolResult`` from a tool's return value, checked against its output schema (TOOL-16).
+
+    A value that cannot be sent is the tool's failure, so it becomes an error result (TOOL-12).
+    """
+    limit = conf.get().max_result_bytes
+    if type(value) is str and entry.output is None and value.isascii() and len(value) <= limit:
+        return {"content": [{"type": "text", "text": value}]}  # As most tools do: there is nothing to check.
+    try:
+        result = _tool_result(value, entry)
+    except (TypeError, ValueError) as error:
+        log.warning("Tool %r returned what cannot be sent: %s", entry.name, error)
+        return error_result(f"The tool's result cannot be sent: {error}")
+    if (size := _size(result["content"])) > limit:
+        log.warning("Tool %r returned %d bytes, more than %d", entry.name, size, limit)
+        return error_result(f"The tool's result is too large: {size} bytes, at most {limit} are sent.")
+    return result
+
+
+def error_result(text: str, refusal: str = "") -> Result:
+    """Return a result that reports a failure to the model (TOOL-12), with the code of a ``refusal``."""
+    result = {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
+    return {**result, "_meta": {META: refusal}} if refusal else result
+
+
+def unexpected(method: str, target: str) -> InternalError:
+    """The error a client sees for a fault of ours: an id to find it by in the log, and nothing else (S25)."""
+    return InternalError(f"Internal error (incident {incident(log, f'{method} {target!r}')}).")
+
+
+def incident(logger: logging.Logger, failed: str) -> str:
+    """Log the exception that is being handled; return the id that it can be found by."""
+    number, error = secrets.token_hex(4), sys.exception()
+    try:
+        logger.error("Incident %s: %s failed", number, failed, exc_info=error)
+    except Exception:  # noqa: BLE001 - application code may raise what cannot be written, such as very deep groups
+        logger.error("Incident %s: %s failed with %s", number, failed, type(error))  # noqa: TRY400
+    return number
+
+
+def _tool_result(value: Any, entry: ToolEntry) -> Result:
+    if isinstance(value, ToolResult):
+        return _explicit(value, entry)
+    if entry.output is not None and not isinstance(value, CONTENT_CLASSES):
+        return _structured(value, entry)
+    if isinstance(value, str):
+        return {"content": [{"type": "text", "text": encodable(value)}]}
+    if value is None:
+        # Some clients take an empty list for a broken answer.
+        return {"content": [{"type": "text", "text": "null"}]}
+    value = settle(value)
+    if _is_content(value):
+        return {"content": _blocks(value)}
+    written = plain_text(value)
+    if written is None:
+        value = jsonable(value)
+        written = value if isinstance(value, str) else json_text(value)
+    check_numbers(value, written)
+    content = [{"type": "text", "text": written}]
+    return (
+        {"content": content, "structuredContent": value} if isinstance(value, dict) else {"content": content}
+    )
+
+
+def _structured(value: Any, entry: ToolEntry) -> Result:
+    value = settle(value)
+    structured = {"result": value} if entry.wraps_result else value
+    # A copy in plain types takes longer than all else together; most results need none.
+    text = plain_text(structured)
+    if text is None or not _fits(structured, entry):
+        plain = jsonable(value)
+        structured = {"result": plain} if entry.wraps_result else plain
+        check_numbers(plain, json_text(plain))
+        problem = entry.check_output(structured)
+        if problem is not None:
+            raise ValueError(f"it does not fit the tool's output schema ({problem}).")
+        text = json_text(structured)
+    check_numbers(value, text)
+    # Clients of revisions without structured content read the same JSON as text (TOOL-17).
+    return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
+
+
+def _fits(structured: Any, entry: ToolEntry) -> bool:
+    try:
+        return entry.check_output(structured) is None
+    except ValueError:  # The check does not know all types that the encoder knows.
+        return False
+
+
+def _explicit(value: ToolResult, entry: ToolEntry) -> Result:
+    result: Result = {"content": _blocks(value.content)}
+    if value.is_error:
+        result["isError"] = True
+    if value.meta:
+        result["_meta"] = jsonable(dict(value.meta))
+    if value.structured is not None:
+        plain = jsonable(settle(value.structured))
+        check_numbers(plain, json_text(plain))
+        structured = plain if isinstance(plain, dict) else {"result": plain}
+        result["structuredContent"] = structured
+        result["content"] = result["content"] or [{"type": "text", "text": json_text(structured)}]
+    problem = None if value.is_error else entry.check_output(result.get("structuredContent"))
+    if problem is not None:
+        raise ValueError(f"it does not fit the tool's output schema ({problem}).")
+    return result
+
+
+def _is_content(value: Any) -> bool:
+    """A content object, or a list with at least one in which all else is text or content."""
+    if isinstance(value, CONTENT_CLASSES):
+        return True
+    if not isinstance(value, (list, tuple)):
+        return False
+    return any(isinstance(item, CONTENT_CLASSES) for item in value)
+
+
+def _blocks(value: Any) -> list[dict[str, Any]]:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [_block(item) for item in items]
+
+
+def _block(value: Any) -> dict[str, Any]:
+    block = to_block(value)
+    if block["type"] == "text":
+        block["text"] = encodable(block["text"])
+    return block
+
+
+def _size(blocks: Iterable[Mapping[str, Any]]) -> int:
+    size = 0
+    for block in blocks:
+        resource = block.get("resource") or {}
+        for part in (block.get("text"), block.get("data"), resource.get("text"), resource.get("blob")):
+            if part:
+                size += len(part) if part.isascii() else len(part.encode())
+    return size

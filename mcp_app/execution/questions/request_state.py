@@ -1,0 +1,106 @@
+"""What a client keeps for us between the rounds of a call: sealed, and good for the same request only."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+from typing import Any
+
+import orjson
+
+from mcp_app.conf import Settings
+from mcp_app.database import clock
+from mcp_app.execution.questions.inputs import Inputs
+from mcp_app.execution.questions.sealing import Unsealed, key_ring
+from mcp_app.protocol.errors import InternalError, Unavailable
+from mcp_app.protocol.features import input_required
+from mcp_app.streams.base import StreamsError
+from mcp_app.streams.gateway import Streams
+
+PURPOSE = "requestState"
+# Both processes have the time from the database, though not to the second.
+CLOCK_SECONDS = 60
+
+log = logging.getLogger("mcp.questions")
+
+
+def inputs_of(method: str, params: dict[str, Any], principal: str, settings: Settings) -> Inputs:
+    """What a request brings along of earlier rounds. Raises InvalidParams.
+
+    A state is good for the principal it was made for, the same request, and a while (STATE-02).
+    """
+    responses, token = input_required.responses(params), input_required.state(params)
+    bound = _digest(method, params)
+    if token is None:
+        return Inputs(bound=bound, responses=responses)
+    try:
+        sealed = _opened(token, settings)
+        _check(sealed, principal, bound)
+    except Unsealed as cause:
+        log.warning("A requestState for %s was refused: %s", method, cause)
+        raise input_required.invalid_state() from None
+    inputs = Inputs.recalled(sealed["remembered"], responses)
+    inputs.nonce = sealed["nonce"] if inputs.single_use else ""
+    return inputs
+
+
+def _opened(token: str, settings: Settings) -> dict[str, Any]:
+    if len(token) > settings.state_bytes:
+        raise Unsealed(f"it has {len(token)} characters")
+    sealed: dict[str, Any] = orjson.loads(key_ring(settings, PURPOSE).open(token))
+    return sealed
+
+
+def _check(sealed: dict[str, Any], principal: str, bound: str) -> None:
+    if sealed["until"] < clock.timestamp():
+        raise Unsealed("it has expired")
+    if sealed["principal"] != principal:
+        raise Unsealed(f"it was made for {sealed['principal']}")
+    if sealed["remembered"]["bound"] != bound:
+        raise Unsealed("it belongs to another request")
+
+
+def _digest(method: str, params: dict[str, Any]) -> str:
+    """What makes two requests rounds of one call: all but the answers and what the transport adds."""
+    asked = [method, params.get("name"), params.get("uri"), params.get("arguments", {})]
+    return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
+    """The state for the next round; raises InternalError when there is too much to remember (STATE-05)."""
+    token = key_ring(settings, PURPOSE).seal(
+        orjson.dumps(
+            {
+                "principal": principal,
+                "until": int(clock.timestamp()) + settings.state_seconds,
+                "nonce": secrets.token_hex(12),
+                "remembered": inputs.remembered(),
+            }
+        )
+    )
+    if len(token) > settings.state_bytes:
+        log.error("A call has %d bytes to remember, more than MCP['STATE_BYTES']", len(token))
+        raise InternalError("The answers so far are more than can be remembered until the next one.")
+    return token
+
+
+async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
+    """Note that a state which counts once was used (STATE-04).
+
+    Raises InvalidParams if it was used before, at any process, and Unavailable if that cannot be found out.
+    """
+    if not inputs.nonce:
+        return
+    try:
+        first = await streams.windows.hit(f"state/{inputs.nonce}", 1, settings.state_seconds + CLOCK_SECONDS)
+    except StreamsError as error:
+        raise Unavailable from error
+    if not first:
+        log.warning("A requestState was refused: it was used before")
+        raise input_required.invalid_state()
+
+
+def result(inputs: Inputs, principal: str, settings: Settings) -> dict[str, Any]:
+    """The result of a run that left questions open; raises InternalError as ``sealed`` does."""
+    return input_required.result(inputs.requests, "" if inputs.kept else sealed(inputs, principal, settings))
