@@ -73,7 +73,7 @@ def test_number_of_calls_found_does_not_tell_a_right_guess_of_a_secret(
     guess: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many calls that say both guesses as are listed, behind a newer one that holds one as a secret."""
-    for module in ("calls.argument_search", "finding.traffic"):
+    for module in ("calls.argument_search", "search.traffic"):
         monkeypatch.setattr(f"mcp_app.admin.{module}.MOST_FOUND", 2)
     undecided_call("s", 70, arguments=json.dumps({"password": "sesame-10413"}))
     said = json.dumps({"text": "sesame-10413 mallow-10413"})

@@ -49,9 +49,3 @@ def opening(**changes: Any) -> dict[str, str]:
         "announced": 3,
     }
     return stored_fields(**(given | changes))
-
-
-@pytest.fixture(autouse=True)
-def _in_no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, one step of the drain takes as many batches as it may."""
-    monkeypatch.setattr("mcp_app.message_log.writer.WRITE_SECONDS", 3_600.0)
