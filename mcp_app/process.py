@@ -169,7 +169,7 @@ class Process(Services):
         await self.metrics.close()
         await self.log.close()
         await self.streams.close()
-        # A connection left open would keep a test's queries from being dropped.
+        # A connection left open would keep a test's database from being dropped.
         await asyncio.to_thread(queries.close)
 
     def _credentials_changed(self, what: dict[str, Any]) -> None:
@@ -188,7 +188,7 @@ class Process(Services):
 
 
 def _look_for_others(redis_url: str) -> None:
-    """Log that Redis is a Cluster, or that another project uses our queries of it.
+    """Log that Redis is a Cluster, or that another project uses our database of it.
 
     The worker of that project would write our message log.
     """
@@ -197,4 +197,4 @@ def _look_for_others(redis_url: str) -> None:
         return
     with suppress(StreamsUnavailable):
         if projects.note(redis_url):
-            log.warning("Another project uses this queries of Redis. Give each its own, as in redis://…/1.")
+            log.warning("Another project uses this database of Redis. Give each its own, as in redis://…/1.")

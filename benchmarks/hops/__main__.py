@@ -312,7 +312,7 @@ def _counts(entered: Entered) -> str:
 
 
 def _is_store(code: CodeType) -> bool:
-    """Whether it is about how Redis and the queries are reached: the same for whoever needs them."""
+    """Whether it is about how Redis and the database are reached: the same for whoever needs them."""
     return code.co_filename.removeprefix(f"{ROOT}/mcp_app/").startswith(
         ("streams/", "database", "postgresql/")
     )
@@ -321,7 +321,7 @@ def _is_store(code: CodeType) -> bool:
 def main() -> None:
     """Set up, take every path, print the table; ``-v`` names the functions, ``--counts`` takes no times."""
     recorder = Recorder()
-    threading.setprofile(recorder)  # For threads to come: their loops and those of the queries.
+    threading.setprofile(recorder)  # For threads to come: their loops and those of the database.
     sys.setprofile(recorder)
     with tempfile.TemporaryDirectory(prefix="hops-") as folder:
         from mcpsite.redis_server import RedisServer

@@ -16,7 +16,7 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.process_reports import ProcessReports
 
 NEARLY_FULL = 0.9
-# The limits of the server, of this role and of this queries, whichever is lowest; -1 is none.
+# The limits of the server, of this role and of this database, whichever is lowest; -1 is none.
 ALLOWED = """
 SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
     UNION ALL SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user
@@ -47,7 +47,7 @@ def connections_finding(allowed: int, used: int, web: int, children: int) -> Fin
     text = f"{allowed} are allowed, {used} are open; web processes ({web}, each {of_web}) and children of "
     text += f"workers ({children}, each {of_child}) keep {needed} at most"
     if needed > allowed or used > NEARLY_FULL * allowed:
-        remedy = "Raise max_connections (or the limit of the role or queries), lower SYNC_THREADS, "
+        remedy = "Raise max_connections (or the limit of the role or database), lower SYNC_THREADS, "
         return warning(check, text, f"{remedy}or put a pooler such as PgBouncer between.")
     return ok(check, text)
 

@@ -1,1 +1,1 @@
-"""Running calls: the reply they answer on, the context tools see, cancellation and deadlines."""
+"""Calls of tools: admitted, run, stored, run by workers, and decided about by people."""

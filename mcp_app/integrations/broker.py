@@ -1,4 +1,4 @@
-"""The transport of Celery"s broker, for ``CELERY_BROKER_TRANSPORT``."""
+"""The transport of Celery's broker, for ``CELERY_BROKER_TRANSPORT``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The middleware of people"s time zones, for ``MIDDLEWARE``."""
+"""The middleware of people's time zones, for ``MIDDLEWARE``."""
 
 from __future__ import annotations
 

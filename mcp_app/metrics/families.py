@@ -32,7 +32,7 @@ GAUGES = {
     "open_streams": ("mcp_open_event_streams", "Event streams that clients hold open"),
     "sessions": ("mcp_sessions_in_memory", "Sessions that processes have in memory; one may be in several"),
 }
-# What ``observability.tally`` counts: the name, what it means, the labels.
+# What ``metrics.tally`` counts: the name, what it means, the labels.
 RARE = {
     "oauth_registration": ("mcp_oauth_registrations", "Registrations of OAuth clients", "result"),
     "oauth_consent": ("mcp_oauth_consents", "Clients that people allowed or denied", "result"),
@@ -130,7 +130,7 @@ def _processes(states: list[dict[str, Any]]) -> Iterator[Metric]:
     for key, (name, meaning) in GAUGES.items():
         summed: Counter[str] = Counter()
         for each in states:
-            if key in each:
+            if each.get(key) is not None:
                 summed[each["kind"]] += each[key]
         yield _gauges(name, meaning, "kind", summed)
     ages = [each["keys_age"] for each in states if each.get("keys_age") is not None]

@@ -1,1 +1,1 @@
-"""Logs, metrics and redaction: what operators see, and what they must never see."""
+"""Log records, spans, correlation and redaction."""

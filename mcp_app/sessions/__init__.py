@@ -1,1 +1,1 @@
-"""Legacy sessions: their life, their standalone stream, questions to their client, and the message log."""
+"""Sessions and requests without one: their life, their streams, and questions to their client."""

@@ -48,7 +48,7 @@ class Client:
 
     ``user`` and ``permissions`` define the caller; a user's own permissions apply unless some are given.
     ``stored=True`` serves the database's catalogue as administrators left it, which needs
-    ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
+    ``manage.py mcp_prepare`` or ``mirror()`` and a test that may use transactions.
     ``approved=True`` runs tools that need approval as if they were approved; else they are refused.
     ``extensions`` are the ids of those it declares, or their settings by id.
     ``timeout`` is how many seconds one request may take, questions and all.

@@ -1,1 +1,1 @@
-"""Bytes in, bytes out: the HTTP side of the protocol."""
+"""Transports: Streamable HTTP, HTTP+SSE, stdio, and the metrics endpoint."""

@@ -112,7 +112,7 @@ class Source:
         if not self.follows or (row is not None and not row.missing):
             return ""
         if key in (self.provided(kind) or {}):
-            return "Its code is installed but not in the catalogue yet: run `manage.py prepare` first."
+            return "Its code is installed but not in the catalogue yet: run `manage.py mcp_prepare` first."
         return "Unknown to this installation: install the app that defines it, or take it out of the file."
 
     def base_of(self, row: Row) -> Tool | None:

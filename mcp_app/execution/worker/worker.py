@@ -156,10 +156,10 @@ class Worker:
         return outcome
 
     def _claim(self, call_id: UUID | str, *, further: bool = False) -> Attempt | None:
-        """Take a call, also when the queries is away for a while: the job comes only once (R15).
+        """Take a call, also when the database is away for a while: the job comes only once (R15).
 
         ``further``: the next call beyond the one that the job is for, if one may begin at once. It has a job
-        of its own, so None is returned where ``TooManyRunning`` or what the queries says would be raised.
+        of its own, so None is returned where ``TooManyRunning`` or what the database says would be raised.
         """
         failpoints.reach("before-claim")
         deadline = monotonic() + (0.0 if further else CLAIM_SECONDS)
@@ -174,13 +174,13 @@ class Worker:
                     if further:
                         return None
                     raise
-                log.warning("The turn of call %s waits for the queries: %s", call_id, error)
+                log.warning("The turn of call %s waits for the database: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
 
     def _claim_now(
         self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]], *, further: bool
     ) -> Attempt | None:
-        """Begin an attempt; ``claimed`` remembers the call if the queries goes away halfway."""
+        """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
         if not claimed:
             offered = refresh_now()
             if offered is not self._offered:
@@ -340,7 +340,7 @@ class Worker:
         self._loop.call_soon_threadsafe(function)
 
     def _on_cancel(self, payload: dict[str, Any]) -> None:
-        """A cancel that names no ``call`` was sent while the queries could not be asked for its row."""
+        """A cancel that names no ``call`` was sent while the database could not be asked for its row."""
         if "session" not in payload:
             return
         wanted = (payload["session"], payload["request_id"])

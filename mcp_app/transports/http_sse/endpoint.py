@@ -139,7 +139,7 @@ class HttpSse:
         if session is None:
             session = await sessions.load(named[0], principal.key)
         if session.transport != HTTP_SSE:
-            raise SessionNotFound("This session belongs to /mcp: send the Mcp-LiveSession-Id header there.")
+            raise SessionNotFound("This session belongs to /mcp: send the Mcp-Session-Id header there.")
         return session
 
     async def _answer(

@@ -33,7 +33,7 @@ ENDED = Answered(b"")
 ENDED_BY_CLIENT = "ended by the client"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
 NO_SESSION = (
-    "No session: send the Mcp-LiveSession-Id header that 'initialize' returned, or send 'initialize' first."
+    "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
 )
 
 log = logging.getLogger("mcp.http")

@@ -399,7 +399,7 @@ def test_all_problems_are_said_at_once_and_nothing_is_changed(announced: list[in
 
 def test_code_that_is_not_mirrored_yet_is_named_with_the_remedy() -> None:
     tool(name="late")(lambda: None)
-    assert "run `manage.py prepare` first" in problems({"tools": [{"name": "late", "source": "code"}]})[0]
+    assert "run `manage.py mcp_prepare` first" in problems({"tools": [{"name": "late", "source": "code"}]})[0]
 
 
 JSON = st.recursive(

@@ -1,1 +1,0 @@
-"""What lists and pages show of a logged message."""
