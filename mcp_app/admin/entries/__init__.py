@@ -1,1 +1,1 @@
-"""The pages of tools, prompts and resources: forms, drafts, history, test bench, transfer."""
+"""Pages of tools, prompts and resources: forms, drafts, history, test bench, transfer."""

@@ -1,6 +1,6 @@
-"""Owns the test bench of an entry: its page, the token its browser client uses, lines to run it elsewhere.
+"""The test bench of an entry: its page, the token for its browser client, snippets for other clients.
 
-The page itself is an MCP client (static/mcp_app/bench): what it runs goes through `/mcp` as everybody's does.
+The page is an MCP client (static/mcp_app/bench). Its runs go through `/mcp` like those of any client.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ Entry = Any
 
 
 class BenchAdmin(CallersPages):
-    """The pages of the bench, for every kind of entry."""
+    """The test bench pages of every kind of entry."""
 
     kind: ClassVar[str]
     key_field: ClassVar[str]
 
     def get_urls(self) -> list[URLPattern]:
-        """The bench's addresses before all others."""
         base = f"{self.opts.app_label}_{self.opts.model_name}"
         views: dict[str, Callable[..., HttpResponse]] = {
             "try": self.try_view,
@@ -60,7 +59,7 @@ class BenchAdmin(CallersPages):
         return pages + super().get_urls()
 
     def has_try_permission(self, request: HttpRequest) -> bool:
-        """The permission to run entries here; which ones is decided by the permission to view them."""
+        """Return True if the user may run entries in the bench; view permissions decide which entries."""
         return request.user.has_perm(TRY)
 
     def _tried(self, request: HttpRequest, object_id: str) -> Entry | None:
@@ -74,7 +73,10 @@ class BenchAdmin(CallersPages):
     # The views.
 
     def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The bench; ``?arguments=`` or ``?message=`` fills its form, ``&compare=`` is a second message."""
+        """Show the bench.
+
+        ``?arguments=`` or ``?message=`` fills its form; ``&compare=`` loads a second logged message.
+        """
         entry = self._tried(request, object_id)
         if entry is None:
             return self.not_there(request, object_id)
@@ -95,7 +97,7 @@ class BenchAdmin(CallersPages):
         return TemplateResponse(request, "mcp_admin/bench.html", context)
 
     def token_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Mint a token for the page's client, as oneself or as the user named ``user``."""
+        """Issue a token to the page's client, for the current user or for the user named in ``user``."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         entry = self._tried(request, object_id)
@@ -112,18 +114,21 @@ class BenchAdmin(CallersPages):
             return _failed("There is no such user.", 403)
         except PermissionDenied as refused:
             return _failed(str(refused), 403)
-        # A client is told that there is no such entry; whoever tries it is told why.
+        # Clients only learn that the entry does not exist; the person who tests it gets the reason.
         found = verdict(entry, self.kind, holder_of(user), self._givers(request, entry))
         why = "" if found.can else f"{marked(user.get_username())} cannot use it: {found.why}."
         return JsonResponse({"token": token, "ends": ends, "user": user.get_username(), "why": why})
 
     def _givers(self, request: HttpRequest, entry: Entry) -> list[Giver]:
-        """The groups to name, for who may see who is in them."""
+        """Return the groups that grant the entry's permission; empty if the user may not view people."""
         permission = permission_of(entry)
         return givers_of([permission])[permission] if may_view_people(request.user) else []
 
     def snippets_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The lines that make a run again elsewhere; the body is the request's method and params."""
+        """Return snippets that repeat a run elsewhere, as JSON.
+
+        The request body holds the method and the params.
+        """
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if self._tried(request, object_id) is None:
@@ -140,7 +145,7 @@ class BenchAdmin(CallersPages):
         return JsonResponse({"snippets": [{"title": each.title, "text": each.text} for each in made]})
 
     def run_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """One logged run of this entry: arguments and answer."""
+        """Return the arguments and the answer of one logged run of this entry, as JSON."""
         entry = self._tried(request, object_id)
         run = self._logged(request, entry, request.GET.get("message", "")) if entry is not None else None
         return _failed(NO_RUN, 404) if run is None else JsonResponse(run)
@@ -160,7 +165,7 @@ class BenchAdmin(CallersPages):
             "principal": bench_key(request.user.pk, request.user.pk),
             "tokenUrl": self.page_url("try_token", entry),
             "snippetsUrl": self.page_url("try_snippets", entry),
-            # Both show logged messages; without the permission to read them there is no run to show.
+            # Both show logged messages, which need the permission to view them.
             "runUrl": self.page_url("try_run", entry) if may_read else None,
             "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0])
             if may_read
@@ -171,7 +176,7 @@ class BenchAdmin(CallersPages):
         }
 
     def bench_schema(self, entry: Entry) -> Any:
-        """The arguments as a JSON Schema: the tool's own, or one of strings."""
+        """Return a JSON Schema of the arguments: a tool's own schema, else an object of strings."""
         if self.kind == "tool":
             return source_of(entry).arguments_of(entry)
         if self.kind == "prompt":
@@ -182,11 +187,11 @@ class BenchAdmin(CallersPages):
         return _texts(names, [{"required": True}] * len(names))
 
     def preset_link(self, request: HttpRequest, entry: Entry) -> dict[str, Any] | None:
-        """Where a preset is added and what it has fixed already; None where there are no presets."""
+        """Return the add page of presets and the arguments already fixed; None if the kind has no presets."""
         return None
 
     def _prefill(self, request: HttpRequest, entry: Entry) -> dict[str, Any]:
-        """What the address asks the page to begin with; ``trouble`` says what could not be done."""
+        """Return the initial form values from the query string; ``trouble`` describes an invalid value."""
         filled: dict[str, Any] = {"arguments": None, "first": None, "second": None, "trouble": ""}
         text = request.GET.get("arguments")
         if text is not None:
@@ -212,7 +217,7 @@ class BenchAdmin(CallersPages):
         return logged_run(message, subject_of(self.kind, self._key(entry))) if message else None
 
     def _people(self, request: HttpRequest) -> list[str] | None:
-        """The users this user may act as, the first ones by name; None without that permission."""
+        """Return the first users by name whom this user may act as; None without that permission."""
         if not request.user.has_perm(TRY_AS_OTHERS):
             return None
         model: Any = get_user_model()
@@ -223,7 +228,7 @@ class BenchAdmin(CallersPages):
         return list(names[:PEOPLE_OFFERED])
 
     def _notes(self, request: HttpRequest, entry: Entry) -> list[str]:
-        """What keeps a run from working, so that the fault is not looked for in the arguments."""
+        """Return the reasons that keep a run from working, apart from its arguments."""
         notes = []
         if entry.missing:
             notes.append(
@@ -249,7 +254,7 @@ def _texts(names: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _hints(entry: Entry) -> list[tuple[str, str]]:
-    """What a tool says of itself, as badges: text and tone."""
+    """Return a tool's annotations as badges: text and tone."""
     annotations = getattr(source_of(entry).base_of(entry) or entry, "annotations", None)
     told = annotations if isinstance(annotations, dict) else {}
     hints = []

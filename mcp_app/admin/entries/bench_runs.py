@@ -1,4 +1,4 @@
-"""Owns what the test bench shows of the message log: earlier runs of one entry, and one logged run whole."""
+"""Logged runs of the test bench: the list of earlier runs of an entry, and one run in full."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Read = Callable[[dict[str, Any]], Arguments | None]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The entry that is tried: the method that runs it, and how to find its runs among logged requests.
+    """The entry under test: the method that runs it, and a reader that recognizes its logged requests.
 
-    ``read`` takes the params of a request and gives its arguments, None when it ran something else.
+    ``read`` returns the arguments from a request's params, or None if the request ran another entry.
     """
 
     method: str
@@ -33,7 +33,7 @@ class Subject:
 
 
 def subject_of(kind: str, key: str) -> Subject:
-    """The subject of an entry; ``key`` is its name, URI or URI template."""
+    """Return the subject of an entry; ``key`` is its name, URI or URI template."""
     if kind == "resource":
         return Subject("resources/read", lambda params: {} if params.get("uri") == key else None)
     if kind == "template":
@@ -43,7 +43,7 @@ def subject_of(kind: str, key: str) -> Subject:
 
 
 def served_template(key: str) -> uri_template.UriTemplate | None:
-    """The compiled template; None for one that this server could not serve."""
+    """Return the compiled template; None if it is invalid."""
     try:
         return uri_template.compile(key)
     except ValueError:
@@ -61,7 +61,7 @@ def _arguments(params: dict[str, Any]) -> Arguments | None:
 
 
 def runs(actor: Any, subject: Subject) -> list[dict[str, Any]]:
-    """The newest runs of a subject that ``actor`` made in the bench, as themselves and as others."""
+    """Return the newest bench runs of a subject by ``actor``, as themselves and as other users."""
     found = []
     for message in _bench_messages(actor):
         if message.method == subject.method and subject.read(_params(message)) is not None:
@@ -72,9 +72,9 @@ def runs(actor: Any, subject: Subject) -> list[dict[str, Any]]:
 
 
 def logged_run(message: Message, subject: Subject) -> dict[str, Any] | None:
-    """One logged run with arguments and answer; None when the message is no run of the subject.
+    """Return a logged run with arguments and answer; None if the message did not run the subject.
 
-    ``whole`` is false when the log does not have all that was sent: it is cut, or secrets were taken out.
+    ``whole`` is False if the log holds a truncated or redacted request.
     """
     params = _params(message)
     arguments = subject.read(params) if message.method == subject.method else None
@@ -95,7 +95,7 @@ def _bench_messages(actor: Any) -> list[Message]:
     keys = [bench_key(actor.pk, actor.pk), *(bench_key(actor.pk, other) for other in others)]
     sessions = Session.objects.filter(principal__in=keys).order_by("-created_at")
     ids = list(sessions.values_list("pk", flat=True)[:_SESSIONS_LOOKED_AT])
-    # By session alone, which is indexed and has few messages; methods are filtered here.
+    # Filter by session only, which is indexed and matches few messages. Methods are filtered here.
     messages = Message.objects.filter(session_id__in=ids, direction=Message.Direction.IN).defer("answer")
     return list(messages.order_by("-pk")[:_MESSAGES_LOOKED_AT])
 
@@ -117,7 +117,7 @@ def _params(message: Message) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> Any:
-    """The JSON value of a logged payload, None when it was cut or is none."""
+    """Return the JSON value of a logged payload; None if it is truncated or not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Owns the page that says who can use an entry, and of everybody else why not."""
+"""The page that lists who can use an entry, and why the other users cannot."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Entry = Any
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A person, whether they can use the entry, and why."""
+    """A person on the page of callers: whether they can use the entry, and why."""
 
     key: str
     name: str
@@ -59,17 +59,16 @@ class CallersPages(ModelAdmin[Any]):
     key_field: ClassVar[str]
 
     def get_urls(self) -> list[URLPattern]:
-        """Its address before all others."""
         name = f"{self.opts.app_label}_{self.opts.model_name}_callers"
         view = self.admin_site.admin_view(self.callers_view)
         return [path("<path:object_id>/callers/", view, name=name), *super().get_urls()]
 
     def callers_url(self, request: HttpRequest, entry: Entry) -> str | None:
-        """The page, for those who may see people."""
+        """Return the address of the page; None if the user may not view people."""
         return self.page_url("callers", entry) if may_view_people(request.user) else None
 
     def callers_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Everybody, a page at a time; ``?q=`` finds somebody."""
+        """List all people, one page at a time; ``?q=`` searches by user name."""
         if not may_view_people(request.user):
             raise PermissionDenied
         entry = self.object_to_view(request, object_id)
@@ -94,14 +93,14 @@ class CallersPages(ModelAdmin[Any]):
         return TemplateResponse(request, "mcp_admin/callers.html", context)
 
     def _refusals(self, request: HttpRequest, entry: Entry) -> list[tuple[RefusalCount, str]]:
-        """Return the refused calls of a tool in the last day, for those who may read the log."""
+        """Return a tool's refused calls of the last day; empty if the user may not read the message log."""
         if self.kind != "tool" or not request.user.has_perm("mcp_app.view_message"):
             return []
         return refusals_of(clock.utcnow() - RECENT, tool=entry.name)
 
 
 def rule_of(entry: Entry) -> str:
-    """Who may, in words."""
+    """Describe in words who may use an entry."""
     permission = permission_of(entry)
     if not permission:
         return "every caller"
@@ -112,7 +111,7 @@ def rule_of(entry: Entry) -> str:
 
 
 def about_permission(request: HttpRequest) -> SafeString:
-    """What the choice of a permission means, and the way to make a group for it."""
+    """Return the help text of the permission field, with a link to add a group if allowed."""
     text = "Who sees it and may use it: every caller, the members of a group, or those with a permission."
     if not (admin.site.is_registered(Group) and request.user.has_perm("auth.add_group")):
         return format_html("{}", text)
@@ -120,7 +119,7 @@ def about_permission(request: HttpRequest) -> SafeString:
 
 
 def people_named(asked: str) -> QuerySet[Any]:
-    """Everybody, or those with this in their name."""
+    """Return all users, or those whose user name contains ``asked``."""
     model: Any = get_user_model()
     people: QuerySet[Any] = model._default_manager.order_by(model.USERNAME_FIELD).select_related(
         "mcp_service_user"
@@ -129,7 +128,7 @@ def people_named(asked: str) -> QuerySet[Any]:
 
 
 def _callers(people: list[Any], entry: Entry, kind: str, givers: list[Giver]) -> list[Caller]:
-    """Each person; what is asked of the database does not grow with them."""
+    """Return a ``Caller`` for each person, in a constant number of queries."""
     obstacle = obstacle_of(entry)
     permission = permission_of(entry)
     holders = holders_of(permission, people) if permission and not obstacle else set()
@@ -144,7 +143,7 @@ def _callers(people: list[Any], entry: Entry, kind: str, givers: list[Giver]) ->
 
 
 def _holder(person: Any, entry: Entry, holders: set[Any]) -> Holder:
-    """A person, as far as one permission goes."""
+    """Return a person as a holder of at most this entry's permission."""
     is_superuser = bool(getattr(person, "is_superuser", False))
     return Holder(
         {permission_of(entry)} if is_superuser or person.pk in holders else (),

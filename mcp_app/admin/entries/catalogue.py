@@ -1,4 +1,4 @@
-"""Owns the pages of the four kinds of catalogue entries: which fields each has and how it is copied."""
+"""Admin pages of the four kinds of catalogue entries: their fields and their copies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _copied(entry: Any, *names: str) -> dict[str, Any]:
 
 @admin.register(Tool)
 class ToolAdmin(TransferPages, EntryAdmin):
-    """Tools; a tool added here is a preset of another."""
+    """Pages of tools. A tool added here is a preset of another tool."""
 
     kind = "tool"
     form = ToolForm
@@ -63,7 +63,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     list_select_related = related(Tool)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """A preset is made from a tool that is defined in code or upstream, not from another preset."""
+        """Offer only tools from code or upstream as the base of a preset, not other presets."""
         if db_field.name == "preset_of":
             kwargs["queryset"] = PRESET.bases()
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -76,7 +76,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
         return field
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """As of all entries; whether calls wait for approval stands by itself."""
+        """Add a fieldset for approval after the limits."""
         sets = super().get_fieldsets(request, obj)
         place = [name for name, _ in sets].index("Limits") + 1
         return [
@@ -86,31 +86,31 @@ class ToolAdmin(TransferPages, EntryAdmin):
         ]
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What would go; presets keep their tool, and must be deleted first."""
+        """Protect tools that presets are made from; those presets must be deleted first."""
         going, counts, missing_permissions, protected = super().get_deleted_objects(objs, request)
         presets = (visible(preset) for preset in PRESET.made_from(objs))
         return going, counts, missing_permissions, [*protected, *presets]
 
     def duplicate(self, entry: Any, actor: Any) -> Any:
-        """Another preset of the same tool."""
+        """Create another disabled preset of the same tool."""
         fields = _copied(entry, "preset_of", "fixed_arguments", *self.limit_fields, *self.approval_fields)
         name = self.free_key(entry.name, 128)
         return save_tool_preset(entry=None, actor=actor, name=name, enabled=False, **fields)
 
     def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
-        """For a preset also the arguments its tool takes."""
+        """Add client refusals and the base tool's arguments to the fields of a preset."""
         facts = super().definition_fields_of(entry)
         return (*facts, "shown_refusals", "tool_schema") if source_of(entry).base_of(entry) else facts
 
     def preset_link(self, request: HttpRequest, entry: Any) -> dict[str, Any] | None:
-        """A preset of a preset is one of its tool with more arguments fixed."""
+        """Link to a new preset of the base tool that has this entry's fixed arguments."""
         if not self.has_add_permission(request):
             return None
         tool = source_of(entry).base_of(entry) or entry
         return {"url": self.page_url("add"), "tool": tool.pk, "fixed": entry.fixed_arguments}
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """The test bench opens this form with the arguments it was run with; JSON that is none is dropped."""
+        """Parse the fixed arguments that the test bench passes; drop invalid JSON."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         if "fixed_arguments" in initial:
             try:
@@ -121,13 +121,13 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
     @admin.display(description="arguments of the tool")
     def tool_schema(self, preset: Tool) -> SafeString:
-        """The input schema that fixed arguments are checked against."""
+        """Return the input schema that fixed arguments are checked against."""
         tool = source_of(preset).base_of(preset)
         return json_block(tool.input_schema if tool else None)
 
     @admin.display(description="callers")
     def shown_callers(self, tool: Tool) -> str:
-        """Who may call it; what a view decides about them is known to its code only."""
+        """Describe who may call the tool, as far as known outside its code."""
         exposed = (source_of(tool).base_of(tool) or tool).name
         if permission_of(tool):
             return visible(rule_of(tool))
@@ -137,7 +137,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
     @admin.display(description="runs")
     def shown_execution(self, tool: Tool) -> str:
-        """Where its code asks to be run, and what its clients have to bring along."""
+        """Describe where the tool runs by its definition, and what that requires of clients."""
         definition: Any = source_of(tool).definition(tool)
         if definition is None or not definition.background:
             return "in the web process, unless changed above"
@@ -150,7 +150,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
     @admin.display(description="clients")
     def shown_refusals(self, tool: Tool) -> SafeString:
-        """The clients that refuse the tool as it is, and what to do about it."""
+        """List the clients that reject the tool's schema, each with a remedy."""
         found = refusals({"name": tool.name, "inputSchema": source_of(tool).arguments_of(tool) or {}})
         if not found:
             return badge("accepted by all known clients", "good")
@@ -164,7 +164,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
 @admin.register(Prompt)
 class PromptAdmin(EntryAdmin):
-    """Prompts; one added here is text with placeholders."""
+    """Pages of prompts. A prompt added here is text with placeholders."""
 
     kind = "prompt"
     form = PromptForm
@@ -172,12 +172,12 @@ class PromptAdmin(EntryAdmin):
     search_fields = ("name", "title", "description", "permission", "template")
 
     def duplicate(self, entry: Any, actor: Any) -> Any:
-        """The same text under another name."""
+        """Create a disabled prompt with the same text under a free name."""
         name, fields = self.free_key(entry.name, 128), _copied(entry, "template", "arguments")
         return save_prompt(entry=None, actor=actor, name=name, enabled=False, **fields)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Arguments are rows."""
+        """Edit arguments as rows."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "arguments":
             field.widget = ArgumentsWidget()
@@ -189,7 +189,7 @@ class PromptAdmin(EntryAdmin):
 
 @admin.register(Resource)
 class ResourceAdmin(EntryAdmin):
-    """Resources with a fixed URI; one added here is a text or an uploaded file."""
+    """Pages of resources with a fixed URI. A resource added here is a text or an uploaded file."""
 
     kind = "resource"
     key_field = "uri"
@@ -198,7 +198,7 @@ class ResourceAdmin(EntryAdmin):
     search_fields = ("uri", "name", "title", "description", "permission")
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Uploads are never linked to."""
+        """Use an upload widget that never links to the file."""
         if db_field.name == "file":
             return db_field.formfield(
                 widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old."
@@ -206,23 +206,23 @@ class ResourceAdmin(EntryAdmin):
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def duplicate(self, entry: Any, actor: Any) -> Any:
-        """The same content under another URI."""
+        """Create a disabled resource with the same content under a free URI."""
         fields = _copied(entry, "name", "mime_type", "text", "annotations")
         if entry.file:
             with entry.file.open("rb") as stored:
-                # A file of its own: two entries that share one would lose it together.
+                # Copy the file: entries that share a file would lose it together.
                 copy = File(stored.file, name=PurePath(entry.file.name).name)
                 return self._save_copy(entry, actor, {**fields, "file": copy})
         return self._save_copy(entry, actor, fields)
 
     def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
-        """For an upload also what is kept now."""
+        """Add the name of the current file for an upload."""
         facts = super().definition_fields_of(entry)
         return (*facts, "current_file") if entry.file else facts
 
     @admin.display(description="uploaded file")
     def current_file(self, resource: Resource) -> SafeString:
-        """The stored file's name."""
+        """Return the name of the stored file."""
         return visible(PurePath(resource.file.name or "").name)
 
     def _save_copy(self, entry: Any, actor: Any, fields: dict[str, Any]) -> Any:
@@ -233,7 +233,7 @@ class ResourceAdmin(EntryAdmin):
 
 @admin.register(ResourceTemplate)
 class ResourceTemplateAdmin(EntryAdmin):
-    """Resource templates; they are always defined in code."""
+    """Pages of resource templates, which are always defined in code."""
 
     kind = "template"
     key_field = "uri_template"
@@ -243,9 +243,9 @@ class ResourceTemplateAdmin(EntryAdmin):
     actions = ("enable_entries", "disable_entries")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """A template needs a function."""
+        """Return False: a template needs a function in code."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Its code would bring it back."""
+        """Return False: the code would restore the template."""
         return False

@@ -1,4 +1,7 @@
-"""Owns showing what a change of an entry altered: field by field, long values line by line; all escaped."""
+"""Differences between two states of an entry: field by field, long values line by line.
+
+All values are escaped.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from mcp_app.catalogue.sources.precedence import words_of
 from mcp_app.interface.text import json_text, marked, visible
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
-# A number or a hash that people need not see: another field says the same in words.
+# Numbers and hashes that another field shows in readable form.
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
-# What an entry that is defined in code takes from there while an administrator has not said it.
+# Fields that fall back to the definition in code while empty.
 IN_CODE: Final = ("title", "description")
 _EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
 MAX_INLINE: Final = 160
@@ -33,7 +36,10 @@ _LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownDifference:
-    """One field: ``old`` and ``new`` in one line each (None: there was or is no entry), or ``lines``."""
+    """The difference of one field: ``lines``, or ``old`` and ``new`` in one line each.
+
+    None for ``old`` or ``new`` means that the entry did not exist in that state.
+    """
 
     name: str
     old: SafeString | None = None
@@ -44,9 +50,10 @@ class ShownDifference:
 def field_differences(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, in_code: Any = None
 ) -> list[ShownDifference]:
-    """The fields in which two states of an entry differ; of one that came or went, all that say something.
+    """Return the fields in which two states of an entry differ.
 
-    ``in_code`` is the entry's definition where the states have none: an empty text means the code's own.
+    If one state is None, return the other state's fields that have a value. ``in_code`` is the entry's
+    current definition, used for states stored without one: an empty text means the text from code.
     """
     before, after = _as_served(before, in_code), _as_served(after, in_code)
     if before is None or after is None:
@@ -66,7 +73,7 @@ def _as_served(state: Mapping[str, Any] | None, in_code: Any) -> Mapping[str, An
 
 
 def faults(error: ValidationError) -> list[str]:
-    """What is wrong, one line for each field, safe to look at."""
+    """Return the messages of a validation error, one line per field, with hidden characters marked."""
     if not hasattr(error, "error_dict"):
         return [marked(text) for text in error.messages]
     return [
@@ -76,7 +83,7 @@ def faults(error: ValidationError) -> list[str]:
 
 
 def label(name: str) -> str:
-    """A field's name as people read it."""
+    """Return a field's human-readable name."""
     return _LABELS.get(name) or name.replace("_", " ")
 
 

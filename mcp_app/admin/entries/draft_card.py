@@ -1,4 +1,4 @@
-"""Owns what people see of a waiting draft: what it changes, what came in between, what they may do."""
+"""A pending draft as shown to people: its changes, later changes of the entry, permitted actions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BETWEEN = 20
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """One change of an entry since the draft's author saw it."""
+    """A change of an entry since the draft's author loaded it."""
 
     change: CatalogueChange
     fields: list[ShownDifference]
@@ -30,7 +30,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class DraftCard:
-    """A draft for a page; ``seen`` is the revision of the entry that the page shows."""
+    """A draft on a page; ``seen`` is the entry's revision that the page shows."""
 
     draft: Draft
     fields: list[ShownDifference]
@@ -45,12 +45,12 @@ class DraftCard:
 
     @property
     def token(self) -> str:
-        """Which draft the page shows, for the form that saves it again."""
+        """Id and version of the draft, for the form that saves it again."""
         return f"{self.draft.pk}:{self.draft.version}"
 
     @property
     def loss(self) -> str:
-        """What is asked before it is discarded: what is lost then, for good."""
+        """Text of the confirmation before the draft is discarded; it lists the fields that are lost."""
         kind, name = marked(self.draft.kind), marked(self.draft.key)
         if self.draft.entry_id is None:
             return f"Discard the new {kind} {name}? All that this draft has of it is lost for good."
@@ -60,7 +60,7 @@ class DraftCard:
 
 
 def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
-    """What this person sees of a draft; ``entry`` is None for a draft of a new one."""
+    """Return the card of a draft for this user; ``entry`` is None for a draft of a new entry."""
     site = admin.site
     before, after = states_of(draft, entry)
     may_edit = may_edit_draft(request, draft, entry)
@@ -79,12 +79,12 @@ def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
 
 
 def entry_admin_of(draft: Draft) -> Any:
-    """The pages of the kind of entry a draft is about."""
+    """Return the admin class for the draft's kind of entry."""
     return admin.site.get_model_admin(pending_drafts.KIND_NAMED[draft.kind])
 
 
 def may_edit_draft(request: HttpRequest, draft: Draft, entry: Any) -> bool:
-    """Whether this person may save the draft again or discard it."""
+    """Return True if the user may save the draft again or discard it."""
     pages = entry_admin_of(draft)
     if draft.entry_id is None:
         return bool(pages.has_add_permission(request))
@@ -92,7 +92,7 @@ def may_edit_draft(request: HttpRequest, draft: Draft, entry: Any) -> bool:
 
 
 def entry_address(draft: Draft) -> str:
-    """The form of the entry a draft is about; for a new one, the form that makes it."""
+    """Return the URL of the entry's form; for a new entry, the URL of the add form."""
     model: Any = pending_drafts.KIND_NAMED[draft.kind]
     base = f"{admin.site.name}:{model._meta.app_label}_{model._meta.model_name}"
     return (
@@ -101,7 +101,7 @@ def entry_address(draft: Draft) -> str:
 
 
 def changes_since(entry: Any, revision: int) -> list[Between]:
-    """What happened to an entry after a revision, newest first."""
+    """Return an entry's changes after a revision, newest first, at most ``MAX_BETWEEN``."""
     history = revisions.history_of(revisions.kind_of(entry), revisions.key_of(entry), entry.pk)
     since = history.filter(revision__gt=revision).select_related("actor")[:MAX_BETWEEN]
     return [Between(change, field_differences(change.before, change.after)) for change in since]

@@ -1,4 +1,4 @@
-"""Owns the pages of drafts: the list of all that wait, a page for one of a new entry, publish and discard."""
+"""Pages of drafts: the list of pending drafts, the page of a new entry's draft, publish and discard."""
 
 from __future__ import annotations
 
@@ -26,22 +26,20 @@ from mcp_app.models import Draft
 
 
 class KindFilter(admin.SimpleListFilter):
-    """The kind of entry."""
+    """List filter by kind of entry."""
 
     title, parameter_name = "kind", "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The kinds this person may look at."""
         return [(kind, kind) for kind in _kinds_seen(request)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Draft]) -> QuerySet[Draft]:
-        """Only drafts of that kind."""
         return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
 @admin.register(Draft)
 class DraftAdmin(RowPageAdmin[Draft]):
-    """All drafts; the permission to view an entry includes its draft."""
+    """Pages of all drafts. The permission to view an entry includes its draft."""
 
     list_display = ("key_shown", "kind_shown", "changed", "shown_author", "shown_note", "saved")
     list_display_links = ("key_shown",)
@@ -51,37 +49,36 @@ class DraftAdmin(RowPageAdmin[Draft]):
     list_select_related = ("author",)
     actions = None
 
-    # Permissions follow from the entry; drafts have none of their own.
+    # Permissions follow from the entry; drafts have no permissions.
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Users with the permission to view some kind of entry."""
+        """Return True if the user may view some kind of entry."""
         return bool(_kinds_seen(request))
 
     def has_view_permission(self, request: HttpRequest, obj: Draft | None = None) -> bool:
-        """Users with the permission to view the entry."""
+        """Return True if the user may view the draft's kind of entry, or any kind without ``obj``."""
         kinds = _kinds_seen(request)
         return obj.kind in kinds if obj is not None else bool(kinds)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Draft]:
-        """Drafts of entries this person may look at."""
         return super().get_queryset(request).filter(kind__in=_kinds_seen(request))
 
     # The list.
 
     @admin.display(description="name", ordering="key")
     def key_shown(self, draft: Draft) -> SafeString:
-        """What clients call the entry, or will."""
+        """Return the entry's name, with a badge if it is new."""
         new = format_html(" {}", badge("new", "info")) if draft.entry_id is None else ""
         return format_html("{}{}", visible(draft.key), new)
 
     @admin.display(description="kind", ordering="kind")
     def kind_shown(self, draft: Draft) -> str:
-        """Tool, prompt, resource or template."""
+        """Return the kind: tool, prompt, resource or template."""
         return draft.kind
 
     @admin.display(description="changes")
     def changed(self, draft: Draft) -> str:
-        """The fields it alters."""
+        """Return the labels of the changed fields."""
         return ", ".join(map(label, draft.values))
 
     shown_author = text_column("author", "author", ordering="author", empty="-")
@@ -91,7 +88,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
     # One draft.
 
     def row_page(self, request: HttpRequest, draft: Draft) -> HttpResponse:
-        """The draft of a new entry; that of an existing one is shown on the entry's own page."""
+        """Show the draft of a new entry; redirect to the entry's page for an existing entry."""
         if draft.entry_id is not None:
             return HttpResponseRedirect(entry_address(draft))
         context = {
@@ -102,7 +99,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
     @object_button("publish")
     def publish(self, request: HttpRequest, draft: Draft) -> HttpResponse:
-        """Make it what clients are offered, if it is what the person saw."""
+        """Publish the draft, unless the draft or the entry changed after the page was loaded."""
         entry = pending_drafts.entry_of(draft)
         if not (may_edit_draft(request, draft, entry) and may_publish(request.user)):
             raise PermissionDenied
@@ -120,7 +117,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
     @object_button("discard")
     def discard(self, request: HttpRequest, draft: Draft) -> HttpResponse:
-        """Forget it, if it is what the person saw."""
+        """Delete the draft, unless it changed after the page was loaded."""
         if not may_edit_draft(request, draft, pending_drafts.entry_of(draft)):
             raise PermissionDenied
         draft.version = _number(request, "version", draft.version)
@@ -150,7 +147,7 @@ def _kinds_seen(request: HttpRequest) -> list[str]:
 
 
 def _number(request: HttpRequest, name: str, usual: int) -> int:
-    """A number the page carried; what cannot be read is like one that is long past."""
+    """Return a number from the POST data; -1 if it is malformed, which counts as outdated."""
     text = request.POST.get(name)
     if text is None:
         return usual

@@ -1,4 +1,4 @@
-"""Owns what the pages of all catalogue entries share: list, switch, bulk actions, review of drift."""
+"""Shared admin of all catalogue entries: list, switch, bulk actions, review of definition changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ Entry = Any
 
 
 class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
-    """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.changes.services``."""
+    """Pages of one kind of catalogue entry.
+
+    Every write goes through ``mcp_app.catalogue.changes.services``.
+    """
 
     key_field: ClassVar[str] = "name"
     dress_fields: ClassVar[tuple[str, ...]] = (
@@ -78,29 +81,30 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     )
     actions: Any = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
 
-    # What may be done, and by whom.
+    # Permissions.
 
     def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Only entries made here, or whose code is gone, can go; code would bring back others.
+        """Allow deletion of entries made in the admin and of entries without code.
 
-        The confirmation page shows the entry and related rows, so deleting needs the permission to view, too.
+        Code would restore any other entry. The permissions to view and to publish are needed as well, since
+        the confirmation page shows the entry and related rows.
         """
         may = super().has_delete_permission(request, obj) and self.has_view_permission(request, obj)
         may = may and may_publish(request.user)
         return may and (obj is None or not source_of(obj).follows or obj.missing)
 
     def has_switch_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Permissions to change and publish, because a switch takes effect at once."""
+        """Return True if the user may change and publish: a switch takes effect at once."""
         return self.has_change_permission(request, obj) and may_publish(request.user)
 
     def has_copy_permission(self, request: HttpRequest) -> bool:
-        """Permissions to add and publish, because a copy is not a draft."""
+        """Return True if the user may add and publish: a copy is not a draft."""
         return self.has_add_permission(request) and may_publish(request.user)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Who is named exactly comes first, then who begins so, unless an order was chosen."""
+        """Rank exact names first, then prefixes, unless the user chose an order."""
         found, repeats = super().get_search_results(request, queryset, search_term)
         if (term := search_term.strip()) and ORDER_VAR not in request.GET:
             named = Case(
@@ -112,7 +116,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         return found, repeats
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
-        """What can be edited first; the definition after it."""
+        """Return editable fields first, then the definition."""
         source = made_here(self.model) if obj is None else source_of(obj)
         sets: list[tuple[str | None, dict[str, Any]]] = []
         if not source.follows:
@@ -126,24 +130,24 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         return sets
 
     def fields_for(self, request: HttpRequest, entry: Entry | None, names: tuple[str, ...]) -> Any:
-        """Fields to fill in; for who may only look, what is in force."""
+        """Return editable fields; for read-only users, fields that display the effective values."""
         looks = entry is not None and not self.has_change_permission(request, entry)
         return in_force(entry, names) if looks else names
 
     def definition_fields_of(self, entry: Entry) -> tuple[str, ...]:
-        """The read-only part of an entry's page."""
+        """Return the read-only fields of an entry's page."""
         facts = ("shown_source", "updated", "editor")
         return (*facts, *self.definition_fields) if source_of(entry).follows else facts
 
     def get_readonly_fields(self, request: HttpRequest, obj: Entry | None = None) -> Any:
-        """Facts about the entry; the name of an existing entry too, for clients know it by that."""
+        """Add the name of an existing entry: clients refer to it by name."""
         if obj is None:
             return ()
         kept = () if source_of(obj).follows else (self.key_field,)
         return (*kept, *self.definition_fields_of(obj))
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """JSON gets the editor, the permission a choice of those that exist."""
+        """Use the JSON editor for JSON fields and a choice of existing permissions for the permission."""
         if isinstance(db_field, models.JSONField):
             shape = db_field.default if db_field.default in (list, dict) else None
             return JsonField(
@@ -166,13 +170,12 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         entry = self.get_object(request, unquote(object_id)) if object_id else None
         return str(entry.permission) if entry is not None else ""
 
-    # Writes; the form has called the service before these hooks run.
+    # Writes. The form has already called the service before these hooks run.
 
     def save_model(self, request: HttpRequest, obj: Entry, form: Any, change: bool) -> None:
-        """Nothing: the form has written the entry through the service."""
+        """Do nothing: the form has written the entry through the service."""
 
     def delete_model(self, request: HttpRequest, obj: Entry) -> None:
-        """Delete one entry."""
         delete_entry(entry=obj, actor=request.user)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -182,7 +185,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     # The list.
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """The columns; the switch is a button only for those who may use it."""
+        """Return the columns; the switch is a button only for users who may switch."""
         return (
             "key",
             "shown_title",
@@ -193,7 +196,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """The entries, each knowing whether a draft waits for it."""
+        """Annotate each entry with ``has_draft``."""
         waits = Draft.objects.filter(kind=self.kind, entry_id=OuterRef("pk"))
         entries: QuerySet[Any] = super().get_queryset(request).annotate(has_draft=Exists(waits))
         return entries
@@ -201,7 +204,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The list, and the way to drafts, to what was deleted, and to files of the whole catalogue."""
+        """Add links to drafts, deleted entries, export and import."""
         more = {
             **buttons(request, self.admin_site.name),
             "drafts_waiting": Draft.objects.filter(kind=self.kind).count(),
@@ -223,17 +226,17 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.display(description="name")
     def key(self, entry: Entry) -> SafeString:
-        """What clients call it."""
+        """Return the name that clients use."""
         return visible(getattr(entry, self.key_field))
 
     @admin.display(description="title", ordering="title")
     def shown_title(self, entry: Entry) -> SafeString:
-        """The administrator's title, else the code's."""
+        """Return the administrator's title, else the title from code."""
         return visible(overlaid(source_of(entry).in_force(entry), entry).get("title") or "-")
 
     @admin.display(description="source", ordering="source")
     def shown_source(self, entry: Entry) -> SafeString:
-        """Where it comes from, and whether its code changed or went."""
+        """Return badges: source, variety, changed or missing code, pending draft."""
         source = source_of(entry)
         return format_html(
             "{}{}{}{}{}",
@@ -246,7 +249,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.display(description="permission", ordering="permission")
     def shown_permission(self, entry: Entry) -> SafeString:
-        """What a caller needs."""
+        """Describe who may use the entry."""
         if not permission_of(entry):
             return format_html('<span class="mcp-dim">{}</span>', "every caller")
         return visible(rule_of(entry))
@@ -255,30 +258,30 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
-        """Its last author."""
+        """Return the name of the last editor."""
         return visible(entry.updated_by or ("the code" if source_of(entry).follows else "-"))
 
     @admin.display(description="as code defines it")
     def shown_definition(self, entry: Entry) -> SafeString:
-        """The whole mirrored definition and where its code is."""
+        """Return the full definition from code and the path of that code."""
         where = format_html('<p class="mcp-dim">{}</p>', visible(entry.code_path)) if entry.code_path else ""
         return format_html("{}{}", where, json_block(entry.definition))
 
     @admin.display(description="description in code")
     def code_description(self, entry: Entry) -> SafeString:
-        """What clients read while the field above is empty."""
+        """Return the description from code, which clients see while the field is empty."""
         return block(source_of(entry).in_force(entry).get("description") or "-")
 
     # Bulk actions.
 
     @admin.action(description="Enable selected", permissions=["switch"])
     def enable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Offer the chosen entries to clients."""
+        """Enable the chosen entries."""
         self._set_enabled(request, queryset, enabled=True)
 
     @admin.action(description="Disable selected", permissions=["switch"])
     def disable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Stop offering the chosen entries."""
+        """Disable the chosen entries."""
         self._set_enabled(request, queryset, enabled=False)
 
     def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
@@ -288,7 +291,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.action(description="Duplicate selected", permissions=["copy"])
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Copy the chosen entries under new names; copies start disabled."""
+        """Copy the chosen entries under new names. Copies start disabled."""
         for entry in queryset:
             if source_of(entry).follows:
                 self._refuse(request, entry, "is defined in code: make a preset or a new entry instead")
@@ -302,11 +305,11 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
                 self.message_user(request, text, messages.SUCCESS)
 
     def duplicate(self, entry: Entry, actor: Any) -> Entry:
-        """A disabled copy under a free name; raises ValidationError."""
+        """Create a disabled copy under a free name. Raises ValidationError if it is refused."""
         raise ValidationError("Entries of this kind cannot be duplicated.")
 
     def free_key(self, key: str, longest: int) -> str:
-        """``key-copy``, or the first of ``key-copy-2`` … that is free; at most ``longest`` characters."""
+        """Return ``key-copy`` or the first free ``key-copy-2`` …, at most ``longest`` characters."""
         for number in range(1, 1000):
             suffix = "-copy" if number == 1 else f"-copy-{number}"
             candidate = key[: longest - len(suffix)] + suffix
@@ -315,12 +318,12 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         raise ValidationError("Every name for a copy is taken.")
 
     def _refuse(self, request: HttpRequest, entry: Entry, why: str) -> None:
-        # Never first in the sentence: Django's own skin turns the first letter of a message into a capital.
+        # The name never comes first: Django's templates capitalize the first letter of a message.
         self.message_user(request, f"Left alone: {marked(entry)} {why}.", messages.WARNING)
 
     @admin.action(description="Delete selected", permissions=["delete"])
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Delete the chosen entries that may go, after a confirmation; say why others stay."""
+        """Delete the permitted entries after a confirmation, and report the reason for each other one."""
         for entry in queryset.exclude(deletable()):
             self._refuse(request, entry, "is defined in code and stays: disable it instead")
         going = queryset.filter(deletable())
@@ -330,7 +333,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @object_button("switch")
     def switch(self, request: HttpRequest, entry: Entry) -> HttpResponse | None:
-        """Enable or disable one entry, as the button says; the list's script shows it where it stands."""
+        """Enable or disable one entry; the list's script gets JSON and updates the row in place."""
         if not self.has_switch_permission(request, entry):
             raise PermissionDenied
         enabled = request.POST.get("mcp-enabled") == "1"
@@ -345,14 +348,14 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @object_button("accept")
     def accept(self, request: HttpRequest, entry: Entry) -> None:
-        """Take the definition as code has it now as reviewed."""
+        """Accept the current definition from code as reviewed."""
         if not self.has_change_permission(request, entry):
             raise PermissionDenied
         accept_definition(entry=entry, actor=request.user)
         self.message_user(request, f"The new definition of {marked(entry)} is accepted.", messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """What changed in code since the last review, and what may be done with the entry."""
+        """Return code changes since the last review, links and permitted actions of the entry."""
         entry = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
         if entry is not None:
@@ -389,6 +392,6 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _with_hidden_characters(entry: Entry) -> list[tuple[str, SafeString]]:
-    # An input field cannot show a mark; what a model would read and a person cannot see stands beside it.
+    # Input fields cannot highlight hidden characters, so marked copies are shown beside them.
     texts = [(name, getattr(entry, name, "")) for name in ("title", "description", "template", "text")]
     return [(name, visible_block(text)) for name, text in texts if has_hidden(text)]

@@ -1,4 +1,4 @@
-"""Owns saving an entry's form as a draft: reading what the form wants, and what its page shows of a draft."""
+"""Drafts on an entry's form: the submitted intent, the pending draft on the page, redirects after a save."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Entry = Any
 
 
 class DraftPages(CallersPages):
-    """The draft part of an entry's pages; users who may not publish can only save drafts."""
+    """The draft part of an entry's pages. Users who may not publish can only save drafts."""
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, which gets the user and the requested action."""
+        """Attach the user and the requested action to the form class."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.intent = Intent(
             actor=request.user,
@@ -45,7 +45,7 @@ class DraftPages(CallersPages):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """The form of an entry or of a new one, with the draft that waits for it."""
+        """Add the entry's pending draft to the form page."""
         entry = self.get_object(request, unquote(object_id)) if object_id is not None else None
         context = self._draft_context(request, entry)
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
@@ -69,7 +69,7 @@ class DraftPages(CallersPages):
         return {**context, **dict.fromkeys(hidden, False)}
 
     def _shown_draft(self, request: HttpRequest, entry: Entry | None) -> Draft | None:
-        """The draft whose values the form shows: the one that the address names."""
+        """Return the draft named by ``?draft=``, whose values the form shows."""
         pk = _digits(request.GET.get("draft", ""))
         if pk is None:
             return None
@@ -77,40 +77,43 @@ class DraftPages(CallersPages):
         return Draft.objects.filter(pk=pk, kind=kind, entry_id=number).first()
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What would go; a draft goes with its entry."""
+        """List the drafts that are deleted with their entries."""
         going, *rest = super().get_deleted_objects(objs, request)
         kind = self.model.KIND
         waits = Draft.objects.filter(kind=kind, entry_id__in=[entry.pk for entry in objs])
         return [*going, *(format_html("Draft: {}", visible(draft.key)) for draft in waits)], *rest
 
-    # After the form has saved a draft; Django's own log is about rows that were written.
+    # After a save: Django's own log covers rows that were written, not drafts.
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Nothing for a draft."""
+        """Skip drafts."""
         return None if _saved(obj) else super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Nothing for a draft, nor where nothing was changed."""
+        """Skip drafts and saves without a change."""
         return None if _saved(obj) or obj.is_as_before else super().log_change(request, obj, message)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """To the draft, when that was saved; else where the button leads."""
+        """Redirect to a saved draft, else to the page that the pressed button names."""
         if IS_POPUP_VAR in request.POST:
             return super().response_add(request, obj, post_url_continue)
         saved = _saved(obj)
         return self._to_draft(request, saved) if saved else self._to_next(request, obj, "added")
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """To the draft, when that was saved; else where the button leads."""
+        """Redirect to a saved draft, else to the page that the pressed button names."""
         if IS_POPUP_VAR in request.POST:
             return super().response_change(request, obj)
         saved = _saved(obj)
         return self._to_draft(request, saved) if saved else self._to_next(request, obj, "changed")
 
     def _to_next(self, request: HttpRequest, entry: Entry, done: str) -> HttpResponse:
-        """Say what was done and who can use the entry now; Django's own words say neither."""
+        """Report the result and link to the entry's callers, then redirect.
+
+        Django's message lacks the link.
+        """
         if entry.is_as_before:
             self.message_user(request, f"Nothing was changed: {marked(entry)}.", messages.INFO)
         else:
@@ -138,18 +141,18 @@ class DraftPages(CallersPages):
 
 
 def _meanwhile(request: HttpRequest, entry: Entry | None) -> list[Between]:
-    """What others changed while this form was open."""
+    """Return the changes made by others while this form was open."""
     seen = _digits(request.POST.get("mcp-seen", ""))
     return changes_since(entry, seen) if entry is not None and seen is not None else []
 
 
 def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> str:
-    """What the draft button says; empty when the draft that waits is edited elsewhere."""
+    """Return the label of the draft button; empty if the pending draft is edited elsewhere."""
     if shown is not None:
         return "Save draft"
     if waits is None:
         return "Save as draft"
-    # Another save came first: keep what was typed, and do not replace the waiting draft unseen.
+    # Another save came first: keep the user's input, but never overwrite the other draft unseen.
     return "Replace the draft" if "_draft" in request.POST else ""
 
 

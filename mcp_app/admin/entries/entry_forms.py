@@ -1,4 +1,4 @@
-"""Owns the forms of catalogue entries; their last check is the service that writes an entry or a draft."""
+"""Forms of catalogue entries. Their last validation is the service that writes an entry or a draft."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Entry = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What somebody wants with a form: ``as_draft`` or at once, why, and what the page had shown them.
+    """A submitted form's purpose: the actor, draft or publication, the reason, and the page's state.
 
-    ``draft`` is the one that the page showed waiting, ``seen`` the revision of the entry. ``shows`` is the
-    draft whose values stand in the form instead of the entry's own.
+    ``draft`` is the pending draft that the page showed, ``seen`` the entry's revision. ``shows`` is the draft
+    whose values the form displays instead of the entry's.
     """
 
     actor: Any = None
@@ -36,19 +36,19 @@ class Intent:
 
 
 class EntryForm(ModelForm[Any]):
-    """Writes through a service, whose complaints appear beside the fields they are about."""
+    """A form that writes through a service and shows the service's errors beside their fields."""
 
     intent: ClassVar[Intent] = Intent()
-    # Of kinds that administrators make themselves: the service that writes one.
+    # The service that writes entries made in the admin; None for kinds that exist only in code.
     service: ClassVar[Callable[..., Any] | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """The form; what it shows may be a draft's."""
+        """Fill the form with the draft's values if ``intent.shows`` is set."""
         if self.intent.shows is not None:
             kwargs["initial"] = {**(kwargs.get("initial") or {}), **_initial(self.intent.shows)}
         super().__init__(*args, **kwargs)
         mark_fields(self.fields, self.instance, self.initial)
-        # A new entry begins with what clients call it.
+        # Clients refer to an entry by its key, so the form of a new one focuses that field.
         first = next((name for name in ("uri", "name") if name in self.fields), "")
         if first and self.instance.pk is None:
             self.fields[first].widget.attrs["autofocus"] = True
@@ -59,7 +59,7 @@ class EntryForm(ModelForm[Any]):
             self._write()
 
     def _write(self) -> None:
-        # Browsers end lines with CR LF whatever the text had; that alone must not count as a change.
+        # Browsers submit CR LF line ends; that alone must not count as a change.
         wanted = {
             name: value.replace("\r\n", "\n") if isinstance(value, str) else value
             for name, value in self.cleaned_data.items()
@@ -73,11 +73,11 @@ class EntryForm(ModelForm[Any]):
         if not self.intent.as_draft:
             before = self.stored()
             self.instance = self.write(wanted)
-            # The services write nothing that is as it was.
+            # The services skip an unchanged entry, so its timestamp is the same.
             self.instance.is_as_before = before is not None and before.updated_at == self.instance.updated_at
             return
         intent, row = self.intent, self.stored()
-        # What a draft says of fields that this form has not must survive the form.
+        # Preserve the draft's values for fields that this form does not include.
         before = service_values(intent.shows.values) if intent.shows is not None else {}
         self.instance.saved_draft = save_draft(
             kind=self._meta.model, actor=intent.actor, entry=row, draft=intent.draft, note=intent.why,
@@ -96,38 +96,41 @@ class EntryForm(ModelForm[Any]):
                 self.add_error(None, [f"{prefix}{text}" for problem in problems for text in problem.messages])
 
     def stored(self) -> Entry | None:
-        """The entry as it is in the database; the form's own instance already carries the new values."""
+        """Return the entry from the database: the form's instance already has the new values."""
         if self.instance.pk is None:
             return None
         return self._meta.model._default_manager.get(pk=self.instance.pk)
 
     def write(self, wanted: dict[str, Any]) -> Entry:
-        """Write the entry; an entry whose definition is not ours is only dressed, limited or switched."""
+        """Write the entry.
+
+        An entry that follows code only changes its appearance, limits and switch.
+        """
         row = self.stored()
         if row is not None and source_of(row).follows:
             return update_entry(entry=row, **self.said(), **wanted)
         return self.write_own(row, wanted)
 
     def said(self) -> dict[str, Any]:
-        """The actor, the reason and the revision they saw, as the services take them."""
+        """Return the actor, the reason and the revision they saw, as arguments for a service."""
         return {"actor": self.intent.actor, "why": self.intent.why, "seen": self.intent.seen}
 
     def write_own(self, row: Entry | None, wanted: dict[str, Any]) -> Entry:
-        """Write an admin-made entry; ``row`` is None for a new one."""
+        """Write an entry made in the admin; ``row`` is None for a new entry."""
         if self.service is None:
             raise ValidationError("Entries of this kind are defined in code.")
         return self.service(entry=row, **self.said(), **wanted)
 
     def save(self, commit: bool = True) -> Entry:
-        """The entry that validation has written."""
+        """Return the entry written during validation."""
         return self.instance
 
     def save_m2m(self) -> None:
-        """An entry has no many-to-many fields."""
+        """Do nothing: entries have no many-to-many fields."""
 
 
 class ToolForm(EntryForm):
-    """A code-defined tool's dress and limits, or a preset."""
+    """The form of a preset, or the appearance and limits of a tool from code."""
 
     service = staticmethod(save_tool_preset)
 
@@ -137,7 +140,7 @@ class ToolForm(EntryForm):
 
 
 class PromptForm(EntryForm):
-    """A code-defined prompt's dress, or a prompt made here."""
+    """The form of a prompt made in the admin, or the appearance of a prompt from code."""
 
     service = staticmethod(save_prompt)
 
@@ -147,7 +150,7 @@ class PromptForm(EntryForm):
 
 
 class ResourceForm(EntryForm):
-    """A code-defined resource's dress, or a text or file kept here."""
+    """The form of a stored text or file, or the appearance of a resource from code."""
 
     service = staticmethod(save_resource)
 
@@ -157,7 +160,7 @@ class ResourceForm(EntryForm):
 
 
 def _initial(draft: Draft) -> dict[str, Any]:
-    """A draft's values as a form shows them; an upload cannot be shown again."""
+    """Return a draft's values as initial form data, without uploads, which a form cannot show."""
     values = {name: value for name, value in draft.values.items() if name != "file"}
     if "preset_of" in values:
         values["preset_of"] = (

@@ -1,4 +1,4 @@
-"""Owns what was: the history of an entry, what was deleted, and the way back to any of these states."""
+"""History of an entry, deleted entries, and rollback to an earlier state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHANGES_PER_PAGE = 25
 
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """One change in a history; ``back_url`` is empty when there is nothing to roll back to it."""
+    """A change in a history; ``back_url`` is empty if a rollback to it is impossible or not permitted."""
 
     change: CatalogueChange
     fields: list[ShownDifference]
@@ -43,12 +43,12 @@ class HistoryChange:
 
 
 class HistoryPages(ModelAdmin[Any]):
-    """The part of an entry's pages that is about its past."""
+    """The history part of an entry's pages."""
 
     kind: ClassVar[str]
 
     def get_urls(self) -> list[URLPattern]:
-        """Pages about changes: the entry of a change may be gone, so these go by the change."""
+        """Add the pages of changes; their addresses use change ids because the entry may be deleted."""
         base = f"{self.opts.app_label}_{self.opts.model_name}"
         view = self.admin_site.admin_view
         return [
@@ -59,14 +59,14 @@ class HistoryPages(ModelAdmin[Any]):
         ]
 
     def may_roll_back(self, request: HttpRequest, entry: Entry | None) -> bool:
-        """Whether this person may bring back a former state; a deleted entry is made anew by that."""
+        """Return True if the user may restore an earlier state, including that of a deleted entry."""
         may = self.has_change_permission(request, entry) if entry else self.has_add_permission(request)
         return may and services.may_publish(request.user)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Every change of this entry, newest first, with what it altered (S20)."""
+        """List every change of this entry with its differences, newest first (S20)."""
         entry = self.object_to_view(request, object_id)
         if entry is None:
             return self.not_there(request, object_id)
@@ -75,7 +75,7 @@ class HistoryPages(ModelAdmin[Any]):
         return self._history(request, marked(entry), changes, entry, more)
 
     def past_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
-        """The history of an entry that is gone; of one that came back, its own."""
+        """Show the history of a deleted entry; redirect to the entry if it exists again."""
         change = self._change(request, change_id)
         if (entry := entry_now(change)) is not None:
             return HttpResponseRedirect(self.page_url("history", entry))
@@ -118,7 +118,7 @@ class HistoryPages(ModelAdmin[Any]):
         return all(now[name] == value for name, value in then.items())
 
     def deleted_view(self, request: HttpRequest) -> HttpResponse:
-        """Entries that were deleted and are not there again, last deleted first."""
+        """List deleted entries that were not recreated, last deleted first."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         newest = CatalogueChange.objects.filter(kind=self.kind).values("key").annotate(last=Max("id"))
@@ -133,7 +133,7 @@ class HistoryPages(ModelAdmin[Any]):
         return TemplateResponse(request, "mcp_admin/deleted.html", context)
 
     def roll_back_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
-        """What rolling back would alter, and why; then does it."""
+        """Preview a rollback on GET, execute it on POST."""
         change = self._change(request, change_id)
         if not self.may_roll_back(request, entry_now(change)):
             raise PermissionDenied

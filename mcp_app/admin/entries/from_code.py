@@ -1,4 +1,4 @@
-"""Owns what a form says of fields that code states, too: what is in force from there, what overrides it."""
+"""Help texts for form fields that code also defines: the effective value and its override."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Entry = Any
 
 
 def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:
-    """Say it beside each field of a form that shows these values; a text in force stands in its place."""
+    """Describe, in each field's help text, the value from code and whether it is overridden.
+
+    Titles and descriptions from code also become placeholders.
+    """
     source = source_of(entry)
     for name, stated in source.in_force(entry).items():
         field = fields.get(name)

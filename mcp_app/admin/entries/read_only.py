@@ -1,4 +1,4 @@
-"""Owns what visitors who may look at an entry and not change it are shown of its fields: what is in force."""
+"""Effective values of an entry's fields, for users who may view but not change it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Entry = Any
 
 
 def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """The fields by name, and what shows those of which code says something while nobody says otherwise."""
+    """Map field names to fields or display functions.
+
+    A field without an override shows the value from code; the permission is always described in words.
+    """
     stated = source_of(entry).in_force(entry)
     silent = {name for name in names if stated.get(name) and getattr(entry, name) in UNSAID}
     return tuple(_shown(name) if name in silent or name == "permission" else name for name in names)
@@ -40,6 +43,6 @@ def _shown(name: str) -> Callable[[Entry], SafeString]:
             value = json_block(stated) if isinstance(stated, list | dict) else visible(stated)
         return format_html("<div>{} {}</div>", value, badge(f"from {source.origin}"))
 
-    # The model's words about a field are found by the name of what shows it.
+    # The admin finds a field's help text by the function's name.
     show.__name__ = name
     return admin.display(description=label(name))(show)

@@ -1,4 +1,4 @@
-"""Owns the switch of an entry in its list: its button, its words, what its script is told, its undo."""
+"""The switch of an entry in its list: button, messages, JSON for the list's script, undo."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NOT_UNDONE = "This cannot be undone any more."
 
 
 def switch_button(entry: Any, address: str) -> SafeString:
-    """The button."""
-    # A submit button of the list's own form: it carries that form's CSRF token and needs no script.
+    """Return the switch as an HTML button that posts to ``address``."""
+    # A submit button inside the list's form: it sends that form's CSRF token and needs no script.
     return format_html(
         '<button type="submit" class="mcp-switch" role="switch" formnovalidate name="mcp-enabled"'
         ' aria-checked="{}" formaction="{}" value="{}" title="{}">'
@@ -38,13 +38,13 @@ def switch_button(entry: Any, address: str) -> SafeString:
 
 
 def switched(what: str, enabled: bool, *, told: bool) -> str:
-    """What was done, and whether clients hear of it."""
+    """Return the message after a switch; ``told`` states that clients are notified."""
     heard = "Clients are notified now." if told else "Nothing was changed."
     return f"{'Enabled' if enabled else 'Disabled'}: {what}. {heard}"
 
 
 def as_switched(entry: Any, text: str) -> dict[str, Any]:
-    """What the script shows, so that no row moves under the pointer."""
+    """Return the new state as JSON, so that the list's script updates the row in place."""
     at = entry.updated_at
     return {
         "enabled": entry.enabled,
@@ -60,35 +60,34 @@ def _does(entry: Any) -> str:
 
 
 def asks_for_json(request: HttpRequest) -> bool:
-    """Whether the script of the list asks."""
+    """Return True if the list's script sent the request."""
     return request.headers.get("Accept") == "application/json"
 
 
 class SwitchUndo(ModelAdmin[Any]):
-    """What was switched is switched back by one press, unless something has changed since."""
+    """Undo of a switch by one button, unless the entry changed in the meantime."""
 
     kind: ClassVar[str]
 
     def get_urls(self) -> list[URLPattern]:
-        """The skin's addresses, after that of the undo."""
         name = f"{self.opts.app_label}_{self.opts.model_name}_undo"
         return [path("undo/", self.admin_site.admin_view(self.undo_view), name=name), *super().get_urls()]
 
     def undo_offer(self, request: HttpRequest) -> dict[str, str]:
-        """Where to send which note, to take back what this person has just switched."""
+        """Return the undo address and a signed note that names the user's last switch."""
         revision = last_switch(kind=self.kind, actor=request.user)
         address = self.with_filters(request, self.page_url("undo"))
         return {"address": address, "note": undo.noted(request, self.kind, revision)}
 
     def say_switched(self, request: HttpRequest, text: str, *, changed: bool) -> None:
-        """The message after a switch."""
+        """Show the message after a switch, with an undo button if anything changed."""
         if changed:
             offer = self.undo_offer(request)
             text = undo.with_undo(request, text, offer["address"], offer["note"])
         self.message_user(request, text, messages.SUCCESS)
 
     def undo_view(self, request: HttpRequest) -> HttpResponse:
-        """Take back what the note names."""
+        """Undo the switch that the note names."""
         if not (self.has_change_permission(request) and may_publish(request.user)):
             raise PermissionDenied
         if request.method != "POST":

@@ -1,4 +1,4 @@
-"""Owns the export of the catalogue and the page that imports one: what would change, then the change."""
+"""Export of the catalogue, and the import page: a preview, then the change."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOO_LARGE = "This is too large for a page: use the API (/api/catalogue/import/) 
 
 
 class ImportForm(forms.Form):
-    """A file or a text, and how to take it."""
+    """A file or a text to import, with its notation and options."""
 
     file = forms.FileField(required=False, label="File", widget=UploadWidget())
     text = forms.CharField(
@@ -64,7 +64,7 @@ class ImportForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """What was given, as ``content`` (bytes) and ``notation``."""
+        """Add the uploaded ``content`` (bytes) and its ``notation`` to the cleaned data."""
         given = self.cleaned_data
         file, text = given.get("file"), given.get("text") or ""
         if bool(file) == bool(text):
@@ -75,7 +75,7 @@ class ImportForm(forms.Form):
 
 
 class ConfirmForm(forms.Form):
-    """What was looked at, as it comes back."""
+    """The previewed import, returned by the browser for confirmation."""
 
     packed = forms.CharField(widget=forms.HiddenInput)
     notation = forms.ChoiceField(choices=[(name, name) for name in NOTATIONS], widget=forms.HiddenInput)
@@ -83,7 +83,7 @@ class ConfirmForm(forms.Form):
     at_revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
-        """The same with ``content``."""
+        """Add the decompressed ``content`` to the cleaned data."""
         try:
             opened = zlib.decompressobj()
             content = opened.decompress(b64decode(self.cleaned_data.get("packed", "")), MAX_BYTES + 1)
@@ -95,13 +95,13 @@ class ConfirmForm(forms.Form):
 
 
 def packed(content: bytes) -> str:
-    """A file as a form can carry it: a browser would change the line ends of plain text."""
+    """Return a file as base64 of its compressed bytes: browsers change the line ends of plain text."""
     return b64encode(zlib.compress(content)).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class EntryDifference:
-    """One difference as shown."""
+    """A difference as displayed."""
 
     badge: Any
     kind: str
@@ -110,7 +110,7 @@ class EntryDifference:
 
 
 def shown(difference: Difference) -> EntryDifference:
-    """A difference ready for the page."""
+    """Return a difference prepared for the page."""
     new = {field.name: field.new for field in difference.fields}
     old = {field.name: field.old for field in difference.fields}
     before = None if difference.action == "added" else old
@@ -120,17 +120,20 @@ def shown(difference: Difference) -> EntryDifference:
 
 
 def may_export(request: HttpRequest) -> bool:
-    """A file shows entries of every kind."""
+    """Return True if the user may view entries of every kind, since a file contains them all."""
     return all(map(request.user.has_perm, SEEN))
 
 
 def may_import(request: HttpRequest) -> bool:
-    """What the file changes is looked at again before it is changed."""
+    """Return True if the user may change some kind.
+
+    Permissions for each change in the file are checked before the import.
+    """
     return may_export(request) and any(map(request.user.has_perm, CHANGED))
 
 
 def buttons(request: HttpRequest, site: str) -> dict[str, str]:
-    """Where the buttons above the lists lead, for those who may."""
+    """Return the addresses of the permitted buttons above the lists."""
     addresses = {}
     if may_export(request):
         addresses["export_url"] = reverse(f"{site}:mcp_app_catalogue_export")
@@ -140,10 +143,9 @@ def buttons(request: HttpRequest, site: str) -> dict[str, str]:
 
 
 class TransferPages(ModelAdmin[Any]):
-    """The two addresses, below the list of the model that carries them."""
+    """The export and import pages, below the list of the model that mixes this in."""
 
     def get_urls(self) -> list[URLPattern]:
-        """Before those of rows."""
         wrap = self.admin_site.admin_view
         return [
             path("export/", wrap(self.export_view), name="mcp_app_catalogue_export"),
@@ -152,7 +154,7 @@ class TransferPages(ModelAdmin[Any]):
         ]
 
     def export_view(self, request: HttpRequest) -> HttpResponse:
-        """The catalogue as a file to keep."""
+        """Return the catalogue as a file download."""
         if not may_export(request):
             raise PermissionDenied
         notation = request.GET.get("notation", "json")
@@ -174,7 +176,7 @@ class TransferPages(ModelAdmin[Any]):
         )
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
-        """The form; what a file would change; the change."""
+        """Show the form, preview an uploaded file, or import a confirmed file."""
         if not may_import(request):
             raise PermissionDenied
         if request.method != "POST":
@@ -189,10 +191,10 @@ class TransferPages(ModelAdmin[Any]):
         return self._look(request, form, form.cleaned_data) if form.is_valid() else self._page(request, form)
 
     def _look(self, request: HttpRequest, form: ImportForm, asked: dict[str, Any]) -> HttpResponse:
-        """A dry run, and a button to do it."""
+        """Preview the import with a dry run, and offer a button to confirm it."""
         content, notation, prune = asked["content"], asked["notation"], asked["prune"]
         carried = packed(content[: MAX_BYTES + 1])
-        # A form that comes back larger than this is refused unread; the rest of it is small.
+        # Django rejects a larger form unread. The other fields are small.
         if len(carried) > (settings.DATA_UPLOAD_MAX_MEMORY_SIZE or MAX_BYTES) - 10_000:
             form.add_error(None, TOO_LARGE)
             return self._page(request, form)
