@@ -1,1 +1,1 @@
-"""The pages of background calls: list, one call, approvals, queues."""
+"""Pages of background calls: list, one call, approvals, queues."""

@@ -1,4 +1,4 @@
-"""The approval of one call as pages show it: its state, its times, and what this user may do about it."""
+"""The approval of one call as displayed: state, times, and the actions permitted to the user."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ TONES: Final = {
     "cancelled": "warn",
     "waiting": "info",
 }
-# A badge on every page must not count for long.
+# Bounds the query behind a badge that every page shows.
 MOST_WAITING: Final = 1_000
 DECIDED: Final = (Call.Decision.APPROVED, Call.Decision.REFUSED)
-# How many earlier decisions the page of a call names.
+# Number of earlier decisions listed on a call's page.
 NEWEST: Final = 5
 
 
 def waiting_count() -> int:
-    """How many calls wait for approval now; MOST_WAITING stands for that many and more."""
-    # Without an order: SQLite would look through all calls in it for the few that wait.
+    """Return the number of calls that wait for approval, capped at ``MOST_WAITING``."""
+    # Without an order: SQLite would scan all calls in that order for the few that wait.
     return Call.objects.filter(state=State.APPROVAL_NEEDED).order_by()[:MOST_WAITING].count()
 
 
 def decision_of(call: Call) -> str:
-    """``waiting``, ``approved``, ``refused``, ``expired`` or ``cancelled``."""
+    """Return ``waiting``, ``approved``, ``refused``, ``expired`` or ``cancelled``."""
     if call.decision:
         return str(call.decision)
     return "waiting" if call.state == State.APPROVAL_NEEDED else "cancelled"
 
 
 def waited_for_approval(call: Call) -> timedelta:
-    """How long it waited for a decision, or has waited so far."""
+    """Return the time from acceptance to the decision, or until now if undecided."""
     end = call.decided_at or call.finished_at or clock.utcnow()
     return end - call.accepted_at
 
 
 def time_left(call: Call) -> timedelta | None:
-    """How long it may still wait."""
+    """Return the time until the approval expires; None if the call does not wait."""
     if call.state != State.APPROVAL_NEEDED or call.approval_until is None:
         return None
     return call.approval_until - clock.utcnow()
@@ -62,7 +62,7 @@ def time_left(call: Call) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCard:
-    """What the page of one call says about its approval, and what this user may do about it."""
+    """The approval of a call on its page, with the actions permitted to the user."""
 
     badge: SafeString
     waited: str
@@ -79,7 +79,7 @@ class ApprovalCard:
 
 
 def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
-    """The approval of a call; None for one that needs none."""
+    """Return the approval of a call; None if it needs no approval."""
     if call.approval_until is None:
         return None
     word = decision_of(call)
@@ -100,7 +100,7 @@ def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
 
 
 def _about(call: Call, *, waits: bool) -> dict[str, Any]:
-    """What the tool is, as clients see it, and what was decided about its calls before."""
+    """Return the tool's texts as clients see them, and earlier decisions about its calls."""
     if not waits:
         return {"title": "", "description": "", "before": "", "earlier": []}
     title, description = described([call.tool]).get(call.tool, ("", ""))
@@ -115,7 +115,7 @@ def _about(call: Call, *, waits: bool) -> dict[str, Any]:
 
 
 def described(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The title and the description of tools, as clients see them."""
+    """Return the title and the description of each tool as clients see them."""
     found = {}
     for tool in Tool.objects.filter(name__in=set(names)):
         definition = tool.definition if isinstance(tool.definition, dict) else {}
@@ -125,7 +125,7 @@ def described(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 class Earlier:
-    """How often calls of the same tools were approved and refused, in all and by user; one query."""
+    """Counts of earlier approvals and refusals for the tools of some calls, in one query."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         tools = {call.tool for call in calls}
@@ -138,7 +138,7 @@ class Earlier:
             self._of_tool[tool, decision] += number
 
     def words(self, call: Call) -> str:
-        """``12 approved, 1 refused; of the same person 3 approved, 0 refused``; empty if it is the first."""
+        """Return ``12 approved, 1 refused; of the same person 3 approved, 0 refused``, or "" if none."""
         all_of_it = [self._of_tool[call.tool, word] for word in DECIDED]
         if not any(all_of_it):
             return ""

@@ -1,4 +1,4 @@
-"""Owns the queue of calls that wait for approval: the list, its columns and its live view."""
+"""The approval queue: the list of calls, its columns and its live view."""
 
 from __future__ import annotations
 
@@ -42,22 +42,20 @@ MOST_WATCHED = 500
 
 
 class DecisionFilter(admin.SimpleListFilter):
-    """What became of them; those that wait unless something else is chosen."""
+    """List filter by decision; by default calls that wait."""
 
     title = "decision"
     parameter_name = "decision"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The answers besides the usual one."""
         return [(word, word) for word in ("approved", "refused", "expired", "cancelled")] + [("any", "any")]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        """The answers, the usual one first and by its name."""
+        """Put the default choice first and label it "waiting"."""
         usual, *others = super().choices(changelist)
         return iter([{**usual, "display": "waiting"}, *others])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Approval]) -> QuerySet[Approval]:
-        """Only calls with the chosen answer."""
         match self.value():
             case None | "":
                 return queryset.filter(state=State.APPROVAL_NEEDED)
@@ -71,7 +69,7 @@ class DecisionFilter(admin.SimpleListFilter):
 
 @admin.register(Approval)
 class ApprovalAdmin(DecidingAdmin):
-    """The waiting calls: caller, tool, times; approved or refused here or on the call's page."""
+    """The approval queue: caller, tool and times of each call, with buttons to decide."""
 
     list_display_links = None
     list_filter = (DecisionFilter, "accepted_at")
@@ -81,7 +79,7 @@ class ApprovalAdmin(DecidingAdmin):
     change_list_template = "mcp_admin/approvals.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:
-        """Calls that needed approval, with arguments that are not too long to stand in a list."""
+        """Select calls that needed approval; load arguments only if they are short enough for a list."""
         is_short = When(stored_length__lte=LONGEST_ARGUMENTS, then=F("arguments"))
         return (
             super()
@@ -96,7 +94,10 @@ class ApprovalAdmin(DecidingAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Approval], search_term: str
     ) -> tuple[QuerySet[Approval], bool]:
-        """By tool, person and session, or by words of the arguments; all that wait, else the newest calls."""
+        """Search by tool, person, session or words of the arguments.
+
+        Search all waiting calls; with a decision filter, only the newest calls.
+        """
         decided = bool(request.GET.get("decision"))
         searched = decided and search_term.strip()
         newest = among_newest(Call.objects.all(), "accepted_at") if searched else {}
@@ -107,7 +108,7 @@ class ApprovalAdmin(DecidingAdmin):
         return found, repeats
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """The columns; of what waits, the second one decides, for who may."""
+        """Return the columns; waiting calls have a decision column if the user may decide."""
         about = ("asker", "shown_arguments", "before")
         if request.GET.get("decision"):
             return ("tool_name", *about, "since", "waited", "shown_decision")
@@ -134,13 +135,13 @@ class ApprovalAdmin(DecidingAdmin):
         return decide
 
     def _in_row(self, request: HttpRequest, verb: str, call: Approval) -> str:
-        """Where a button of the list posts to; the answer leads back to the list."""
+        """Return the address of a row's button; its response redirects to the list."""
         address = self.with_filters(request, self.page_url(verb, call))
         return f"{address}{'&' if '?' in address else '?'}from_queue=1"
 
     def _refuse_in_row(self, request: HttpRequest, call: Approval) -> SafeString:
-        # A modal dialog: no column changes its width, and nothing behind it can be pressed. Not a line of
-        # input: Enter in one presses the first button of the form, which approves some call.
+        # A modal dialog keeps the column widths and blocks the page behind it. A textarea, because Enter in a
+        # text input would press the form's first button, which approves some call.
         return format_html(
             '<button class="mcp-button" type="button" command="show-modal" commandfor="{0}" aria-label="{1}">'
             'Refuse…</button><dialog class="mcp-refuse" id="{0}" closedby="any" aria-label="{1}">'
@@ -162,7 +163,7 @@ class ApprovalAdmin(DecidingAdmin):
         )
 
     def _whole_arguments(self, call: Approval) -> SafeString:
-        """Return what the call is asked to do, without secrets, over several lines."""
+        """Return the redacted arguments on several lines, or a link to the call if they are too long."""
         if shown := pane(arguments_of(call), LONGEST_ARGUMENTS * 2):
             return format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', shown.html)
         address, words = (
@@ -172,11 +173,11 @@ class ApprovalAdmin(DecidingAdmin):
         return format_html('<p><a class="mcp-link" href="{}">{}</a></p>', address, words)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        """What ends first stands first; of what is decided, the newest."""
+        """Put the call that expires first on top; among decided calls, the newest."""
         return ("-accepted_at",) if request.GET.get("decision") else ("approval_until",)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """The list; its calls have the names of all persons who acted as another user."""
+        """Attach names, tool texts, earlier decisions and objections to the listed calls."""
         changelist = super().get_changelist_instance(request)
         calls = list(changelist.result_list)
         waiting = [call for call in calls if call.state == State.APPROVAL_NEEDED]
@@ -191,14 +192,14 @@ class ApprovalAdmin(DecidingAdmin):
         return changelist
 
     def has_view_permission(self, request: HttpRequest, obj: Approval | None = None) -> bool:
-        """These are calls."""
+        """Require the permission to view calls."""
         return self.may_open(request, Call)
 
     # The columns.
 
     @admin.display(description="tool", ordering="tool")
     def tool_name(self, call: Approval) -> SafeString:
-        """The tool, leading to the call's page; below it, what clients and models are told that it does."""
+        """Return the tool with a link to the call, and the tool's title and description."""
         title, description = getattr(call, "described", {}).get(call.tool, ("", ""))
         about = ": ".join(filter(None, (title, description.partition("\n")[0])))
         return format_html(
@@ -211,13 +212,13 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="before")
     def before(self, call: Approval) -> str:
-        """How often its like was approved and refused before."""
+        """Return the counts of earlier decisions about this tool."""
         earlier: Earlier | None = getattr(call, "earlier", None)
         return (earlier.words(call) if earlier else "") or "no call of this tool was decided before"
 
     @admin.display(description="asked by", ordering=login_name("user"))
     def asker(self, call: Approval) -> SafeString:
-        """The user behind the credential, which one it was, and the client."""
+        """Return the user behind the credential, the client and the credential."""
         return format_html(
             '{} <span class="mcp-dim">{} · {}</span>',
             visible(asked_by(call, getattr(call, "names", {}))),
@@ -227,12 +228,12 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="arguments")
     def shown_arguments(self, call: Approval) -> SafeString:
-        """The beginning of what it is asked to do, without secrets."""
+        """Return the beginning of the redacted arguments."""
         text = arguments_of(call)
         if not text:
             return format_html('<span class="mcp-dim">{}</span>', "too long for a list")
         cut = text if len(text) <= LINE_CHARACTERS else text[:LINE_CHARACTERS] + "…"
-        # A line ends between the parts of JSON, and within a word only where that is longer than a line.
+        # Break lines between the parts of JSON, not within words.
         shown = visible(cut).replace(",", ",<wbr>").replace(":", ":<wbr>")
         return format_html("<code>{}</code>", SafeString(shown))
 
@@ -240,17 +241,17 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="waited")
     def waited(self, call: Approval) -> SafeString:
-        """How long it has waited."""
+        """Return the time that the call has waited."""
         return format_html('<span class="mcp-time">{}</span>', span(waited_for_approval(call)))
 
     @admin.display(description="expires in", ordering="approval_until")
     def left(self, call: Approval) -> SafeString:
-        """How long it may still wait."""
+        """Return the time until the approval expires."""
         return format_html('<span class="mcp-time">{}</span>', span(time_left(call)))
 
     @admin.display(description="decision", ordering="decision")
     def shown_decision(self, call: Approval) -> SafeString:
-        """What became of it, and by whom."""
+        """Return the decision and the user who made it."""
         word = decision_of(call)
         by = format_html(" {}", visible(call.decided_by)) if call.decided_by else ""
         return format_html("{}{}", badge(word, TONES[word]), by)
@@ -258,14 +259,16 @@ class ApprovalAdmin(DecidingAdmin):
     # The pages.
 
     def get_urls(self) -> list[URLPattern]:
-        """The skin's addresses, after that of the live view."""
         live = path("live/", self.admin_site.admin_view(self.live_view), name="mcp_app_approval_live")
         return [live, *super().get_urls()]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The queue, which says when it has changed; it does not change while an operator decides."""
+        """Show the queue.
+
+        A script reports changes but never reorders the list while an operator decides.
+        """
         if not self.has_view_permission(request):
             raise PermissionDenied
         watched = "" if request.GET.get("decision") else " ".join(_waiting_ids())
@@ -273,7 +276,7 @@ class ApprovalAdmin(DecidingAdmin):
         return super().changelist_view(request, {**context, "watches": not request.GET.get("decision")})
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
-        """Which calls wait now; polled by the queue's page."""
+        """Return the ids of the waiting calls as JSON; the queue's page polls it."""
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         if not self.has_view_permission(request):
@@ -281,7 +284,7 @@ class ApprovalAdmin(DecidingAdmin):
         return JsonResponse({"waiting": _waiting_ids()})
 
     def row_page(self, request: HttpRequest, call: Approval) -> HttpResponse:
-        """The page of the call, where all about it stands."""
+        """Redirect to the page of the call."""
         return HttpResponseRedirect(self.call_url(call.pk))
 
 

@@ -1,4 +1,4 @@
-"""Owns who asked for a call as shown where calls are decided about: a person, their key, their client."""
+"""The origin of a call as displayed: the person, their API key, their client."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from django.db.models.fields.json import KT
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import Call
 
-# What a list reads of ``session_fields``, which may be long, for the client's name.
+# The only part of ``session_fields``, which may be long, that a list needs for the client's name.
 SAID_OF_CLIENT = KT("session_fields__client")
 
 
 def names_of(calls: Iterable[Call]) -> dict[str, str]:
-    """Who is behind the credentials of these calls; two queries, however many there are."""
+    """Return the names behind the credentials of these calls, in two queries."""
     return principal_names({call.principal for call in calls})
 
 
 def asked_by(call: Call, names: Mapping[str, str]) -> str:
-    """``jane, by the key "laptop"``, or ``boss as jane``; ``names`` is what ``names_of`` knows."""
+    """Return ``jane, by the key "laptop"`` or ``boss as jane``; ``names`` comes from ``names_of``."""
     return names.get(call.principal, call.principal)
 
 
 def asked_with(call: Call) -> str:
-    """What the client of a call called itself, of one that a list has annotated as ``client_said``."""
+    """Return the client's name; the call must be annotated with ``client_said``."""
     return client_name(getattr(call, "client_said", "")) or "(no name)"
 
 
 def client_name(said: str | None) -> str:
-    """What a client called itself, from the stored JSON of its description."""
+    """Return the client's name from its stored JSON description; empty if unknown."""
     try:
         client = orjson.loads(said or "{}")
     except orjson.JSONDecodeError:

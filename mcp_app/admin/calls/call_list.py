@@ -1,4 +1,4 @@
-"""Owns the pages of background calls: read-only, but a call can be stopped, or made again once it is over."""
+"""Pages of background calls: read-only, except that calls can be cancelled or retried."""
 
 from __future__ import annotations
 
@@ -62,56 +62,50 @@ def _length(time: timedelta | None) -> SafeString:
 
 
 class CallStateFilter(admin.SimpleListFilter):
-    """Any state, or all that are not over."""
+    """List filter by state, or by all unfinished states."""
 
     title = "state"
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The states in the order a call goes through them."""
         return [("open", "not over"), *((state.value, shown_state(state)) for state in State)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
-        """Only calls in the chosen state."""
         if self.value() == "open":
             return queryset.exclude(state__in=TERMINAL)
         return queryset.filter(state=self.value()) if self.value() else queryset
 
 
 class OutcomeFilter(admin.SimpleListFilter):
-    """How a call ended."""
+    """List filter by outcome."""
 
     title = "outcome"
     parameter_name = "outcome"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The outcomes."""
         return [(outcome, outcome.replace("_", " ")) for outcome in OUTCOMES]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
-        """Only calls that ended so."""
         return queryset.filter(outcome=self.value()) if self.value() else queryset
 
 
 class CallToolFilter(admin.SimpleListFilter):
-    """The tool; the catalogue is small, so no scan of all calls is needed. Others are found by search."""
+    """List filter by tool; choices come from the catalogue, to avoid a scan of all calls."""
 
     title = "tool"
     parameter_name = "tool"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The tools that run in the background."""
         names = Tool.objects.filter(background=True).order_by("name").values_list("name", flat=True)
         return [(name, marked(name)) for name in names[:MOST_TOOLS]]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
-        """Only calls of the chosen tool."""
         return queryset.filter(tool=self.value()) if self.value() else queryset
 
 
 @admin.register(Call)
 class CallAdmin(LongListAdmin[Call]):
-    """Background calls: the list with its queues, and each call live."""
+    """Pages of background calls: the list with its queues, and each call live."""
 
     list_display = (
         "tool_name",
@@ -131,14 +125,17 @@ class CallAdmin(LongListAdmin[Call]):
     change_list_template = "mcp_admin/calls.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
-        """Calls without what is large, knowing whether their session has a page that this person may open."""
+        """Defer large columns, and annotate whether the user may open the call's session."""
         session = Session.objects.filter(pk=OuterRef("session_id"))
         opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
         told = {"opens_session": opens, "client_said": SAID_OF_CLIENT}
         return super().get_queryset(request).defer(*LARGE).annotate(**told)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
-        """The call of that id, however it is written, or the calls of a session."""
+        """Return the call with this id in any notation, else the calls of this session.
+
+        Returns None if neither exists.
+        """
         try:
             return queryset.filter(pk=UUID(term))
         except ValueError:
@@ -146,11 +143,10 @@ class CallAdmin(LongListAdmin[Call]):
             return found if found.exists() else None
 
     def also_found(self, queryset: QuerySet[Call], term: str) -> list[Any]:
-        """The calls with these words in what they were asked."""
+        """Return the calls whose arguments contain these words."""
         return telling(queryset, term)
 
     def get_urls(self) -> list[URLPattern]:
-        """The skin's addresses, after that of the live view."""
         live_page = path(
             "<path:object_id>/live/", self.admin_site.admin_view(self.live_view), name="mcp_app_call_live"
         )
@@ -162,7 +158,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="state", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
-        """Its state, what came of it where that says more, and whether it was cancelled meanwhile."""
+        """Return badges: state, task, cancellation, outcome if it differs, and attempts."""
         said = [badge(*state_of(call))]
         if call.task_until is not None:
             said.append(badge("task", "plain"))
@@ -180,7 +176,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="client", ordering="session_id")
     def client(self, call: Call) -> SafeString:
-        """What the client called itself, as a link to the session it asked in."""
+        """Return the client's name, with a link to the call's session if the user may open it."""
         name = visible(asked_with(call))
         if not getattr(call, "opens_session", False):
             return name
@@ -188,7 +184,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="duration")
     def duration(self, call: Call) -> SafeString:
-        """From start to end, and before that from acceptance to start."""
+        """Return the run time, and the time in the queue before it."""
         wait = waited(call)
         if wait is None:
             return _length(lasted(call))
@@ -197,7 +193,7 @@ class CallAdmin(LongListAdmin[Call]):
         )
 
     def shown_outcome(self, call: Call) -> SafeString:
-        """How it ended."""
+        """Return the outcome as a badge."""
         return badge(outcome_of(call), OUTCOMES.get(call.outcome, "plain"))
 
     accepted = time_column("accepted", "accepted_at")
@@ -210,22 +206,22 @@ class CallAdmin(LongListAdmin[Call]):
             return bool(getattr(call, "opens_session", False))
         return self.may_open(request, Session) and Session.objects.filter(pk=asked_in(call)).exists()
 
-    # What may be done, and by whom.
+    # Permissions.
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
-        """Stopping and repeating change a call."""
+        """Return True if the user may change calls: cancelling and retrying change them."""
         return request.user.has_perm("mcp_app.change_call")
 
     @admin.action(description="Cancel selected calls", permissions=["operate"])
     def stop_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
-        """Stop each chosen call that is not over."""
+        """Cancel each chosen call that is not finished."""
         stopped = [cancel_call(call_id=call.pk, actor=request.user) for call in queryset]
         text = f"Asked to cancel: {sum(stopped)}. Over already: {stopped.count(False)}."
         self.message_user(request, text, messages.SUCCESS if any(stopped) else messages.INFO)
 
     @admin.action(description="Retry selected as new calls", permissions=["operate"])
     def retry_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
-        """Make each chosen call that is over again."""
+        """Retry each chosen finished call as a new call."""
 
         def retry(call: Call) -> None:
             retry_call(call_id=call.pk, actor=request.user)
@@ -235,10 +231,10 @@ class CallAdmin(LongListAdmin[Call]):
 
     @object_button("stop", "operate")
     def stop_one(self, request: HttpRequest, call: Call) -> None:
-        """Stop one call."""
+        """Cancel one call."""
         if cancel_call(call_id=call.pk, actor=request.user):
             over = Call.objects.filter(pk=call.pk, state__in=TERMINAL).exists()
-            # It may be over before this is read: what is said stays true.
+            # The call may finish before the message is read; the text stays true.
             later = "You cancelled the call: its state says when it is over."
             self.message_user(request, "The call is cancelled." if over else later, messages.SUCCESS)
         else:
@@ -246,7 +242,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @object_button("retry", "operate")
     def retry_one(self, request: HttpRequest, call: Call) -> HttpResponse | None:
-        """Make one call again and show the new one."""
+        """Retry one call and open the new one."""
         try:
             new = retry_call(call_id=call.pk, actor=request.user)
         except RetryRefused as refused:
@@ -262,7 +258,7 @@ class CallAdmin(LongListAdmin[Call]):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The list under the box of queues and workers."""
+        """Show the list below the box of queues and workers."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         more = {
@@ -275,7 +271,7 @@ class CallAdmin(LongListAdmin[Call]):
         return super().changelist_view(request, {**more, **(extra_context or {})})
 
     def row_page(self, request: HttpRequest, call: Call) -> HttpResponse:
-        """Everything about one call; what changes is fetched while it runs."""
+        """Show one call; the page polls live data while the call runs."""
         call.refresh_from_db(fields=LARGE)
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
@@ -310,7 +306,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     def _messages_url(self, call: Call) -> str:
         asked = {"session": asked_in(call), "request_id": request_id_of(call)[:120]}
-        # Its time, so that the log of a long session need not be looked through.
+        # A time range limits the search in the log of a long session.
         asked["since"] = f"{call.accepted_at - AROUND:%Y-%m-%dT%H:%M:%S}"
         if call.finished_at is not None:
             asked["until"] = f"{call.finished_at + AROUND:%Y-%m-%dT%H:%M:%S}"
@@ -318,7 +314,7 @@ class CallAdmin(LongListAdmin[Call]):
         return f"{reverse(f'{self.admin_site.name}:mcp_app_message_changelist')}?{query}"
 
     def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """What changes while a call runs; polled by its page each second until the call is over."""
+        """Return a call's live data as JSON. The page polls it every second until the call ends."""
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         call = self.object_to_view(request, object_id)
@@ -328,5 +324,8 @@ class CallAdmin(LongListAdmin[Call]):
 
 
 def asked_in(call: Call) -> str:
-    """The session a call was asked in; a core task's streams are elsewhere, because it may outlive that."""
+    """Return the session in which the call was made.
+
+    A core task's streams have another id, because the task may outlive that session.
+    """
     return str(call.session_fields.get(MADE_IN, call.session_id))

@@ -1,4 +1,7 @@
-"""Owns what the page of one call shows, at first and while the call runs; all text is redacted and marked."""
+"""Data for the page of one call, initially and while it runs.
+
+All text is redacted and hidden characters marked.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ TONES = {
     "failed": "bad",
     "cancelled": "warn",
 }
-# A stored answer is redacted whole before it is cut, so that a secret cannot stand half behind the cut.
+# Redact a stored answer before truncating it: a truncated secret might not be recognized.
 WHOLE = 1 << 30
 AROUND = timedelta(minutes=1)  # clocks of two machines differ a little
 AWAY = "Redis is away: what the call says is not shown now."
@@ -38,14 +41,14 @@ AWAY = "Redis is away: what the call says is not shown now."
 
 @dataclass(frozen=True, slots=True)
 class CallContent:
-    """The arguments and the answer, ready to be shown; ``cut`` when one of them is not whole."""
+    """The arguments and the answer for display; None if empty."""
 
     arguments: Pane | None
     answer: Pane | None
 
 
 def content(call: Call, *, whole: bool) -> CallContent:
-    """What was asked and answered, without secrets."""
+    """Return the arguments and the answer, redacted."""
     clean = redactor()
     limit = LONGEST_SHOWN if whole else SHOWN_CHARACTERS
     return CallContent(
@@ -55,7 +58,10 @@ def content(call: Call, *, whole: bool) -> CallContent:
 
 
 def waited(call: Call) -> timedelta | None:
-    """How long it has been in the queue before its (newest) start; None when it was not, or ended there."""
+    """Return the time in the queue before the newest start.
+
+    Returns None for a call that never entered the queue or ended there.
+    """
     queued_at = call.accepted_at if call.approval_until is None else call.decided_at
     if call.finished_at is not None and call.started_at is None:
         return None
@@ -63,7 +69,7 @@ def waited(call: Call) -> timedelta | None:
 
 
 def lasted(call: Call) -> timedelta | None:
-    """How long its newest attempt has run."""
+    """Return the run time of the newest attempt; None if it has not started."""
     if call.started_at is None:
         return None
     end: datetime = call.finished_at or database_clock.utcnow()
@@ -71,28 +77,28 @@ def lasted(call: Call) -> timedelta | None:
 
 
 def state_of(call: Call) -> tuple[str, str]:
-    """Its state in one word, and the tone of that; what was decided, for a call that never began."""
+    """Return the state in one word and its tone; the decision for a refused or expired call."""
     if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
         return str(call.decision), DECISION_TONES[call.decision]
     return shown_state(call.state), TONES.get(call.state, "plain")
 
 
 def outcome_of(call: Call) -> str:
-    """How it ended."""
+    """Return the outcome in words."""
     return call.outcome.replace("_", " ")
 
 
 def says_more(call: Call) -> bool:
-    """Whether the outcome says more than the state."""
+    """Return True if the outcome differs from the state."""
     began = call.decision not in (Call.Decision.REFUSED, Call.Decision.EXPIRED)
     return began and outcome_of(call) not in ("", "ok", shown_state(call.state))
 
 
 def stopped_by(call: Call) -> str:
-    """The operator who asked it to stop, as the audit trail knows; empty when none did."""
+    """Return the operator who cancelled the call, from the audit trail; empty if none."""
     if call.cancel_requested_at is None:
         return ""
-    # By its time, which has an index; the row has the database's clock, the trail that of a process.
+    # Filter by time, which is indexed. The row uses the database's clock, the trail a process's clock.
     then = (call.cancel_requested_at - AROUND, call.cancel_requested_at + AROUND)
     stops = AuditEvent.objects.filter(action="call.stop", object_kind="call", object_key=str(call.pk))
     people = stops.filter(at__range=then).exclude(actor=None).order_by("pk")
@@ -100,14 +106,14 @@ def stopped_by(call: Call) -> str:
 
 
 def is_unsent(call: Call) -> bool:
-    """Whether its answer has not reached its client's stream; that it has is noted a moment later."""
+    """Return True if the answer was not published to the client's stream within ``PUBLISH_SECONDS``."""
     if call.finished_at is None or call.published:
         return False
     return database_clock.utcnow() - call.finished_at > timedelta(seconds=PUBLISH_SECONDS)
 
 
 def lease_words(call: Call) -> str:
-    """How long the attempt's worker may still be silent; nothing for a call that no worker runs."""
+    """Return the time left on the attempt's lease; "-" if no worker runs the call."""
     left = database_clock.lease_left(call.lease_until)
     if left is None:
         return "-"
@@ -115,7 +121,7 @@ def lease_words(call: Call) -> str:
 
 
 def live(call: Call, after: Position | None = None) -> dict[str, Any]:
-    """What changes while a call runs, as JSON; ``after`` is where the lines go on."""
+    """Return the live data of a call as JSON; ``after`` is the position of the last line shown."""
     try:
         heard, note = said(call.session_id, call.stream, after), ""
     except StreamsUnavailable:
@@ -142,7 +148,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
 
 
 def attempts(call: Call) -> str:
-    """``2 of 3``."""
+    """Return ``2 of 3``."""
     return f"{call.attempt} of {call.max_attempts}"
 
 
@@ -155,5 +161,5 @@ def _progress(call: Call, newest: Progress | None) -> dict[str, Any] | None:
 
 
 def request_id_of(call: Call) -> str:
-    """The JSON-RPC id as the message log writes it."""
+    """Return the JSON-RPC id as the message log stores it."""
     return str(orjson.loads(call.request_id))

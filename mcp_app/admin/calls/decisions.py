@@ -1,4 +1,4 @@
-"""Approving and refusing calls: one by a button of its page, many together after a look at what they are."""
+"""Approval and refusal of calls: one by a button, several after a confirmation page."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from mcp_app.interface.text import marked
 from mcp_app.models import Approval
 from mcp_app.protocol.call_state import State
 
-# Longer arguments are read on the call's own page; here fifty of them stand together.
+# Longer arguments are only shown on the call's page: this page lists many calls.
 LONGEST_ARGUMENTS = 20_000
 WHOLE = 1 << 30
 MOST_AT_ONCE = 100
 
 
 class DecidingAdmin(RowPageAdmin[Approval]):
-    """The decisions of the queue: its actions, and the buttons of a call's page."""
+    """The decisions of the queue: bulk actions and the buttons of one call."""
 
     actions = ("approve_calls", "refuse_calls")
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
-        """Approving and refusing have a permission of their own."""
+        """Return True if the user may approve and refuse calls."""
         return request.user.has_perm("mcp_app.decide_call")
 
     def call_url(self, call_id: Any) -> str:
-        """The page of the call, where all about it stands."""
+        """Return the address of a call's page."""
         return reverse(f"{self.admin_site.name}:mcp_app_call_change", args=[call_id])
 
     @object_button("approve", "decide")
@@ -66,7 +66,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         return HttpResponseRedirect(self.call_url(call.pk))
 
     def _consequence(self, verb: str, call: Approval) -> SafeString:
-        """What was done, to which call, and the way out while there is one."""
+        """Return the message after a decision; for an approval, with a link to cancel the call."""
         who, tool = marked(asked_by(call, names_of([call]))), marked(call.tool)
         if verb == "refuse":
             return format_html("The call of {}, asked by {}, was refused.", tool, who)
@@ -76,12 +76,12 @@ class DecidingAdmin(RowPageAdmin[Approval]):
 
     @admin.action(description="Approve selected calls", permissions=["decide"])
     def approve_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:
-        """Approve the chosen calls, after a look at what they are."""
+        """Approve the chosen calls after a confirmation page."""
         return self._decide_many(request, queryset, "approve")
 
     @admin.action(description="Refuse selected calls", permissions=["decide"])
     def refuse_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:
-        """Refuse the chosen calls for one reason."""
+        """Refuse the chosen calls for one reason after a confirmation page."""
         return self._decide_many(request, queryset, "refuse")
 
     def _decide_many(
@@ -96,7 +96,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         return self._look(request, queryset, verb)
 
     def _decide_chosen(self, request: HttpRequest, verb: str) -> None:
-        """Decide about the calls that were looked at, also when the list has moved on."""
+        """Decide the calls confirmed on the page, even if the list has changed."""
 
         def decide(text: str) -> None:
             _decide(verb, UUID(text), request)
@@ -106,7 +106,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
             self.message_user(request, f"Calls {_done(verb)}: {count}.", messages.SUCCESS)
 
     def _look(self, request: HttpRequest, queryset: QuerySet[Approval], verb: str) -> HttpResponse | None:
-        """The page on which the chosen calls are looked at before they are decided about together."""
+        """Show the chosen calls for confirmation."""
         chosen = list(queryset.filter(state=State.APPROVAL_NEEDED)[:MOST_AT_ONCE])
         if not chosen:
             self.message_user(request, "None of them waits any more.", messages.INFO)
@@ -134,7 +134,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """A call on the page where many are decided about; ``arguments`` is None when they are too long."""
+    """A call on the confirmation page; ``arguments`` is None if they are too long."""
 
     call: Approval
     asked_by: str
@@ -149,7 +149,7 @@ def _decide(verb: str, call_id: UUID, request: HttpRequest) -> None:
 
 
 def reason_field(call: Approval) -> str:
-    """The name of the field for the reason in a call's row, where others have theirs."""
+    """Return the name of the reason field in a call's row, unique within the list."""
     return f"reason-{call.pk}"
 
 
@@ -158,6 +158,6 @@ def _done(verb: str) -> str:
 
 
 def arguments_of(call: Approval) -> str:
-    """What it is asked to do, without secrets; empty when that is too long for a list."""
+    """Return the redacted arguments; empty if they are too long for a list."""
     short: str = getattr(call, "short", "")
     return redactor().message(short.encode("utf-8", "replace"), WHOLE)

@@ -1,4 +1,4 @@
-"""Owns the box above the list of calls: each queue's waiting calls and workers."""
+"""The box above the list of calls: each queue's waiting calls and workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AWAY = "Redis is away: queues and workers cannot be seen. Accepted calls wait an
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue: jobs no worker has taken (None: not known), calls that wait, calls that run, listeners."""
+    """A queue: jobs not yet claimed (None: unknown), calls that wait, calls that run, its workers."""
 
     name: str
     jobs: int | None
@@ -28,13 +28,13 @@ class Queue:
 
     @property
     def orphaned(self) -> bool:
-        """Calls wait and no worker listens."""
+        """True if calls wait and no worker listens."""
         return self.workers == 0 and self.waiting > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """All queues that hold or may get calls, the workers alive, and what is wrong."""
+    """All queues with calls or workers, the live workers, and a note about problems."""
 
     queues: list[Queue]
     workers: list[SeenWorker]
@@ -42,7 +42,7 @@ class Box:
 
 
 def box() -> Box:
-    """The state of queues and workers now."""
+    """Return the current state of queues and workers."""
     states = open_calls()
     names = queue_names(states)
     url = conf.get().redis_url
