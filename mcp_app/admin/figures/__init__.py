@@ -1,1 +1,1 @@
-"""The pages of figures and of errors: what the log writer counted, each number with its messages."""
+"""Pages of figures and of errors: numbers counted by the log writer, each linked to its messages."""

@@ -1,4 +1,4 @@
-"""Owns the pages of errors: groups with their curve over a week, and one group with its newest messages."""
+"""Pages of errors: groups with a curve over one week, and one group with its newest messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEW: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)
 BIN: Final = timedelta(hours=6)
 PAGE: Final = 50
-# More groups than there may be.
+# Far more pages than the bounded number of groups fills.
 LAST_PAGE: Final = 100
 MOST_MESSAGES: Final = 10
 LONGEST_EXAMPLE: Final = 200
@@ -38,7 +38,7 @@ ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group as the list shows it."""
+    """An error group as listed."""
 
     row: ErrorGroup
     url: str
@@ -48,29 +48,29 @@ class Group:
 
     @property
     def name(self) -> str:
-        """What failed."""
+        """Tool or method that failed."""
         return self.row.tool or self.row.method
 
     @property
     def count(self) -> str:
-        """How often it failed, as a number is written."""
+        """Number of errors, formatted."""
         return f"{self.row.count:,}"
 
     @property
     def example(self) -> str:
-        """The first line of what the newest said, if that is more than the words of the group."""
+        """First line of the newest error, if it differs from the group's text."""
         said = self.row.example.strip().partition("\n")[0][:LONGEST_EXAMPLE]
         return said if self.row.words and said != self.row.words else ""
 
     @property
     def outcome(self) -> str:
-        """How it failed, as the log shows it."""
+        """Outcome, as the log displays it."""
         return self.row.outcome.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorList:
-    """The groups that were asked for, and the other ways to look at them."""
+    """The requested groups, with links to other filters, orders and pages."""
 
     groups: list[Group]
     views: list[ViewChoice]
@@ -82,7 +82,7 @@ class ErrorList:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage:
-    """One group: what it is, when its errors came, its newest messages."""
+    """The page of one group: its summary, its errors over time, its newest messages."""
 
     group: Group
     chart: Chart
@@ -91,7 +91,7 @@ class ErrorPage:
 
 
 def error_list(request: HttpRequest) -> ErrorList:
-    """One page of the groups that are new since yesterday, or of all, in the order asked for."""
+    """Return one page of the groups: those first seen in the last day, or all, in the requested order."""
     now = clock.utcnow()
     only_new, order = request.GET.get("show") != "all", request.GET.get("order", "")
     order = order if order in ORDERS else ""
@@ -126,7 +126,7 @@ def _url(show: str, order: str, page: int = 1) -> str:
 
 
 def _hours(digests: list[str], now: datetime) -> dict[str, dict[datetime, int]]:
-    """The errors of each group in each hour of the last week."""
+    """Return the error counts of each group for each hour of the last week."""
     rows = ErrorHour.objects.filter(group__in=digests, at__gte=now - WEEK).order_by()
     found: dict[str, dict[datetime, int]] = defaultdict(dict)
     for digest, at, count in rows.values_list("group_id", "at", "count"):
@@ -145,7 +145,7 @@ def _group(group: ErrorGroup, hours: dict[datetime, int], now: datetime) -> Grou
 
 
 def error_page(group: ErrorGroup) -> ErrorPage:
-    """What is known of one group."""
+    """Return the page data of one group."""
     now = clock.utcnow()
     hours = _hours([group.pk], now)[group.pk]
     ids = messages_of(group, MOST_MESSAGES)
@@ -157,7 +157,7 @@ def error_page(group: ErrorGroup) -> ErrorPage:
 
 
 def _chart(hours: dict[datetime, int], now: datetime, log: str) -> Chart:
-    """The last week, hour by hour."""
+    """Return a chart of the last week, hour by hour."""
     last = now.replace(minute=0, second=0, microsecond=0)
     times = [last - timedelta(hours=back) for back in range(WEEK // timedelta(hours=1) - 1, -1, -1)]
     counts = [hours.get(at, 0) for at in times]

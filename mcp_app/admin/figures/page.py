@@ -1,4 +1,4 @@
-"""Owns the page of figures: tool calls of a period by tool, client, person or time, and the workers."""
+"""The page of figures: tool calls of a period by tool, client, person or time, and the workers."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ from mcp_app.protocol.messages.methods import OTHER
 
 TIME: Final = "time"
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
-# What a row is: what it is called, and which filter of the log finds it.
+# For each view: the heading of its rows, and the log filter that finds a row.
 BY: Final = {
     TOOL: ("Tool", "target"),
     CLIENT: ("Client", "client"),
     PRINCIPAL: ("Who", "principal"),
     TIME: ("From", ""),
 }
-# What the counts call OTHER: the calls of tools that their callers are not offered, too.
+# A search for ``OTHER``, which includes calls of tools that are not offered to their callers.
 NO_TOOL: Final = 'tool:""'
 UNKNOWN_TOOLS: Final = "unknown tools"
 NOT_NAMED: Final = f"not offered to who called, or beyond {MOST_TOOLS} in an hour"
-# Half of the calls say little about a queue, the slowest of all too much.
+# The median hides a queue's delays; the maximum is an outlier.
 WAITED: Final = 0.95
 PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChoice:
-    """One of several views of the figures."""
+    """A link to one view of the figures."""
 
     title: str
     url: str
@@ -64,7 +64,7 @@ class ViewChoice:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The page: its choices, its table, the workers that this visitor may see."""
+    """The page of figures: its choices, its table, the workers that the user may view."""
 
     at: datetime
     since: datetime
@@ -83,12 +83,12 @@ class Figures:
 
     @property
     def lines(self) -> list[tuple[FigureRow, list[Cell]]]:
-        """The rows of this page of the table, with their cells; a file has all rows."""
+        """Rows of the current page with their cells. A CSV file contains all rows."""
         return lines(self.page)
 
 
 def figures(request: HttpRequest) -> Figures:
-    """What the address asks for."""
+    """Return the figures that the query string requests."""
     now = clock.utcnow()
     period = asked_period(request, now)
     by, tool = asked_view(request)
@@ -118,14 +118,14 @@ def figures(request: HttpRequest) -> Figures:
 
 
 def asked_view(request: HttpRequest) -> tuple[str, str]:
-    """By what an address asks for the figures, and of which tool; by tool they are those of all tools."""
+    """Return the requested view and tool; the view by tool always covers all tools."""
     by, tool = request.GET.get("by", ""), request.GET.get("tool", "")[:TOOL_CHARACTERS].replace("\x00", "")
     by = by if by in BY else CLIENT if tool else TOOL
     return by, "" if by == TOOL else tool
 
 
 def tool_figures_url(tool: str, **period: str) -> str:
-    """The page of who called one tool."""
+    """Return the address of one tool's figures by client."""
     query = urlencode({**period, "by": CLIENT, "tool": tool})
     return f"{reverse('admin:mcp_app_message_figures')}?{query}"
 
@@ -139,7 +139,7 @@ VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By person", TI
 
 
 def _first(by: str) -> str:
-    """The heading of what a row is; of times their zone, which a file of them has nowhere else."""
+    """Return the heading of the first column; for times with their zone, which a CSV file lacks elsewhere."""
     return f"{BY[by][0]} ({shown_zone()})" if by == TIME else BY[by][0]
 
 
@@ -148,13 +148,13 @@ def _choice(title: str, query: dict[str, str], chosen: bool) -> ViewChoice:
 
 
 def _periods(period: Period, query: dict[str, str]) -> list[ViewChoice]:
-    """The times that end now, and the one that was chosen on a chart."""
+    """Return links to the periods that end now, and to one selected on a chart."""
     found = [*PERIODS.values(), *([] if period.until is None else [period])]
     return [_choice(each.title, {**query_of(each), **query}, each == period) for each in found]
 
 
 def _begun(request: HttpRequest, by: str, period: Period, now: datetime) -> list[BegunCall]:
-    """What is known of background calls, for who may look at them."""
+    """Return started background calls; empty if the user may not view calls."""
     if not request.user.has_perm("mcp_app.view_call"):
         return []
     return begun_calls(period.starts(now)[0], period.until, clients=by == CLIENT)
@@ -190,7 +190,7 @@ def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall],
     waited, notes = _waited(by, begun), _notes(by, found)
     rows = []
     for name, calls in found.calls:
-        # What is counted as others has no name of its own in the log, nor has who gave none.
+        # No link for "other" and for unnamed callers: the log cannot be filtered by them.
         is_named = name not in ("", OTHER)
         time = {"since": in_utc(found.since), **end_of_log(found.until)}
         urls = _urls({BY[by][1]: name, **limit, **time}) if is_named else {}
@@ -204,12 +204,12 @@ def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall],
 
 
 def _others(by: str) -> tuple[str, str]:
-    """What is counted under no name."""
+    """Return the name and the note of the row for "other"."""
     return (UNKNOWN_TOOLS, NOT_NAMED) if by == TOOL else (OTHER, "more together")
 
 
 def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
-    """What a person is called, with the principal beside it for copying into a search."""
+    """Return each person's name, with the principal as a note that can be copied into a search."""
     if by != PRINCIPAL:
         return {}
     known = principal_names([name for name, _ in found.calls])
@@ -217,7 +217,7 @@ def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
 
 
 def _waited(by: str, begun: Iterable[BegunCall]) -> dict[str, list[float]]:
-    """How long the background calls of each name waited for a worker."""
+    """Return the queue waits of background calls by name, in seconds."""
     found: dict[str, list[float]] = defaultdict(list)
     for call in begun:
         found[{TOOL: call.tool, PRINCIPAL: call.principal}.get(by, call.client)].append(call.waited)
@@ -231,7 +231,7 @@ def _urls(narrowed: dict[str, str]) -> dict[str, str]:
 
 
 def csv_name(request: HttpRequest) -> str:
-    """What a file of this page is called."""
+    """Return the file name of the CSV export."""
     asked: Any = request.GET
     by, _ = asked_view(request)
     time = "chosen" if asked.get("since") else asked.get("range") if asked.get("range") in PERIODS else "hour"

@@ -1,4 +1,4 @@
-"""Owns which time an address asks for: one that ends now, by its name, or one that was chosen on a chart."""
+"""The period that a query string requests: one that ends now, by name, or a range selected on a chart."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ from mcp_app.message_log.rollups import HOUR, KEPT, time_kept
 from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.message_log.traffic import PERIODS, Period, between
 
-# As many columns as can be told apart.
+# More columns would be indistinguishable.
 MOST_POINTS: Final = 200
 _SECOND: Final = timedelta(seconds=1)
 
 
 def asked_period(request: HttpRequest, now: datetime) -> Period:
-    """The time that the address names; the last hour when it names none that was counted."""
+    """Return the requested period, or the last hour if the request is missing or has no counts."""
     chosen = _chosen(request.GET.get("since", ""), request.GET.get("until", ""), now)
     return chosen or PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
 
 
 def query_of(period: Period) -> dict[str, str]:
-    """What asks for that time again, here or in the log, where it ends with its last second."""
+    """Return the query that requests a period, here or in the log.
+
+    The log's range ends with its last second, inclusive.
+    """
     if period.until is None:
         return {"range": period.name}
     return {"since": in_utc(_since(period.until, period)), "until": in_utc(period.until - _SECOND)}
 
 
 def end_of_log(until: datetime | None) -> dict[str, str]:
-    """Where the log of a time ends; nothing when that is now."""
+    """Return the log query for the end of a range; empty if the range ends now."""
     return {} if until is None else {"until": in_utc(until - _SECOND)}
 
 
 def chosen_url(period: Period) -> str:
-    """The address of a time that was chosen; empty for one that ends now."""
+    """Return the address of a range selected on a chart; empty if the period ends now."""
     return "" if period.until is None else "?" + urlencode(query_of(period))
 
 
@@ -46,7 +49,7 @@ def _chosen(since: str, until: str, now: datetime) -> Period | None:
     if not since or not until:
         return None
     try:
-        # First the bound: nothing can be added to the last moment of the calendar.
+        # Clamp first: adding to the calendar's last moment would overflow.
         begin, end = begin_of(since), min(end_of(until), now + timedelta(minutes=1)) + _SECOND / 1_000_000
     except NotATime:
         return None
@@ -62,7 +65,7 @@ def _since(until: datetime, period: Period) -> datetime:
 
 
 def _title(period: Period, now: datetime) -> str:
-    """By the clock of the page; days are named where they are not today."""
+    """Return the range in the page's time zone; days are named unless the whole range is today."""
     assert period.until is not None
     today, begin, end = (timezone.localtime(at) for at in (now, _since(period.until, period), period.until))
     day = "" if begin.date() == today.date() == end.date() else f"{begin:%Y-%m-%d} "

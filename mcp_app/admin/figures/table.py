@@ -1,4 +1,4 @@
-"""Owns tables of figures: rows that are sorted by any column, as a page shows them and as CSV."""
+"""Tables of figures: rows sortable by any column, as HTML data and as CSV."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mcp_app.admin.markup import seconds_text, share_text
 from mcp_app.interface.text import marked
 from mcp_app.message_log.traffic import CallFigures
 
-# A spreadsheet takes a cell that begins so for a formula, and a client may choose what it begins with.
+# Spreadsheets treat such a cell as a formula, and clients choose their own names.
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """What was counted of one name; ``urls`` lead to the messages of each number, ``url`` to who called."""
+    """Counts for one name; ``urls`` link each number to its messages, ``url`` to the tool's callers."""
 
     name: str
     calls: CallFigures
@@ -31,7 +31,7 @@ class FigureRow:
 
 
 class FigureColumn(NamedTuple):
-    """One column of numbers; those that are None are sorted last."""
+    """A numeric column; rows without a value are sorted last."""
 
     key: str
     title: str
@@ -57,7 +57,7 @@ DEFAULT_ORDER: Final = "-calls"
 
 
 class Cell(NamedTuple):
-    """One number, and where the messages are that it counts."""
+    """A number, with a link to the messages it counts."""
 
     title: str
     text: str
@@ -65,7 +65,7 @@ class Cell(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A heading that sorts; ``order`` is how the table is sorted by it, as ARIA says it."""
+    """A sortable heading; ``order`` is the value of ``aria-sort``."""
 
     title: str
     url: str
@@ -74,7 +74,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of one page, sorted."""
+    """The sorted rows of one view."""
 
     title: str
     first: str
@@ -83,7 +83,7 @@ class Table:
 
 
 def lines(rows: Iterable[FigureRow]) -> list[tuple[FigureRow, list[Cell]]]:
-    """Each row with its cells."""
+    """Return each row with its cells."""
     return [(row, [_cell(column, row) for column in COLUMNS]) for row in rows]
 
 
@@ -93,7 +93,7 @@ def _cell(column: FigureColumn, row: FigureRow) -> Cell:
 
 
 def sorted_rows(rows: Sequence[FigureRow], order: str) -> list[FigureRow]:
-    """By a column, or by ``name``; downwards with a minus before it. Equal ones stay in their order."""
+    """Sort rows by a column or by ``name``; a leading minus sorts in descending order. The sort is stable."""
     key, downwards = order.lstrip("-"), order.startswith("-")
     if key == "name":
         return sorted(rows, key=lambda row: row.name, reverse=downwards)
@@ -105,16 +105,16 @@ def sorted_rows(rows: Sequence[FigureRow], order: str) -> list[FigureRow]:
 
 
 def order_of(asked: str) -> str:
-    """What an address asks to sort by, if there is such a column."""
+    """Return the requested sort order if it is valid, else the default."""
     return asked if asked.removeprefix("-") in ORDERS else DEFAULT_ORDER
 
 
 def heads(table: Table, query: dict[str, str]) -> list[Head]:
-    """The headings, each a link that sorts by it, and the other way round the second time."""
+    """Return the headings as sort links; the link of the current column reverses its order."""
     found = []
     for key, title in (("name", table.first), *((column.key, column.title) for column in COLUMNS)):
         is_sorted, downwards = table.order.removeprefix("-") == key, table.order.startswith("-")
-        # Names are read from the beginning, numbers from the highest.
+        # Names sort ascending first, numbers descending.
         turned = not downwards if is_sorted else key != "name"
         url = "?" + urlencode({**query, "sort": ("-" if turned else "") + key})
         order = ("descending" if downwards else "ascending") if is_sorted else ""
@@ -123,7 +123,7 @@ def heads(table: Table, query: dict[str, str]) -> list[Head]:
 
 
 def as_csv(table: Table) -> str:
-    """The table with plain numbers: times in seconds, rates as a share of 1."""
+    """Return the table as CSV with plain numbers: times in seconds, rates as fractions of 1."""
     written = io.StringIO()
     lines = csv.writer(written)
     lines.writerow([table.first, *(column.title for column in COLUMNS)])

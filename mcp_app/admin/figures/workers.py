@@ -1,4 +1,4 @@
-"""Owns the table of workers: which are alive on each machine, and what its processes run and have run."""
+"""The table of workers: live workers of each machine, with their current and past calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.protocol.call_state import ACTIVE
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """The workers of one machine; ``running`` are its calls now, the others those that it began."""
+    """The workers of one machine; ``running`` counts current calls, the other numbers started calls."""
 
     machine: str
     alive: list[str]
@@ -32,7 +32,7 @@ class WorkerRow:
 
 
 def workers(begun: Iterable[BegunCall]) -> list[WorkerRow]:
-    """Machines with living workers, and those that ran what was begun; the living ones first."""
+    """Return machines with live workers or started calls; machines with live workers come first."""
     alive: dict[str, list[str]] = defaultdict(list)
     for worker in box().workers:
         queues = f" ({', '.join(worker.queues)})" if worker.queues else ""
@@ -46,12 +46,12 @@ def workers(begun: Iterable[BegunCall]) -> list[WorkerRow]:
 
 
 def _machine_of_worker(name: str) -> str:
-    """Of ``celery@machine``, as a call's row has it."""
+    """Return the machine from ``celery@machine``, truncated like the column of a call."""
     return (name.partition("@")[2] or name)[:60]
 
 
 def _machine_of_process(name: str) -> str:
-    """Of ``machine:123``, the child that began a call."""
+    """Return the machine from ``machine:123``, the process that started a call."""
     return name.rpartition(":")[0] or name
 
 

@@ -1,1 +1,1 @@
-"""One box that finds anything: entries, traffic, people, keys, settings, pages, and the documents."""
+"""Global search: entries, traffic, people, keys, settings, pages and documents."""

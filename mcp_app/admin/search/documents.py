@@ -1,4 +1,4 @@
-"""Owns the project's own documents, read only: their sections, and which of them say something."""
+"""The project's own documents, read-only: their sections and a text search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PACKAGE: Final = Path(__file__).resolve().parents[2]
-# Where a wheel and the image have them (pyproject.toml, Dockerfile), and where a checkout has them.
+# Locations in a wheel and in the image (pyproject.toml, Dockerfile), and in a checkout.
 INSTALLED: Final = PACKAGE / "documents"
 CHECKOUT: Final = PACKAGE.parent / "docs"
 _HEADING: Final = re.compile(r"(#{1,6}) +(.*)")
@@ -18,9 +18,9 @@ _MARKUP: Final = re.compile(r"[`*]")
 
 
 class Section(NamedTuple):
-    """A heading of a page and what is below it, up to the next heading of any level.
+    """A heading of a page and the text below it, up to the next heading of any level.
 
-    ``page`` is its path below the folder, ``anchor`` the heading as code hosts and the site address it.
+    ``page`` is a path relative to the folder. ``anchor`` is the fragment that code hosts and the site use.
     """
 
     page: str
@@ -32,16 +32,16 @@ class Section(NamedTuple):
 
 
 def folder() -> Path | None:
-    """Where the documents are; None beside a package that was copied without them."""
+    """Return the folder of the documents; None if the package was installed without them."""
     if INSTALLED.is_dir():
         return INSTALLED
-    # Beside a copy in somebody's project, ``docs`` is theirs.
+    # Next to a vendored copy, ``docs`` belongs to the host project.
     return CHECKOUT if (PACKAGE.parent / "mcpsite").is_dir() and CHECKOUT.is_dir() else None
 
 
 @cache
 def pages() -> dict[str, list[Section]]:
-    """Every page by its path, read once for each process."""
+    """Return the sections of every page by path. The files are read once per process."""
     root = folder()
     if root is None:
         return {}
@@ -55,19 +55,19 @@ def _lower() -> list[tuple[Section, str]]:
 
 
 def headings() -> Iterator[Section]:
-    """Every section."""
+    """Iterate over all sections."""
     return (section for section, _ in _lower())
 
 
 def mentioning(words: str, most: int) -> list[Section]:
-    """The sections that say something, those that say it most often first."""
+    """Return the sections that contain ``words``, most occurrences first."""
     wanted = words.lower()
     counted = [(text.count(wanted), section) for section, text in _lower() if wanted in text]
     return [section for _, section in sorted(counted, key=lambda each: -each[0])[:most]]
 
 
 def _sections(page: str, text: str) -> Iterator[Section]:
-    """The sections of a page; a line that looks like a heading inside a block of code is none."""
+    """Yield the sections of a page; lines inside code blocks are never headings."""
     title, level, heading, lines, in_code = "", 1, "", list[str](), False
     seen: Counter[str] = Counter()
     for line in [*text.splitlines(), None]:
@@ -84,7 +84,7 @@ def _sections(page: str, text: str) -> Iterator[Section]:
 
 
 def _anchor(heading: str, seen: Counter[str]) -> str:
-    """The address of a heading; one that a page has twice gets a number."""
+    """Return the anchor of a heading; repeated headings get a number."""
     words = re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")
     seen[words] += 1
     return words if seen[words] == 1 else f"{words}-{seen[words] - 1}"

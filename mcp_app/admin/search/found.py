@@ -1,4 +1,4 @@
-"""Owns one thing that was found, and how well its names fit what was asked for."""
+"""A search result, and its rank by how well its names match the query."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from typing import Final, NamedTuple
 from django.urls import reverse_lazy
 from django.utils.functional import Promise
 
-# How many of a kind are shown.
+# Maximum number of results shown for a kind.
 MOST_OF_KIND: Final = 6
-# After all that is named so: what mentions it, then the messages that say it.
+# Ranks after matches by name: documents that mention the text, then messages that contain it.
 MENTIONS, SAYS = 3, 4
 
 
 class SearchResult(NamedTuple):
-    """One thing with its page; ``rank`` 0 is named exactly so, 1 begins so, 2 has it somewhere, 3 says it."""
+    """A result with its page.
+
+    ``rank`` is 0 for an exact name, 1 for a prefix, 2 for a substring, 3 for a mention.
+    """
 
     rank: int
     kind: str
     title: str
     note: str
-    url: str | Promise  # written out when it is shown: of what is found, most is not
+    url: str | Promise  # resolved when displayed: most results are not
 
 
 def rank_of(text: str, *names: str) -> int | None:
-    """How well the best of the names fits; None where none does."""
+    """Return the rank of the best matching name; None if no name matches."""
     wanted = text.lower()
     best: int | None = None
     for name in names:
@@ -37,17 +40,17 @@ def rank_of(text: str, *names: str) -> int | None:
 
 
 def better(first: int | None, second: int | None) -> int | None:
-    """The better of two ranks; None where there is neither."""
+    """Return the better of two ranks; None if both are None."""
     if first is None or second is None:
         return second if first is None else first
     return min(first, second)
 
 
 def place(rank: int, title: str) -> tuple[int, int]:
-    """The shortest name has least beside what was asked for; what only mentions it stays in its order."""
+    """Return a sort key: by rank, then shorter titles first; mentions keep their order."""
     return rank, len(title) if rank < MENTIONS else 0
 
 
 def page_of(model: str, pk: object) -> Promise:
-    """The page of one row."""
+    """Return the address of a row's admin page."""
     return reverse_lazy(f"admin:mcp_app_{model}_change", args=[pk])

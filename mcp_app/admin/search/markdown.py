@@ -1,4 +1,4 @@
-"""Owns showing the Markdown of our own documents: code, tables, links, emphasis; the rest is as written."""
+"""Rendering of the project's own Markdown: code, tables, links, emphasis. Other markup stays plain text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 _CODE: Final = re.compile(r"^ *```.*?\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
-# Code before all else: what looks like a link or a star in it is neither.
+# Code comes first: links and stars inside it are literal.
 _INLINE: Final = re.compile(
     r"`(?P<code>[^`]+)`"
     r"|(?P<picture>!)?\[(?P<words>[^\]]+)\]\((?P<address>[^)\s]+)\)"
@@ -19,13 +19,13 @@ _INLINE: Final = re.compile(
     re.DOTALL,
 )
 _CELL: Final = re.compile(r"(?<!\\)\|")
-# What our pages link to: the web, another page, a heading. Pictures are not served.
+# Permitted link targets: the web, another page, a heading. Pictures are not served.
 _LEADS: Final = re.compile(r"https?://\S+|#\S+|[\w./-]+\.md(?:#\S+)?")
 
 
 def html(text: str) -> SafeString:
-    """The text below a heading."""
-    # re.split with one group alternates what is between blocks of code and their content.
+    """Return the text below a heading as HTML."""
+    # re.split with one group alternates text and the content of code blocks.
     parts = _CODE.split(text)
     return _joined(
         format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', part) if place % 2 else _prose(part)
@@ -47,7 +47,7 @@ def _block(text: str) -> Iterator[SafeString]:
 
 
 def _unwrapped(text: str) -> str:
-    """One line for each paragraph and item: the window wraps them, not the file."""
+    """Join the lines of each paragraph and list item: the browser wraps them."""
     return re.sub(r"\n *(?!(?:[-*]|\d+\.) |\s)", " ", text)
 
 
@@ -67,7 +67,7 @@ def _table(lines: list[str]) -> SafeString:
 
 
 def inline(text: str) -> SafeString:
-    """A line with its code, links and emphasis."""
+    """Return a line as HTML with code, links and emphasis."""
     pieces, end = [], 0
     for match in _INLINE.finditer(text):
         pieces += [format_html("{}", text[end : match.start()]), _marked_up(match)]

@@ -1,4 +1,4 @@
-"""Owns the page of the box, what the box on other pages fetches, and the pages of the documents it finds."""
+"""Views of the global search: the results page, the JSON for the search box, and document pages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcp_app.admin.search.sources import find, shown
 
 @require_safe
 def anything(request: HttpRequest) -> HttpResponse:
-    """What ``q`` names, as a page or, with ``format=json``, for the box."""
+    """Search for ``q``; render a page, or JSON for the search box with ``format=json``."""
     text = request.GET.get("q", "")
     if request.GET.get("format") == "json":
         found = [shown(each) for each in find(request, text)]
-        # The box says what may be found before anything is asked for.
+        # Without a query the box describes what it can find.
         about = {} if text else {"promised": promised(request), "bounds": bounds(request)}
         return JsonResponse({"found": found, **about})
     about_all = admin.site.each_context(request)
@@ -35,7 +35,10 @@ def anything(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def document(request: HttpRequest, name: str, folder: str = "") -> HttpResponse:
-    """A page of the documents, of which there are only those that were found."""
+    """Show one page of the project's documents.
+
+    Raises Http404 unless the page is among the loaded documents.
+    """
     page = f"{folder}/{name}" if folder else name
     sections = documents.pages().get(page)
     if not sections:

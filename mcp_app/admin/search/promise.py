@@ -1,4 +1,4 @@
-"""Owns what the box promises: only what this visitor may find, and how far it looks."""
+"""Hints of the search box: the kinds of results the user may find, and the limits of the search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS: Final = (
     ("key", "mcp_app.view_apikey"),
     ("setting", "mcp_app.run_doctor"),
 )
-# What is not looked through from end to end.
+# Kinds that are searched only in part.
 BOUNDS: Final = (
     (f"the newest {NEWEST_SESSIONS:,} sessions", "mcp_app.view_session"),
     (f"calls that wait or run, and the newest {MOST_OPEN:,}", "mcp_app.view_call"),
@@ -28,13 +28,13 @@ BOUNDS: Final = (
 
 
 def promised(request: HttpRequest) -> str:
-    """What may be found, as the field says while it is empty."""
+    """Return the placeholder of the search box: the kinds of results the user may find."""
     words = [word for word, permission in WORDS if request.user.has_perm(permission)]
     words += ["person"] if finds_people(request) else []
     return f"a {', '.join([*words, 'page'])} or document"
 
 
 def bounds(request: HttpRequest) -> str:
-    """How far the search looks, of what this visitor may find; \"\" where it looks through all."""
+    """Return the limits of the search for kinds that the user may view; "" if there are none."""
     found = [bound for bound, permission in BOUNDS if request.user.has_perm(permission)]
     return f"Looks through {'; '.join(found)}." if found else ""

@@ -1,4 +1,4 @@
-"""Owns what the box looks through: of each kind a bounded number of rows, for those who may view them."""
+"""Sources of the global search: bounded queries by kind, limited to rows that the user may view."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from mcp_app.message_log.search.language import LONGEST
 from mcp_app.message_log.search.saved import READS, searches_of
 from mcp_app.models import ApiKey, Prompt, Resource, ResourceTemplate, Tool
 
-# Rows that are looked at of a kind.
+# Maximum number of rows read of a kind.
 MOST_READ: Final = 500
-# Of the text of a saved search.
+# Maximum number of characters shown of a saved search.
 SAID: Final = 80
-# Fewer letters are in every document.
+# Shorter texts occur in every document.
 LEAST_MENTIONED: Final = 3
 PAGES: Final = (
     ("Figures", "admin:mcp_app_message_figures", "mcp_app.view_message"),
@@ -44,7 +44,7 @@ Source = Callable[[HttpRequest, str], Iterator[SearchResult]]
 
 
 def find(request: HttpRequest, text: str) -> list[SearchResult]:
-    """What a text names, for this visitor, the best first."""
+    """Return the results for ``text`` that the user may view, best first."""
     text = text.replace("\x00", "").strip()[: LONGEST // 2]
     if not text:
         return []
@@ -66,7 +66,7 @@ def _entries(request: HttpRequest, text: str) -> Iterator[SearchResult]:
             asked.append(rows.values_list(Value(kind), "pk", "name", "title", key))
     if not asked:
         return
-    # One query for all: somebody waits for it with each letter.
+    # One query for all kinds: it runs on every keystroke.
     found = asked[0].union(*asked[1:], all=True).order_by("name")
     for kind, pk, name, title, address in found[: MOST_READ * len(asked)]:
         if (rank := rank_of(text, name, address, title)) is not None:
@@ -76,7 +76,7 @@ def _entries(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _searches(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """One's own saved searches and those that are shared."""
+    """Yield the user's own saved searches and the shared ones."""
     if not request.user.has_perm(READS):
         return
     rows = searches_of(request.user).filter(name__icontains=text).order_by("name")
@@ -87,7 +87,7 @@ def _searches(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def finds_people(request: HttpRequest) -> bool:
-    """Whether this visitor may look at people, and there is a page of them."""
+    """Return True if the user may view people and the user model has admin pages."""
     return may_view_people(request.user) and admin.site.is_registered(get_user_model())
 
 
@@ -117,7 +117,7 @@ def _keys(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _settings(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Settings by name; only numbers and switches are shown, which are no secrets."""
+    """Yield settings by name. Only numbers and switches show their value: they are never secret."""
     if not request.user.has_perm("mcp_app.run_doctor"):
         return
     doctor, now = reverse("admin:mcp_app_doctor_changelist"), conf.get()
@@ -141,11 +141,11 @@ def _pages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
             try:
                 yield SearchResult(rank, "page", title, "", reverse(view))
             except NoReverseMatch:
-                continue  # This project does not serve it.
+                continue  # The project does not serve this page.
 
 
 def _clients(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """OAuth clients, also by the address of the document that one published, which is its id."""
+    """Yield OAuth clients by name or client id, which may be the URL of a metadata document."""
     if not apps.is_installed("mcp_app.oauth") or not request.user.has_perm("mcp_oauth.view_client"):
         return
     rows = apps.get_model("mcp_oauth", "Client")._default_manager
@@ -157,7 +157,7 @@ def _clients(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _documents(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Sections of the documents by their headings, then those that mention it; they are for all staff."""
+    """Yield sections by heading, then sections that mention the text. All staff may read documents."""
     named = {each: rank for each in documents.headings() if (rank := rank_of(text, each.heading)) is not None}
     for section, rank in named.items():
         yield _section(rank, section)
@@ -180,7 +180,7 @@ SOURCES: Final[tuple[Source, ...]] = (
 
 
 def shown(found: SearchResult) -> dict[str, str]:
-    """As the box takes it; every text has its hidden characters marked (S11)."""
+    """Return a result as JSON for the search box, with hidden characters marked (S11)."""
     return {
         "kind": found.kind,
         "title": marked(found.title),

@@ -1,4 +1,4 @@
-"""Owns finding sessions, background calls and messages: by what names them, and by who is behind them."""
+"""Search for sessions, background calls and messages: by id, name or person."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from mcp_app.models import Call, Message, Session
 NEWEST_SESSIONS: Final = 1_000
 LEAST_ID: Final = 16
 LARGEST_ID: Final = 2**63 - 1
-# Of each call that is looked at; the rest is read of those that are shown.
+# Columns read of every candidate; other columns are only read for results.
 READ: Final = ("pk", "principal", "tool")
-# Fewer letters are in nearly all arguments.
+# Shorter texts occur in nearly all arguments.
 LEAST_SAID: Final = 3
 
 
 def sessions(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """By id, by client and by who opened them."""
+    """Yield sessions by id, client or person."""
     if not request.user.has_perm("mcp_app.view_session"):
         return
     columns = ("pk", "client_name", "client_version", "principal")
-    # An older one is found by its whole id, which is long.
+    # Older sessions are only found by their full id.
     named = Session.objects.filter(pk=text[:64]) if len(text) >= LEAST_ID else Session.objects.none()
     rows = [*named.values_list(*columns)]
     rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
@@ -55,32 +55,32 @@ def sessions(request: HttpRequest, text: str) -> Iterator[SearchResult]:
         for row in rows
         if (rank := better(better(rank_of(text, row[0]), of_client[row[1]]), of_person[row[3]])) is not None
     ]
-    # One that is named by its id may be one of the newest, too.
+    # A session found by its id may also be among the newest.
     near = nsmallest(2 * MOST_OF_KIND, fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))
     best = [*dict.fromkeys(near)][:MOST_OF_KIND]
-    # Only of these: the times of a thousand sessions take longer to read than the rest of them.
+    # Only for these rows: parsing the times of a thousand sessions dominates the search.
     opened = dict(Session.objects.filter(pk__in=[row[0] for _, row in best]).values_list("pk", "created_at"))
     for rank, (pk, client, version, principal) in best:
         if pk not in opened:
-            continue  # It was removed meanwhile.
+            continue  # Deleted in the meantime.
         note = f"{version} {names[principal]}, opened {written(opened[pk])}".strip()
         yield SearchResult(rank, "session", client or pk, note, page_of("session", pk))
 
 
 def _names(request: HttpRequest, principals: set[str]) -> dict[str, str]:
-    """Their names; sessions and calls have mostly the same, so a request reads them once."""
+    """Return the principals' names. The request caches them: sessions and calls share most."""
     known: dict[str, str] = vars(request).setdefault("names_of_principals", {})
     known.update(principal_names(principals - known.keys()))
     return {principal: known[principal] for principal in principals}
 
 
 def _ranks(text: str, names: dict[str, str]) -> dict[str, int | None]:
-    """How well each principal fits: its whole name, or the person in it."""
+    """Return the rank of each principal by its full name or the person in it."""
     return {principal: rank_of(text, name, name.partition(",")[0]) for principal, name in names.items()}
 
 
 def calls(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """By id; those that wait or run also by their arguments, and with the newest by who asked."""
+    """Yield calls by id; waiting and running calls also by arguments, these and the newest by person."""
     if not request.user.has_perm("mcp_app.view_call"):
         return
     try:
@@ -96,35 +96,35 @@ def calls(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 def _calls_with(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     waiting = _open_calls(text)
     newest = Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
-    # Those that wait or run come first, then the newest: to read hundreds of times costs more than the rest.
+    # Waiting and running calls first, then the newest. Parsing hundreds of times would dominate.
     rows = [*waiting, *((*row, "", None) for row in newest)]
     names = _names(request, {row[1] for row in rows})
-    # One that waits is also one of the newest, so of each there may be two.
+    # A waiting call may also be among the newest, so remove duplicates.
     fit = nsmallest(2 * MOST_OF_KIND, _fitting(text, rows, names), key=lambda each: place(each[0], each[3]))
     best = [*dict.fromkeys(fit)][:MOST_OF_KIND]
     found = Call.objects.only("state", "decision", "accepted_at").in_bulk([pk for _, pk, *_ in best])
     for rank, pk, principal, tool in best:
-        if (call := found.get(pk)) is not None:  # It was not removed meanwhile.
+        if (call := found.get(pk)) is not None:  # Not deleted in the meantime.
             note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"
             yield SearchResult(rank, "background call", tool, note, page_of("call", pk.hex))
 
 
 def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tuple[int, UUID, str, str]]:
-    """Yield the rows whose person fits, or whose arguments say it; so many of these of each state."""
+    """Yield rows whose person matches, or whose arguments do: up to ``MOST_FOUND`` for each state."""
     of_person, told, said = _ranks(text, names), ArgumentMatches(text), Counter[str]()
     for pk, principal, tool, state, arguments in rows:
         rank = of_person[principal]
         if rank is None and arguments is not None and said[state] < MOST_FOUND:
-            # Calls that only a secret matched do not count: their number would tell of it.
+            # Do not count calls that match only by a secret: the limit would reveal them.
             rank = MENTIONS if told.is_shown(tool, arguments) else None
             said[state] += rank is not None
-        # The tool is found as itself: all its calls would hide the others.
+        # Skip matches by tool: the tool is a result itself, and its calls would hide others.
         if rank is not None:
             yield rank, pk, principal, tool
 
 
 def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
-    """The calls that wait or run, with the arguments of those that may say a text, in one query."""
+    """Return waiting and running calls in one query, with arguments that may match ``text``."""
     told = ArgumentMatches(text)
     fits = [When(told.named, then=Value("")), When(told.stored, then="arguments")]
     asked = Case(*fits[: 2 if len(text) >= LEAST_SAID else 0], output_field=TextField())
@@ -132,7 +132,7 @@ def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
 
 
 def messages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """A message by its number or its request's id; words are left to the page that looks for them."""
+    """Yield messages by number or request id, and a link to a full-text search of the log."""
     if not request.user.has_perm("mcp_app.view_message"):
         return
     named = Message.objects.filter(request_id=text[:120]).order_by("-pk")[:3]
