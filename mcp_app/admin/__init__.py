@@ -1,4 +1,4 @@
-"""What administrators see; every write goes through the services of the packages."""
+"""Admin pages. Every write goes through the services of the packages."""
 
 from django.apps import apps
 

@@ -1,4 +1,4 @@
-"""Owns the pages of API keys: issued and revoked; the secret is shown once, and never stored or logged."""
+"""Pages of API keys: issue and revoke. A secret is shown once, and never stored or logged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "nev
 
 
 class ApiKeyForm(IssuedForm[ApiKey]):
-    """The key's user, name, ceiling and expiry."""
+    """The form of a new API key: user, name, scopes and expiry."""
 
     scopes = ScopesField(user="the key's user", initial=BASIC, help_text=MEANING)
     lifetime = forms.ChoiceField(
@@ -80,7 +80,7 @@ class ApiKeyForm(IssuedForm[ApiKey]):
         if "name" in self.fields:
             first = "name" if self.fields["user"].initial else "user"
             self.fields[first].widget.attrs["autofocus"] = True
-        # Django's admin gives neither part of a time a label.
+        # Django's admin labels neither part of a date and time field.
         parts = (
             getattr(self.fields["expires_at"].widget, "widgets", ()) if "expires_at" in self.fields else ()
         )
@@ -88,12 +88,12 @@ class ApiKeyForm(IssuedForm[ApiKey]):
             part.attrs["aria-label"] = name
 
     def clean_expires_at(self) -> datetime | None:
-        """What is entered is in the page's zone, also where the project has switched USE_TZ off."""
+        """Return the expiry in the page's time zone, even if the project disables USE_TZ."""
         found: datetime | None = self.cleaned_data["expires_at"]
         return timezone.make_aware(found) if found and timezone.is_naive(found) else found
 
     def issue(self) -> None:
-        """Issue the key."""
+        """Issue the key, or add the service's errors to the form."""
         said = dict(self.cleaned_data)
         days = said.pop("lifetime")
         if days and said["expires_at"] is None:
@@ -105,27 +105,27 @@ class ApiKeyForm(IssuedForm[ApiKey]):
 
 
 def state_of(key: ApiKey) -> str:
-    """``active``, ``expired`` or ``revoked``."""
+    """Return ``active``, ``expired`` or ``revoked``."""
     if key.revoked_at is not None:
         return "revoked"
     return "active" if key.usable else "expired"
 
 
 def list_states() -> dict[str, Q]:
-    """The keys in each state; those that end soon are active, too."""
+    """Return a filter for each state of keys, and one for active keys that end soon."""
     active, *others = key_states().items()
     return dict([active, (ENDS_SOON, keys_end_soon()), *others])
 
 
 class KeyStateFilter(StateFilter):
-    """Active, those of them that end soon, expired, revoked."""
+    """List filter by state: active, ends soon, expired, revoked."""
 
     states = staticmethod(list_states)
 
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(IssuedAdmin[ApiKey]):
-    """API keys. A key is issued and revoked, never edited; revoked keys stay as a record."""
+    """Pages of API keys. Keys are issued and revoked, never edited. Revoked keys stay as a record."""
 
     form = ApiKeyForm
     list_display = ("shown_name", "owner", "state", "expires", "last_used", "created", "shown_prefix")
@@ -152,20 +152,23 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Of a key that still counts, nobody has to read that nobody revoked it."""
+        """Hide the empty field "revoked" of an active key."""
         fields = super().get_fields(request, obj)
         return fields if obj is None or obj.revoked_at else [name for name in fields if name != "revoked"]
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        """Not here: revoking keeps the record. A key may go together with its user."""
+        """Deny deletion on the pages of keys, since revoking preserves the record.
+
+        Deletion together with a key's user stays possible.
+        """
         return not self.is_on_own_pages(request) and super().has_delete_permission(request, obj)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Revoking is the one change of a key."""
+        """Return True if the user may change keys; revoking is the only change."""
         return request.user.has_perm("mcp_app.change_apikey")
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Beside the users, the way to make one: the skin hides it in a menu without a name."""
+        """Link to the user form in the help text; Unfold's own link is in a menu without a label."""
         field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "user" and isinstance(field.widget, RelatedFieldWidgetWrapper):
             may_add = field.widget.can_add_related
@@ -174,7 +177,10 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         return field
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """A key has its user's permissions, so only superusers issue keys for others, and say for whom."""
+        """Offer all active users to superusers and only the user itself to others.
+
+        A key has its user's permissions.
+        """
         if db_field.name == "user":
             users = get_user_model()._default_manager.filter(is_active=True)
             everybody = request.user.is_superuser
@@ -183,7 +189,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def issued_context(self, request: HttpRequest, row: ApiKey, secret: str) -> dict[str, Any]:
-        """The key as it was made, how clients are told of it, and the way to take it back."""
+        """Return the new key, client configurations with its secret, and the address to revoke it."""
         return {
             "key": row,
             "facts": [("Scopes", self.shown_scopes(row)), ("Expires", self.expires(row))],
@@ -207,7 +213,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         self.message_user(request, text, messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """The button to revoke it, and the page of what it sees, for who may."""
+        """Return the revoke button and the link to the key's visible entries, as far as permitted."""
         then = "Its clients are refused at once, and it never works again."
         button = revoking("admin:mcp_app_apikey_revoke", "Revoke", "key", then)
         key = self.get_object(request, object_id) if may_ask(request.user) else None
@@ -219,7 +225,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     @admin.display(description="prefix", ordering="prefix")
     def shown_prefix(self, key: ApiKey) -> SafeString:
-        """The first characters of the secret, to recognise it by."""
+        """Return the first characters of the secret, which identify the key."""
         return visible(f"{key.prefix}…")
 
     shown_scopes = text_column("scopes", "scopes", empty="none")
@@ -229,13 +235,13 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     @admin.display(description="revoked")
     def revoked(self, key: ApiKey) -> SafeString:
-        """When, and by whom if the audit trail knows it."""
+        """Return the time of the revocation, and the user who revoked if the audit trail knows it."""
         at, who = moment(key.revoked_at), revoked_by(key)
         return format_html("{} by {}", at, visible(who)) if who else at
 
     @admin.display(description="state")
     def state(self, key: ApiKey) -> SafeString:
-        """Active, expired or revoked, and whether it ends soon."""
+        """Return the state as a badge, with another badge if the key ends soon."""
         name = state_of(key)
         said = badge(name, {"active": "good", "expired": "warn", "revoked": "bad"}[name])
         soon = name == "active" and key.expires_at and key.expires_at <= ends_in(KEY_ENDS_WITHIN.days)

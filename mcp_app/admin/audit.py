@@ -1,4 +1,4 @@
-"""Owns the pages of the audit trail: a list to read and search, nothing to alter."""
+"""Pages of the audit trail: a searchable, read-only list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.models import AuditEvent
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
-    """The audit trail (S21)."""
+    """Pages of the audit trail (S21)."""
 
     list_display = ("when", "who", "what", "kind", "key")
     list_display_links = ("when",)
@@ -26,7 +26,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     @admin.display(description="when", ordering="id")
     def when(self, event: AuditEvent) -> SafeString:
-        """When it happened."""
+        """Return the time of the event."""
         return moment(event.at)
 
     who = text_column("who", "actor_name", ordering="actor_name", empty="-")

@@ -1,4 +1,4 @@
-"""Owns the choice of skin: Unfold's classes when it is installed, else Django's own; knows no model."""
+"""Base classes of the admin pages: Unfold's classes if installed, else Django's. Independent of any model."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ else:
         FILE_CLASSES = []
 
     class SkinAdmin(_SkinAdmin):
-        """The skin's class, which the type checker sees as generic."""
+        """The installed admin base class, made subscriptable for the type checker."""
 
         def __class_getitem__(cls, item: object) -> type:
             return cls
 
     class ModelForm(_ModelForm):
-        """Django's class, which the type checker sees as generic."""
+        """Django's form class, made subscriptable for the type checker."""
 
         def __class_getitem__(cls, item: object) -> type:
             return cls
@@ -76,7 +76,7 @@ FOR_SLUGS = ("/urlify.js", "/prepopulate.js", "/xregexp.js", "/xregexp.min.js")
 
 
 def notices_script() -> str:
-    """The script that notifies in the browser, with where it listens; "" where the console is not served."""
+    """Return the URL of the notification script with its WebSocket address; "" without the console."""
     try:
         return f"{static('mcp_app/notices.js')}#{reverse('mcp_console:sessions')}ws"
     except NoReverseMatch:
@@ -84,7 +84,7 @@ def notices_script() -> str:
 
 
 def anything_script() -> str:
-    """The script of the search for anything, with the address it asks; "" where that is not served."""
+    """Return the URL of the global search script with the search address; "" if not served."""
     try:
         return f"{static('mcp_app/anything.js')}#{reverse('mcp_find')}"
     except NoReverseMatch:
@@ -92,7 +92,7 @@ def anything_script() -> str:
 
 
 class _Labelled:
-    """A row whose name is safe to look at; everything else is the row's."""
+    """A proxy of a row whose string has its hidden characters marked."""
 
     def __init__(self, row: Model) -> None:
         self._row = row
@@ -105,7 +105,7 @@ class _Labelled:
 
 
 class _Titled(_Labelled):
-    """A row that stands in headings by the title of the page that is about it."""
+    """A proxy of a row whose string is the title of its page."""
 
     def __init__(self, row: Model, title: str) -> None:
         super().__init__(row)
@@ -120,9 +120,9 @@ T = TypeVar("T")
 
 
 def object_button(name: str, permission: str = "") -> Callable[[V], V]:
-    """Make a method the view of a button: POST of one row, at an address that ends with ``name``.
+    """Mark a method as the view of a button: a POST to a row's address that ends with ``name``.
 
-    Only for whom ``has_<permission>_permission`` allows it; without one, the view decides by the row.
+    Requires ``has_<permission>_permission``. Without ``permission`` the view decides by the row.
     """
 
     def mark(view: V) -> V:
@@ -133,30 +133,30 @@ def object_button(name: str, permission: str = "") -> Callable[[V], V]:
 
 
 def revoking(address: str, verb: str, what: str, then: str) -> dict[str, str]:
-    """The button of ``revocable_form.html`` that ends what the page is about, and its question."""
+    """Return the button of ``revocable_form.html`` that ends the page's object, with its confirmation."""
     label = f"{verb} this {what}"
     words = {"label": label, "question": f"{label}? {then}", "yes": f"{verb} the {what}", "no": "Keep it"}
     return {"address": address, **words}
 
 
 class ModelAdmin(ListedLookups, SkinAdmin[M]):
-    """The base of all our pages: local styles, closed lists, and buttons that post to one row."""
+    """Base of all admin pages: local styles, closed list filters, and buttons that post to one row."""
 
     list_per_page = 50
     show_full_result_count = False
-    # Unfold indents forms and lists when asked; Django's own admin ignores these.
+    # Unfold's options for the layout of forms and lists; Django's admin ignores them.
     list_filter_sheet = True
     compressed_fields = False
-    # Unfold asks for it in every row; where it is missing, the template looks through all names of the page.
+    # Unfold reads this in every row; if it is missing, the template searches the whole context.
     list_sections: ClassVar[tuple[()]] = ()
 
     @property
     def media(self) -> Media:
-        """The skin's files and ours; all local, and none that only a slug made of other fields would need."""
+        """Files of the base class and ours, all local; without prepopulated fields, no slug scripts."""
         own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/sure.js", "mcp_app/keys.js"]
         addresses = filter(None, (notices_script(), anything_script(), zone_script()))
         own += [format_html('<script src="{}"></script>', address) for address in addresses]
-        # The lists of a Media are private, and nothing else says what is in it.
+        # Media has no public API for its files.
         theirs: Any = super().media
         scripts = [
             each for each in theirs._js if self.prepopulated_fields or not str(each).endswith(FOR_SLUGS)
@@ -164,50 +164,53 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
         return Media(css=theirs._css, js=scripts) + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
 
     def url_name(self, view: str) -> str:
-        """The name under which this model's page ``view`` is known to ``reverse``."""
+        """Return the URL name of this model's page ``view``."""
         return f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{view}"
 
     def page_url(self, view: str, row: M | None = None) -> str:
-        """The address of one of this model's pages."""
+        """Return the address of one of this model's pages."""
         return reverse(self.url_name(view), args=[quote(row.pk)] if row is not None else [])
 
     def object_context(self, request: HttpRequest, title: str, row: Model | None = None) -> dict[str, Any]:
-        """What every page of ours hands to the skin's base template; ``row`` is what it is about."""
+        """Return the template context of every custom page; ``row`` is the page's object."""
         return {
             **({} if row is None else {"original": _Titled(row, title)}),
             **self.admin_site.each_context(request),
-            # With these and without a row, Unfold heads a page by the name of the list.
+            # Without a row, Unfold would title the page with the name of the list.
             "opts": self.opts if row is not None else None,
             "list_opts": self.opts,
             "title": title,
             "media": self.media,
             "changelist_url": self.back_to_list(request),
-            # All of it, whatever filters the user came with.
+            # The list without the user's filters.
             "list_url": self.page_url("changelist"),
         }
 
     def back_to_list(self, request: HttpRequest) -> str:
-        """The list's address with the filters the user came with."""
+        """Return the list's address with the user's filters."""
         return self.with_filters(request, self.page_url("changelist"))
 
     def with_filters(self, request: HttpRequest, url: str) -> str:
-        """``url``, carrying the filters of the list the user is on or came from."""
+        """Return ``url`` with the filters of the list that the user is on or came from."""
         context: Any = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
         return add_preserved_filters(context, url)
 
     def object_to_view(self, request: HttpRequest, object_id: str) -> M | None:
-        """The row an address names, None if it is gone; raises PermissionDenied without view permission."""
+        """Return the row, or None if it does not exist.
+
+        Raises PermissionDenied without the view permission.
+        """
         row = self.get_object(request, unquote(object_id))
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         return row
 
     def may_open(self, request: HttpRequest, model: type[Model]) -> bool:
-        """Whether this person may open the pages of another model: no link leads to a refusal."""
+        """Return True if the user may view another model's pages, to avoid links that end in an error."""
         return bool(self.admin_site.get_model_admin(model).has_view_permission(request))
 
     def not_there(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Back to the list when a row that was asked for is gone."""
+        """Redirect to the list with a message that the row does not exist."""
         text = f"There is no {self.opts.verbose_name} {marked(unquote(object_id))[:80]}."
         self.message_user(request, text, messages.WARNING)
         return HttpResponseRedirect(self.page_url("changelist"))
@@ -215,7 +218,7 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
     def _get_obj_does_not_exist_redirect(
         self, request: HttpRequest, opts: Any, object_id: str
     ) -> HttpResponse:
-        """Django's own pages say it as ours do: its words repeat the address with what hides in it (S11)."""
+        """Mark hidden characters of the address, which Django's own message would repeat (S11)."""
         return self.not_there(request, object_id)
 
     def change_view(
@@ -225,40 +228,43 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """The skin's form, with what this model's template wants to know besides."""
+        """Add ``form_context`` to the template context."""
         more = {**self.form_context(request, object_id), **(extra_context or {})}
         return super().change_view(request, object_id, form_url, more)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """What the template of one row's form is given besides the skin's."""
+        """Return additional template context for the form of a row."""
         return {}
 
     def is_on_own_pages(self, request: HttpRequest) -> bool:
-        """Whether a request is for a page of this model; rows also go with others, on the others' pages."""
+        """Return True if the request is for a page of this model, not for a cascade from another model."""
         match = request.resolver_match
         return match is not None and f"_{self.opts.model_name}_" in (match.url_name or "")
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """The skin's form; the row's name stands in headings, where hidden characters must show too (S11)."""
+        """Mark hidden characters of the row's name in headings (S11)."""
         if context.get("original") is not None:
             context["subtitle"] = marked(context["original"])
             context["original"] = _Labelled(context["original"])
         return super().render_change_form(request, context, *args, **kwargs)
 
     def action_checkbox(self, obj: M) -> SafeString:
-        """The skin's checkbox; its label has the row's name, where hidden characters must show too (S11)."""
+        """Mark hidden characters of the row's name in the checkbox label (S11)."""
         labelled: Any = _Labelled(obj)
         return super().action_checkbox(labelled)
 
-    # A skin may keep the column's heading on the function.
+    # Unfold stores the column's heading on the function.
     vars(action_checkbox).update(vars(SkinAdmin.action_checkbox))
 
     def done_to_each(
         self, request: HttpRequest, rows: Iterable[T], do: Callable[[T], object], refusal: type[Exception]
     ) -> int:
-        """To how many of ``rows`` it was done; of each ``refusal`` its words are shown."""
+        """Call ``do`` for each row and return the number of successes.
+
+        Shows the message of each ``refusal``.
+        """
         done = 0
         for row in rows:
             try:
@@ -270,7 +276,6 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
         return done
 
     def get_urls(self) -> list[URLPattern]:
-        """The skin's addresses, after those of this model's buttons."""
         base = f"{self.opts.app_label}_{self.opts.model_name}"
         buttons = [
             path(f"<path:object_id>/{view.button}/", self._posted(view), name=f"{base}_{view.button}")
@@ -298,38 +303,35 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
 
 
 class ReadOnlyAdmin(ModelAdmin[M]):
-    """Rows that are looked at and never altered here."""
+    """Read-only pages of a model."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Such rows are not added by hand."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
-        """Such rows are not changed."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
-        """Such rows are not removed by hand."""
         return False
 
 
 class RowPageAdmin(ReadOnlyAdmin[M]):
-    """Rows that have a page of our own making instead of the skin's form."""
+    """Read-only pages of a model with a custom page for each row instead of a form."""
 
     def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
-        """The page of a row that is there."""
+        """Show ``row_page``, or redirect to the list if the row does not exist."""
         row = self.object_to_view(request, object_id)
         return self.not_there(request, object_id) if row is None else self.row_page(request, row)
 
     @abstractmethod
     def row_page(self, request: HttpRequest, row: M) -> HttpResponse:
-        """The page of one row."""
+        """Return the page of one row."""
 
 
 def _head_once(tags: Any) -> None:
-    """Let Unfold work out the headings of a list of ours once: it asks for them again in each row.
+    """Compute the headings of our lists once per page; Unfold recomputes them in each row.
 
-    They are a quarter of the time of a page of 50 rows. Lists of others are left as they are.
+    The headings take a quarter of the time of a page of 50 rows. Other apps' lists are unaffected.
     """
     work_out: Callable[[Any], Iterable[dict[str, Any]]] = tags.result_headers
 
@@ -347,6 +349,6 @@ def _head_once(tags: Any) -> None:
 if HAS_UNFOLD:
     from unfold.templatetags import unfold_list
 
-    # A release of Unfold without that function is served as it is.
+    # Leave releases of Unfold without that function unchanged.
     if hasattr(unfold_list, "result_headers"):
         _head_once(unfold_list)

@@ -1,4 +1,4 @@
-"""Owns the geometry of charts: numbers in, shapes of an SVG of 1000 by 100 out; all text is for people."""
+"""Geometry of charts: converts numbers to the shapes of a 1000 by 100 SVG, with formatted texts."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from django.utils.safestring import SafeString
 
 WIDTH: Final = 1000.0
 HEIGHT: Final = 100.0
-# Separates texts while they are escaped together; it is no text itself (ASCII, unit separator).
+# Joins texts so that one call escapes them all. The ASCII unit separator never occurs in texts.
 BETWEEN: Final = "\x1f"
 STEPS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 class Bars(NamedTuple):
-    """The bars of one series as one path: a page has hundreds of them. Numbers are as SVG wants them."""
+    """The bars of one series as one SVG path, since a page has hundreds of bars."""
 
     tone: str
     path: str
 
 
 class ChartLine(NamedTuple):
-    """What joins points that follow each other."""
+    """A polyline through consecutive points."""
 
     tone: str
     points: str
 
 
 class Touch(NamedTuple):
-    """An invisible column over one point, as wide as the chart says, with what to tell of it."""
+    """An invisible column over one point, with its tooltip."""
 
     x: str
     text: str
@@ -40,7 +40,7 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart, with the same numbers as a table for screen readers."""
+    """A chart, with the same numbers as a table for screen readers."""
 
     name: str
     title: str
@@ -54,17 +54,17 @@ class Chart:
     touches: list[Touch]
     columns: list[str]
     rows: list[list[str]]
-    # When its first point begins (Unix time), how many seconds each is, and how the address of a time begins
-    # that is chosen on it.
+    # Start of the first point (Unix time), seconds per point, and the URL prefix of a range selected on the
+    # chart.
     begins: int = 0
     span: int = 0
     url: str = "?"
 
-    # Written here: hundreds of points in a template are a fifth of the time of the first page.
+    # Rendered here: hundreds of points in a template took a fifth of the first page's time.
 
     @property
     def touched(self) -> SafeString:
-        """The columns that tell of their points."""
+        """Tooltip columns as SVG."""
         width = _text(WIDTH / max(len(self.touches), 1))
         mark = (
             f'<rect class="mcp-touch" x="{{}}" y="0" width="{width}" height="100"><title>{{}}</title></rect>'
@@ -73,19 +73,22 @@ class Chart:
 
     @property
     def table(self) -> SafeString:
-        """The rows of the table."""
+        """Table rows as HTML."""
         cells = "<td>{}</td>" * (len(self.columns) - 1)
         return _repeated(f'<tr><th scope="row">{{}}</th>{cells}</tr>', self.rows)
 
 
 def _repeated(markup: str, rows: Sequence[Sequence[str]]) -> SafeString:
-    """The markup for each row, with its texts escaped: all of them at once, for there are a thousand."""
+    """Return ``markup`` filled for each row.
+
+    Escapes all texts in one call, since a chart has up to a thousand.
+    """
     texts = escape(BETWEEN.join(text.replace(BETWEEN, " ") for row in rows for text in row)).split(BETWEEN)
     return SafeString((markup * len(rows)).format(*texts))
 
 
 def ceiling(highest: float) -> float:
-    """The round number at which a scale ends: the next of STEPS times a power of ten."""
+    """Return the round number at which an axis ends: the next of STEPS times a power of ten."""
     if highest <= 0:
         return 1.0
     power = 1.0
@@ -97,7 +100,7 @@ def ceiling(highest: float) -> float:
 
 
 def bars(series: Sequence[tuple[str, Sequence[float]]], top: float) -> list[Bars]:
-    """Stacked bars: the first series stands on the ground."""
+    """Return stacked bars, the first series at the bottom."""
     count = len(series[0][1])
     step = WIDTH / count
     width, found = _text(step * 0.82), []
@@ -115,13 +118,13 @@ def bars(series: Sequence[tuple[str, Sequence[float]]], top: float) -> list[Bars
 
 
 def line(tone: str, values: Sequence[float | None], top: float) -> list[ChartLine]:
-    """A line through the middles of the columns, broken where there is no value."""
+    """Return a line through the centers of the columns, interrupted at missing values."""
     step = WIDTH / len(values)
     placed = [(place, value) for place, value in enumerate(values) if value is not None]
     found = []
     for _, group in groupby(enumerate(placed), key=lambda item: item[1][0] - item[0]):
         joined = [(float(place), value) for _, (place, value) in group]
-        if len(joined) == 1:  # so that a point by itself is seen
+        if len(joined) == 1:  # makes an isolated point visible
             joined = [(joined[0][0] - 0.3, joined[0][1]), (joined[0][0] + 0.3, joined[0][1])]
         points = [
             f"{_text((place + 0.5) * step)},{_text(HEIGHT - min(value / top, 1.0) * HEIGHT)}"
@@ -132,7 +135,7 @@ def line(tone: str, values: Sequence[float | None], top: float) -> list[ChartLin
 
 
 def touches(texts: Sequence[str]) -> list[Touch]:
-    """Columns that tell of their point."""
+    """Return tooltip columns of equal width."""
     step = WIDTH / len(texts)
     return [Touch(_text(place * step), text) for place, text in enumerate(texts)]
 

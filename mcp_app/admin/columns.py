@@ -1,4 +1,4 @@
-"""Owns columns and read-only fields that show one field of a row as it is; knows no model."""
+"""List columns and read-only fields that display one field of a row. Independent of any model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Column = Callable[[Any, Model], SafeString]
 
 
 def text_column(description: str, field: str, *, ordering: Any = None, empty: str = "") -> Column:
-    """A text of unknown origin, or a row whose name is one; ``empty`` stands for none."""
+    """Return a column for untrusted text, or for a related row with such a name."""
     return _column(description, ordering, lambda row: visible(getattr(row, field) or empty))
 
 
 def who_column() -> Column:
-    """Who a row is of: the name, where a list knows it, and the principal as its title."""
+    """Return a column with the caller's name, if the list has resolved it, and the principal as tooltip."""
 
     def shown(row: Any) -> SafeString:
         name = getattr(row, "who", row.principal)
@@ -34,12 +34,12 @@ def who_column() -> Column:
 
 
 def time_column(description: str, field: str, *, sortable: bool = True) -> Column:
-    """A time."""
+    """Return a column for a time."""
     return _column(description, field if sortable else None, lambda row: moment(getattr(row, field)))
 
 
 def json_column(description: str, field: str) -> Column:
-    """A JSON value, whole."""
+    """Return a column for a complete JSON value."""
     return _column(description, None, lambda row: json_block(getattr(row, field)))
 
 

@@ -1,4 +1,4 @@
-"""Owns what the first page of the admin shows of the traffic: figures, charts, and what is to be done."""
+"""The dashboard on the first admin page: figures, charts, and open tasks."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from mcp_app.streams.stores.message_queue import SyncMessageQueue
 MOST_TOOLS = 10
 MOST_CLIENTS = 8
 MIB = 1024 * 1024
-# So many failures are no accident, if they are such a share of the calls.
+# Thresholds of the task about failed calls: a minimum number and a minimum share.
 MANY_FAILED, FAILED_SHARE = 5, 0.05
-# From here on the log is behind, not only on its way.
+# The log counts as late from this delay on.
 LATE_SECONDS = 10.0
 
 LOG_IS_OFF = "The message log is switched off (MESSAGE_LOG), so calls are not counted here."
@@ -54,7 +54,7 @@ NEARLY_FULL = "Redis has used more than 80 % of its memory: new background calls
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure with its label and a link to its page."""
+    """A figure with its label and a link to its page."""
 
     name: str
     value: str
@@ -65,7 +65,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """One tool's calls; ``note`` says what a row is that stands for several."""
+    """The calls of a tool; ``note`` explains a row that covers several tools."""
 
     name: str
     url: str
@@ -77,13 +77,13 @@ class ToolRow:
 
     @property
     def counted(self) -> str:
-        """The calls, as a number is written."""
+        """Number of calls, formatted."""
         return f"{self.calls:,}"
 
 
 @dataclass(slots=True)
 class Dashboard:
-    """What this visitor may see; what they may not is empty."""
+    """The dashboard as far as the user may view it; other parts are empty."""
 
     period: Period
     at: datetime
@@ -101,22 +101,22 @@ class Dashboard:
 
     @property
     def figures_url(self) -> str:
-        """The page of the same period with all tools, clients, people and workers."""
+        """Address of the figures page for the same period."""
         return f"{reverse('admin:mcp_app_message_figures')}?{urlencode(query_of(self.period))}"
 
     @property
     def chosen_url(self) -> str:
-        """Of a time that was chosen on a chart, its address."""
+        """Address of the period if it was selected on a chart."""
         return chosen_url(self.period)
 
 
 def may_see(request: HttpRequest) -> bool:
-    """Whether there is anything for this visitor."""
+    """Return True if the user may view messages or calls."""
     return request.user.has_perm("mcp_app.view_message") or request.user.has_perm("mcp_app.view_call")
 
 
 def dashboard(request: HttpRequest) -> Dashboard:
-    """The figures now, of the period that the address names."""
+    """Return the current dashboard for the requested period."""
     now = clock.utcnow()
     period = asked_period(request, now)
     url = f"{reverse('admin:mcp_app_message_dashboard')}?{urlencode(query_of(period))}"
@@ -158,7 +158,7 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
 
 
 def _failing(found: Traffic) -> Reason:
-    """That much fails, and which tool fails most: the errors below it say of what."""
+    """Return the task for a high error rate, naming a tool that causes most failures."""
     total = found.total
     text = f"{share_text(total.error_rate)} of calls failed: {total.failed:,} of {total.all:,}"
     most = [name for name, calls in found.tools if name != OTHER and calls.failed * 2 > total.failed]
@@ -167,14 +167,14 @@ def _failing(found: Traffic) -> Reason:
 
 
 def _messages(found: Traffic, **narrowed: str) -> str:
-    """The log of the same calls: those of the same time."""
+    """Return the address of the log for the same tool calls and the same period."""
     since = in_utc(found.points[0][0])
     asked = {"method": "tools/call", **narrowed, "since": since, **end_of_log(found.period.until)}
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
 
 
 def _tool_row(found: Traffic, name: str, calls: CallFigures) -> ToolRow:
-    # What is counted as others has no name of its own in the log.
+    # The log cannot be filtered by the name "other".
     figures = (
         calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95),
     )  # fmt: skip
@@ -190,7 +190,7 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
     note = f"{waiting:,} waiting" + (", no worker listens" if orphaned else "")
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
-    # Where no worker lives at all, that is the fault.
+    # Without any worker another fault is reported.
     if orphaned and state.workers:
         shown.verdict.faults.append(Reason(ORPHANED, url))
 
@@ -209,7 +209,10 @@ def _show_sessions(shown: Dashboard) -> None:
 
 
 def _show_stores(shown: Dashboard, state: Box) -> None:
-    """Workers, Redis and the way to the log: one look each, and none more once Redis does not answer."""
+    """Add the state of workers, Redis and the log queue.
+
+    Stops at the first failure of Redis.
+    """
     settings = conf.get()
     if not settings.message_log:
         shown.notes.append(("warn", LOG_IS_OFF))
@@ -250,7 +253,7 @@ def _memory(used: int | None, limit: int | None) -> Tile:
 
 
 def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **drawn: Any) -> Chart:
-    """The parts that all charts share: ends of the axis, one row and one column to touch for each point."""
+    """Return a chart with the shared parts: axis labels, a table row and a tooltip for each point."""
     written = "%H:%M" if found.period.span == MINUTE else "%Y-%m-%d %H:%M"
     times = [timezone.localtime(at).strftime(written) for at, _ in found.points]
     cells: list[list[str]] = drawn.pop("cells")

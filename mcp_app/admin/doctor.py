@@ -1,4 +1,4 @@
-"""Owns the doctor's page: examines the installation when asked, and shows what was found and what to do."""
+"""The doctor's page: examine the installation on request, and show the findings with remedies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_app.models import Doctor
 from mcp_app.observability.logs import process_name
 
 PERMISSION = "mcp_app.run_doctor"
-# A web thread waits no longer; the slowest area, the public address, has mostly ended within ten.
+# Limit for a web thread; the slowest area, the public address, usually takes under ten seconds.
 SECONDS = 45.0
 WORST_FIRST = (Level.ERROR, Level.WARNING, Level.SKIPPED, Level.OK)
 TONES = {Level.ERROR: "bad", Level.WARNING: "warn", Level.SKIPPED: "plain", Level.OK: "good"}
@@ -44,7 +44,7 @@ BUSY = "Another examination is running here. Only its user sees the results. Try
 
 
 class DoctorForm(forms.Form):
-    """A key to talk to the server with; used for this one examination, and kept nowhere."""
+    """The doctor's form: an API key that is used for one examination and never stored."""
 
     key = forms.RegexField(
         r"^[!-~]+$",
@@ -60,7 +60,7 @@ class DoctorForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class AreaReport:
-    """What was found in one area, the worst first; ``tone`` is the worst one's."""
+    """The findings in one area, worst first; ``tone`` is the tone of the worst."""
 
     title: str
     findings: list[tuple[Finding, str]]
@@ -69,7 +69,7 @@ class AreaReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One examination as it is shown."""
+    """An examination for display."""
 
     areas: list[AreaReport]
     counts: list[tuple[str, str]]
@@ -80,18 +80,17 @@ class Report:
 
 @admin.register(Doctor)
 class DoctorAdmin(ReadOnlyAdmin[Doctor]):
-    """One page, where lists have theirs."""
+    """The doctor's page, registered like a model's list."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Whether the admin's index and navigation name it."""
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Doctor | None = None) -> bool:
-        """Looking sends requests and takes time, so it is no matter of merely viewing."""
+        """Require ``run_doctor``: an examination sends requests and takes time."""
         return request.user.has_perm(PERMISSION)
 
     def get_urls(self) -> list[URLPattern]:
-        """The page alone: there are no rows."""
+        """Serve only the page, since there are no rows."""
         page = sensitive_post_parameters("key")(self.changelist_view)
         return [path("", self.admin_site.admin_view(page), name="mcp_app_doctor_changelist")]
 
@@ -99,7 +98,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The form, and after a POST what was found."""
+        """Show the form, and after a POST the findings."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         form, report, problem, status = (
@@ -114,7 +113,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
             except Busy:
                 problem, status = BUSY, 409
             except (ValueError, ImproperlyConfigured) as wrong:
-                # Of the key or of PUBLIC_URL; no text repeats the key.
+                # Errors about the key or PUBLIC_URL; no text repeats the key.
                 problem, status = str(wrong), 400
         context = {
             **self.object_context(request, "Doctor"),
@@ -128,7 +127,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
 
 
 def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report:
-    """Look, at most SECONDS long, and put what was found in order; raises Busy."""
+    """Run an examination of at most ``SECONDS`` and return its sorted report. Raises Busy."""
     begun = time.monotonic()
     findings = [*examine_alone(installation, SECONDS), *more]
     counted = Counter(finding.level for finding in findings)
@@ -144,7 +143,7 @@ def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report
 
 
 def server(request: HttpRequest) -> Finding:
-    """What serves this very page."""
+    """Return a finding about the server process behind this request."""
     if not hasattr(request, "scope"):
         text = "this page is served by WSGI, under which nothing answers /mcp"
         return warning(
@@ -171,7 +170,7 @@ def _name(finding: Finding) -> str:
 
 
 def _place(finding: Finding) -> tuple[int, str, int]:
-    """By area, and there the worst first."""
+    """Return the sort key: by area, then worst first."""
     names, name = list(TITLES), _name(finding)
     known = names.index(name) if name in names else len(names)
     return known, name, WORST_FIRST.index(finding.level)

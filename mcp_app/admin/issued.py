@@ -1,4 +1,7 @@
-"""Owns pages of rows that are made with a secret, which is shown once, and never edited; knows no model."""
+"""Base pages of rows that are issued with a secret, shown once, and never edited.
+
+Independent of any model.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mcp_app.admin.base import M, ModelAdmin, ModelForm
 
 
 class IssuedForm(ModelForm[M]):
-    """Validation ends with making the row by a service, whose complaints stand beside the fields."""
+    """A form whose validation ends with a service that issues the row and reports errors beside fields."""
 
     actor: Any = None
     secret: str = ""
@@ -25,18 +28,18 @@ class IssuedForm(ModelForm[M]):
 
     @abstractmethod
     def issue(self) -> None:
-        """Make the row and its secret, or add errors."""
+        """Issue the row and its secret, or add errors."""
 
     def save(self, commit: bool = True) -> M:
-        """The row that validation has made."""
+        """Return the row that validation issued."""
         return self.instance
 
     def save_m2m(self) -> None:
-        """Such a row has no related rows."""
+        """Do nothing: such rows have no many-to-many fields."""
 
 
 class IssuedAdmin(ModelAdmin[M]):
-    """Rows that one makes and afterwards only looks at."""
+    """Pages of rows that are issued and afterwards read-only."""
 
     entered_fields: tuple[str, ...]
     shown_fields: tuple[str, ...]
@@ -45,39 +48,39 @@ class IssuedAdmin(ModelAdmin[M]):
 
     @abstractmethod
     def issued_context(self, request: HttpRequest, row: M, secret: str) -> dict[str, Any]:
-        """What the template of the page with the secret is given."""
+        """Return the template context of the page with the secret."""
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Such a row is never edited."""
         return False
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """What is entered to make a row; facts afterwards."""
         return self.shown_fields if obj else self.entered_fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """Everything about a row that is there."""
         return self.shown_fields if obj else ()
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, knowing who asks."""
+        """Attach the user to the form class as ``actor``."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.actor = request.user
         return form
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        """Carry the secret of the row that was made to the answer of this very request."""
+        """Attach the secret to the row for the response to this request."""
         row = form.save()
         row.issued_secret = form.secret
         return row
 
     def save_model(self, request: HttpRequest, obj: M, form: Any, change: bool) -> None:
-        """Nothing: the form has made the row through its service."""
+        """Do nothing: the form has issued the row through its service."""
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """The one page that shows the secret; it is kept nowhere, so it cannot be shown again."""
+        """Show the secret.
+
+        It is not stored, so this is the only page that shows it.
+        """
         context = {
             **self.object_context(request, self.issued_title),
             **self.issued_context(request, obj, obj.issued_secret),
@@ -90,6 +93,6 @@ class IssuedAdmin(ModelAdmin[M]):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The form; whatever is pressed leads to the secret, so there is one button."""
+        """Show a single submit button, since every submission leads to the secret."""
         one = {"show_save_and_add_another": False, "show_save_and_continue": False}
         return super().add_view(request, form_url, {**one, **(extra_context or {})})

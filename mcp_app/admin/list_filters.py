@@ -1,7 +1,7 @@
-"""The filters of admin lists: by a state that no column holds, and closed to any lookup that is not listed.
+"""Filters of admin lists: by a state without a column, and closed to lookups that are not listed.
 
-Django accepts any lookup on a model's own fields. One on a redacted field would reveal its value letter by
-letter, and a regular expression runs in the web process where the database is SQLite. Knows no model.
+Django accepts any lookup on a model's own fields. Lookups on a redacted field would reveal its value letter
+by letter, and regular expressions run in the web process on SQLite. Independent of any model.
 """
 
 from __future__ import annotations
@@ -19,33 +19,32 @@ from django.http import HttpRequest
 
 
 class StateFilter(admin.SimpleListFilter):
-    """Narrows a list to the rows in one state; ``states`` tells which rows those are now."""
+    """A list filter by state; ``states`` returns the current condition of each state."""
 
     title = parameter_name = "state"
     states: ClassVar[Callable[[], dict[str, Q]]]
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Every state."""
         return [(name, name) for name in type(self).states()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Only rows in the chosen state; all of them for a word that is none."""
+        """Filter by the chosen state; ignore unknown values."""
         return queryset.filter(type(self).states().get(self.value() or "", Q()))
 
 
 class ListedLookups:
-    """An admin whose list refuses every lookup that none of its ``list_filter`` reads."""
+    """An admin whose list rejects every lookup outside its ``list_filter``."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        """Return the closed variant of the skin's list."""
+        """Return the closed variant of the base list."""
         return _closed(super().get_changelist(request, **kwargs))  # type: ignore[misc]  # A mixin.
 
 
 class _Closed(ChangeList):
-    """A list without lookups of the browser's own."""
+    """A list that rejects arbitrary lookups from the query string."""
 
     def get_filters(self, request: HttpRequest) -> Any:
-        """Return the filters. Raises DisallowedModelAdminLookup for a parameter that none of them took."""
+        """Return the filters. Raises DisallowedModelAdminLookup for a parameter that no filter consumed."""
         found = super().get_filters(request)
         for name in found[2]:
             if not all((name, value) in _limits(self.model) for value in self.filter_params[name]):

@@ -1,4 +1,4 @@
-"""Owns the pieces of markup that pages share: badges, times, differences; all data is escaped."""
+"""Shared HTML fragments: badges, times, differences. All data is escaped."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from django.utils.safestring import SafeString
 
 from mcp_app.interface.text import json_text, visible_block
 
-# Comparing is quadratic at worst; what is longer is shown as two whole texts by the caller's page instead.
+# Comparison is quadratic at worst, so longer texts are not compared.
 MAX_DIFF_LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line of a difference: ``kind`` is ``added``, ``removed``, ``same`` or ``skip``."""
+    """A line of a difference: ``kind`` is ``added``, ``removed``, ``same`` or ``skip``."""
 
     kind: str
     html: SafeString
 
 
 def badge(text: str, tone: str = "plain") -> SafeString:
-    """A small label; ``tone`` is one of good, warn, bad, info, plain."""
+    """Return a badge; ``tone`` is one of good, warn, bad, info, plain."""
     return format_html('<span class="mcp-badge mcp-badge-{}">{}</span>', tone, text)
 
 
 def written(at: datetime) -> str:
-    """A time to the second, in the current time zone; the one form of all pages."""
+    """Format a time to the second in the current time zone, as on all pages."""
     return timezone.localtime(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def in_utc(at: datetime) -> str:
-    """A time for a link or a search: it names its zone, so it means one moment, whoever reads it."""
+    """Format a time in UTC for a link or a search, independent of the reader's time zone."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def moment(at: datetime | None, never: str = "never") -> SafeString:
-    """A time to the second, in the current time zone."""
+    """Return a time to the second in the current time zone, as an HTML element."""
     if at is None:
         return format_html('<span class="mcp-dim">{}</span>', never)
     return format_html(
@@ -52,8 +52,8 @@ def moment(at: datetime | None, never: str = "never") -> SafeString:
 
 
 def with_window(about: str, words: str, address: str, field: str) -> SafeString:
-    """What a field is about, and a link that makes what can be chosen; the skin hides its own in a menu."""
-    # Django's own script opens it in a window and chooses what was made there afterwards.
+    """Return a field's help text with a link that opens an add form; Unfold hides its own in a menu."""
+    # Django's script opens the link in a popup and selects the new object afterwards.
     return format_html(
         '{} <a class="mcp-link related-widget-wrapper-link" id="add_id_{}" data-popup="yes"'
         ' href="{}?_popup=1">{}</a>',
@@ -65,7 +65,7 @@ def with_window(about: str, words: str, address: str, field: str) -> SafeString:
 
 
 def span(time: timedelta | None) -> str:
-    """A length of time as people read it: ``12 ms``, ``3.2 s``, ``4 min 05 s``, ``2 h 03 min``."""
+    """Format a duration: ``12 ms``, ``3.2 s``, ``4 min 05 s``, ``2 h 03 min``."""
     if time is None:
         return "-"
     seconds = max(time.total_seconds(), 0.0)
@@ -78,17 +78,17 @@ def span(time: timedelta | None) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number of a figure, to three places unless it is whole or large."""
+    """Format a number with three significant digits, or as an integer if it is whole or large."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def share_text(value: float | None) -> str:
-    """A share of 1 in percent."""
+    """Format a fraction of 1 in percent."""
     return "-" if value is None else f"{value * 100:.3g} %"
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A measured time, also a very short one."""
+    """Format a measured duration, including very short ones."""
     if seconds is not None and 0 < seconds < 0.01:
         return f"{seconds * 1000:.2g} ms"
     if seconds == 0:
@@ -97,24 +97,24 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def block(text: str) -> SafeString:
-    """Text of several lines in a scrolling box."""
+    """Return multi-line text in a scrollable box."""
     return format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', visible_block(text))
 
 
 def json_block(value: Any) -> SafeString:
-    """A stored JSON value in a scrolling box."""
+    """Return a stored JSON value in a scrollable box."""
     return block(json_text(value))
 
 
 def diff(before: Any, after: Any) -> list[DiffLine]:
-    """How a stored JSON value changed, line by line with three lines of context; None stands for nothing."""
+    """Return the changes of a stored JSON value by line, with three lines of context; None means absent."""
     return diff_lines(
         json_text(before) if before is not None else "", json_text(after) if after is not None else ""
     )
 
 
 def diff_lines(before: str, after: str) -> list[DiffLine]:
-    """How a text changed, line by line with three lines of context."""
+    """Return the changes of a text by line, with three lines of context."""
     old, new = before.splitlines(), after.splitlines()
     if len(old) > MAX_DIFF_LINES or len(new) > MAX_DIFF_LINES:
         return [DiffLine("skip", format_html("{}", "Too long to compare line by line."))]
@@ -126,5 +126,5 @@ def diff_lines(before: str, after: str) -> list[DiffLine]:
         DiffLine(kinds.get(line[:1], "same"), visible_block("…" if line.startswith("@@") else line))
         for line in lines
     ]
-    # Where the one hunk begins says nothing when it begins at the top.
+    # The position of a single hunk at the top is redundant.
     return shown[1:] if lines and lines[0].startswith(("@@ -1,", "@@ -1 ", "@@ -0,0")) else shown

@@ -1,4 +1,4 @@
-"""Owns the pages of OAuth: clients (switch off, enter by hand) and connections (end)."""
+"""Pages of OAuth: clients (add, disable, enable) and connections (end)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "publishe
 
 
 def undress() -> None:
-    """Take the libraries' own pages away: they show empty tables, and edit what is not to be edited."""
+    """Unregister the libraries' admin pages: they show empty tables, or edit protected rows."""
     labels = ["oauth2_provider", "mcp_oauth"]
     if not company_login_lacks():
         labels += ["account", "socialaccount"]
@@ -54,7 +54,7 @@ WHO = [
 
 
 class ClientForm(IssuedForm[Client]):
-    """What an administrator enters of a client that cannot register itself."""
+    """The form of a client that cannot register itself."""
 
     who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="Connects as", widget=Select())
     scopes = ScopesField(
@@ -86,12 +86,12 @@ class ClientForm(IssuedForm[Client]):
             who.choices = WHO[:1]
 
     def _post_clean(self) -> None:
-        """Not the model's own rules: the service has words for people."""
+        """Skip the model's validation: the service has clearer messages."""
         if not self.errors:
             self.issue()
 
     def issue(self) -> None:
-        """Enter the client."""
+        """Register the client, or add errors."""
         if self.cleaned_data["who"] == MACHINE:
             self._issue_machine()
             return
@@ -118,7 +118,7 @@ class ClientForm(IssuedForm[Client]):
 
 @admin.register(Client)
 class ClientAdmin(IssuedAdmin[Client]):
-    """Clients. One is entered and switched off, never edited: people agreed to what they saw."""
+    """Pages of clients. Clients are added and disabled, never edited: people consented to what they saw."""
 
     form = ClientForm
     list_display = ("shown_name", "host", "kind", "people", "created_at", "last_used", "state")
@@ -147,21 +147,21 @@ class ClientAdmin(IssuedAdmin[Client]):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Client]:
-        """With the number of people who are connected by each."""
+        """Annotate the number of people connected through each client."""
         live = Count("connections__user", filter=Q(connections__revoked_at=None), distinct=True)
         rows: QuerySet[Client] = super().get_queryset(request).annotate(people_connected=live)
         return rows
 
     def has_delete_permission(self, request: HttpRequest, obj: Client | None = None) -> bool:
-        """Switching off keeps the record; unused ones go by themselves."""
+        """Deny deletion: disabling preserves the record, and unused clients are deleted automatically."""
         return False
 
     def has_switch_permission(self, request: HttpRequest) -> bool:
-        """Switching a client off or on is its one change."""
+        """Return True if the user may change clients; enabling and disabling are the only changes."""
         return request.user.has_perm("mcp_oauth.change_client")
 
     def get_fieldsets(self, request: HttpRequest, obj: Client | None = None) -> Any:
-        """What is about machines only stands apart."""
+        """Put the fields of machines into a separate fieldset."""
         if obj is not None:
             return [(None, {"fields": self.get_fields(request, obj)})]
         allowed = request.user.has_perm(PERMISSION)
@@ -169,7 +169,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         return [(None, {"fields": self.entered_fields}), *machines]
 
     def issued_context(self, request: HttpRequest, row: Client, secret: str) -> dict[str, Any]:
-        """The client, and how a machine asks for its first token."""
+        """Return the client, and the data to request a machine's first token."""
         by_secret = row.is_machine and row.token_auth_method in WITH_SECRET
         return {
             "client": row,
@@ -180,19 +180,18 @@ class ClientAdmin(IssuedAdmin[Client]):
         }
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Whether there are buttons to switch it off and on."""
         return {"can_switch": self.has_switch_permission(request)}
 
     @object_button("disable", "switch")
     def disable_one(self, request: HttpRequest, client: Client) -> None:
-        """Switch a client off; all its connections end."""
+        """Disable a client and end all its connections."""
         work = disable(client, actor=request.user)
         text = f"{marked(client)} was switched off, its connections ended. {work}".rstrip()
         self.message_user(request, text, messages.SUCCESS)
 
     @object_button("enable", "switch")
     def enable_one(self, request: HttpRequest, client: Client) -> None:
-        """Switch a client on."""
+        """Enable a client."""
         enable(client, actor=request.user)
         self.message_user(request, f"{marked(client)} can be connected again.", messages.SUCCESS)
 
@@ -201,31 +200,31 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     @admin.display(description="answers go to")
     def host(self, client: Client) -> SafeString:
-        """The first of its addresses."""
+        """Return the first redirect URI."""
         return visible((client.redirect_uris.split() or ["-"])[0][:60])
 
     @admin.display(description="addresses")
     def addresses(self, client: Client) -> SafeString:
-        """Where its answers may be sent."""
+        """Return all redirect URIs."""
         return visible(client.redirect_uris.replace(" ", ", ") or "-")
 
     shown_scopes = text_column("scopes", "scope", empty="those that people allow")
 
     @admin.display(description="service user")
     def service_user(self, client: Client) -> SafeString:
-        """Whom a machine logs in as."""
+        """Return the service user of a machine."""
         if not client.is_machine:
             return visible("none: people connect it")
         return visible(client.service_user or "deleted: it gets no tokens")
 
     @admin.display(description="keys")
     def shown_keys(self, client: Client) -> SafeString:
-        """Where a machine's keys are, or what they are."""
+        """Return the address of a machine's keys, or the keys."""
         return visible(client.jwks_uri or client.jwks or "none")
 
     @admin.display(description="kind", ordering="registration_source")
     def kind(self, client: Client) -> SafeString:
-        """How it was registered, which shows who vouches for its name."""
+        """Return the kind of registration, which shows how trustworthy the client's name is."""
         if client.is_machine:
             return badge("machine", "good")
         words = KINDS.get(client.registration_source, "unknown")
@@ -233,7 +232,7 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     @admin.display(description="people", ordering="people_connected")
     def people(self, client: Client) -> int:
-        """How many are connected by it."""
+        """Return the number of people connected through the client."""
         return int(getattr(client, "people_connected", 0))
 
     created_at = time_column("created", "created")
@@ -241,12 +240,12 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     @admin.display(description="state")
     def state(self, client: Client) -> SafeString:
-        """On or off."""
+        """Return "on" or "off" as a badge."""
         return badge("off", "bad") if client.disabled_at else badge("on", "good")
 
 
 def state_of(connection: Connection) -> str:
-    """``live``, ``over`` or ``ended``."""
+    """Return ``live``, ``over`` or ``ended``."""
     if connection.revoked_at is not None:
         return "ended"
     return "live" if connection.live else "over"
@@ -254,7 +253,7 @@ def state_of(connection: Connection) -> str:
 
 @admin.register(Connection)
 class ConnectionAdmin(ReadOnlyAdmin[Connection]):
-    """Connections: which person let which client connect. They are ended here, never made."""
+    """Pages of connections: which person allowed which client. Connections are only ended here."""
 
     list_display = ("shown_client", "person", "scope", "created", "last_used", "state")
     list_display_links = ("shown_client",)
@@ -276,11 +275,14 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     )
 
     def has_delete_permission(self, request: HttpRequest, obj: Connection | None = None) -> bool:
-        """Not here: ending keeps the record. A connection may go together with its user."""
+        """Deny deletion on the pages of connections, since ending preserves the record.
+
+        Deletion together with a connection's user stays possible.
+        """
         return not self.is_on_own_pages(request) and request.user.has_perm("mcp_oauth.delete_connection")
 
     def has_end_permission(self, request: HttpRequest) -> bool:
-        """Ending is the one change of a connection."""
+        """Return True if the user may change connections; ending is the only change."""
         return request.user.has_perm("mcp_oauth.change_connection")
 
     @admin.action(description="End selected connections", permissions=["end"])
@@ -297,7 +299,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         self.message_user(request, f"The connection was ended. {work}".rstrip(), messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """The button to end it, for who may."""
+        """Return the button that ends the connection if permitted."""
         then = "Its tokens are refused at once; it has to be allowed anew."
         button = revoking("admin:mcp_oauth_connection_end", "End", "connection", then)
         return {"revoking": button if self.has_end_permission(request) else None}
@@ -310,6 +312,6 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
 
     @admin.display(description="state")
     def state(self, connection: Connection) -> SafeString:
-        """Live, over or ended."""
+        """Return the state as a badge."""
         name = state_of(connection)
         return badge(name, {"live": "good", "over": "warn", "ended": "bad"}[name])

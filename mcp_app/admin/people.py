@@ -1,6 +1,6 @@
-"""Owns giving Django's own pages the skin, a lost second factor removed on a user's, the members of a group.
+"""Pages of users and groups: Django's stock pages in Unfold's style, second factor removal, group members.
 
-A project's own pages are left alone.
+A project's own pages of users and groups are not replaced.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ from mcp_app.oauth.second_factor.gate import has_factor
 LISTED: tuple[str, ...] = ("username", "email", "first_name", "last_name", "is_staff")
 
 
-# A group of more has no list to take people out of: a form can hold a thousand values.
+# Larger groups have no list of members: forms are limited to a thousand values.
 MOST_LISTED: Final = 200
 LARGEST_KEY: Final = 2**63 - 1
-# In the place of what was sent and cannot be anybody's key.
+# Replaces submitted values that cannot be a key.
 NO_KEY: Final = "?"
 
 
 class MembersWidget(AutocompleteSelectMultiple):
-    """People found by typing, with whom the page had shown: what others changed meanwhile stays."""
+    """An autocomplete of people that also submits the members shown, to preserve concurrent changes."""
 
     shown = ""
 
     def build_attrs(self, base_attrs: Any, extra_attrs: Any = None) -> Any:
-        """No button that empties it at one press; in Select2's list that is no item, either."""
+        """Remove the clear button: one press empties the field, and Select2's list may not contain it."""
         return {**super().build_attrs(base_attrs, extra_attrs), "data-allow-clear": "false"}
 
     def optgroups(self, name: str, value: Any, attr: Any = None) -> Any:
-        """Who is chosen, but for what is no key: the form refuses that."""
+        """Drop values that are not keys; form validation reports them."""
         return super().optgroups(name, list(filter(_is_key, value)), attr)
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
-        """Who is chosen, and who was."""
+        """Return the chosen keys, and store the keys that the page showed."""
         self.shown = data.get(f"{name}-shown", "")
         sent = super().value_from_datadict(data, files, name)
-        # Django would look up whatever was sent, and fail at what its database cannot hold.
+        # Django would query any value, and fail on values that the database cannot hold.
         return [value if _is_key(value) else NO_KEY for value in sent]
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
-        """The search, and whom it begins with."""
+        """Add a hidden input with the members that the page shows."""
         field = super().render(name, value, attrs, renderer)
         return format_html('{}<input type="hidden" name="{}-shown" value="{}">', field, name, self.shown)
 
@@ -76,7 +76,7 @@ def _is_key(value: Any) -> bool:
 
 
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class is not generic where it runs.
-    """A group with its members."""
+    """The form of a group with its members."""
 
     members: Any = forms.ModelMultipleChoiceField(queryset=None, required=False)
 
@@ -98,7 +98,7 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class is
         field.help_text = _about_members(self.instance, number)
 
     def save_members(self) -> None:
-        """Take in and let go whom this form adds and removes."""
+        """Add and remove the members that the user added and removed on the form."""
         shown = set(self.fields["members"].widget.shown.split())
         chosen = {str(user.pk): user for user in self.cleaned_data["members"]}
         members = self.instance.user_set
@@ -119,31 +119,31 @@ def _about_members(group: Group, number: int) -> SafeString:
 
 
 class MembersAdmin(ListedLookups, GroupAdmin):
-    """The page of groups; who is in one is for those who may change people."""
+    """Pages of groups. Only users who may change people see members."""
 
     list_display = ("name", "members")
 
     @admin.display(description="members", ordering="members")
     def members(self, group: Any) -> int:
-        """How many there are."""
+        """Return the number of members."""
         return int(group.members)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """The groups, each knowing how many are in it."""
+        """Annotate the number of members of each group."""
         return super().get_queryset(request).annotate(members=Count("user"))
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """With members for who may change people, whose pages say the same."""
+        """Use ``GroupForm`` if the user may change people."""
         if _may_change_people(request.user):
             kwargs["form"] = GroupForm
         return super().get_form(request, obj, change=change, **kwargs)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Who is in it before what it may."""
+        """Show members above permissions."""
         return ("name", *(("members",) if _may_change_people(request.user) else ()), "permissions")
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """The members, too."""
+        """Save the members as well."""
         super().save_related(request, form, formsets, change)
         if isinstance(form, GroupForm):
             form.save_members()
@@ -156,18 +156,21 @@ def _may_change_people(user: Any) -> bool:
 
 
 class FactorRemoval(ModelAdmin[Any]):
-    """Whoever may set somebody's password may also take their second factor away: devices get lost."""
+    """Pages of users with a button that removes a lost second factor.
+
+    The permission is the same as for changing a password.
+    """
 
     change_form_template = "mcp_admin/user_form.html"
 
     @admin.display(description="kind")
     def kind(self, user: Any) -> SafeString:
-        """A person, or a machine's own user, who cannot log in."""
+        """Return a badge: a person, or a service user that cannot log in."""
         is_machine = hasattr(user, "mcp_service_user")
         return badge("service user", "warn") if is_machine else badge("person", "good")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the user, and say how many waiting calls were refused with a deactivated account."""
+        """Save the user and report how many waiting calls were refused by a deactivation."""
         asked = set(waiting().filter(of_person(obj.pk)).values_list("pk", flat=True)) if change else set()
         super().save_model(request, obj, form, change)
         refused = len(asked) - waiting().filter(pk__in=asked).count()
@@ -175,11 +178,11 @@ class FactorRemoval(ModelAdmin[Any]):
             self.message_user(request, str(EndedWork(calls=refused)), messages.SUCCESS)
 
     def has_second_factor_permission(self, request: HttpRequest) -> bool:
-        """As for the password."""
+        """Return True if the user may change users, as for passwords."""
         return self.has_change_permission(request)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Whether there is one, and the button for who may."""
+        """Return the state of the second factor, whether it is removable, and a link to visible entries."""
         user = self.get_object(request, object_id)
         kept = user is not None and has_factor(user)
         removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
@@ -188,7 +191,10 @@ class FactorRemoval(ModelAdmin[Any]):
 
     @object_button("second-factor", "second_factor")
     def remove_second_factor(self, request: HttpRequest, user: Any) -> None:
-        """Have the next login need the password alone, or another device set up where one is required."""
+        """Remove the user's second factor.
+
+        The next login needs only the password, or a new device if one is required.
+        """
         from mcp_app.oauth.second_factor import factors
 
         if factors.remove(user, actor=request.user):
@@ -197,10 +203,10 @@ class FactorRemoval(ModelAdmin[Any]):
 
 
 class GroupsBesideUsers(ModelAdmin[Any]):
-    """The page of a user, with a way to make a group that needs no menu without a name."""
+    """Pages of users with a link to add a group that is reachable by keyboard."""
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """A link in the place of the menu, which the keyboard does not reach."""
+        """Replace Unfold's menu by a link: keyboards cannot reach the menu."""
         field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         widget = getattr(field, "widget", None)
         if db_field.name == "groups" and isinstance(widget, RelatedFieldWidgetWrapper):
@@ -212,7 +218,7 @@ class GroupsBesideUsers(ModelAdmin[Any]):
 
 
 def dress() -> None:
-    """Replace the stock pages by the same pages in Unfold's skin."""
+    """Replace Django's stock pages with the same pages in Unfold's style."""
     from unfold.admin import ModelAdmin as UnfoldAdmin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 

@@ -1,4 +1,4 @@
-"""Owns the pages of sessions, subscriptions too, and of the message log; a session can be ended."""
+"""Pages of sessions, including subscriptions, and of the message log. Sessions can be ended."""
 
 from __future__ import annotations
 
@@ -36,38 +36,36 @@ from mcp_app.sessions.services import end_session_now, idle_since, session_state
 
 
 def state_of(session: Session) -> str:
-    """``open``, ``idle`` (silent for longer than a session may be) or ``ended``."""
+    """Return ``open``, ``idle`` (silent for longer than the idle limit) or ``ended``."""
     if session.ended_at is not None:
         return "ended"
     return "open" if session.last_seen_at >= idle_since() else "idle"
 
 
 class SessionStateFilter(StateFilter):
-    """Open, idle, ended."""
+    """List filter by state: open, idle, ended."""
 
     states = staticmethod(session_states)
 
 
 class VersionFilter(admin.SimpleListFilter):
-    """The negotiated protocol revision; the choices are known, so no scan of the table is needed."""
+    """List filter by protocol revision; the choices are fixed, to avoid a scan of the table."""
 
     title = "protocol version"
     parameter_name = "version"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Every revision that has sessions."""
         return [(version, version) for version in SERVED]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Only sessions of the chosen revision."""
         return queryset.filter(protocol_version=self.value()) if self.value() else queryset
 
 
 @admin.register(Session)
 class SessionAdmin(LongListAdmin[Session]):
-    """Sessions, each with its timeline of messages."""
+    """Pages of sessions, each with its timeline of messages."""
 
-    sortable_by = ("who", "created", "seen", "state")  # what has an index
+    sortable_by = ("who", "created", "seen", "state")  # indexed columns
     list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol")
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, "created_at")
@@ -78,7 +76,7 @@ class SessionAdmin(LongListAdmin[Session]):
 
     @admin.display(description="client")
     def client(self, session: Session) -> SafeString:
-        """What the client calls itself; it may say anything."""
+        """Return the client's self-reported name and version."""
         return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
 
     who = who_column()
@@ -89,22 +87,22 @@ class SessionAdmin(LongListAdmin[Session]):
 
     @admin.display(description="state", ordering="ended_at")
     def state(self, session: Session) -> SafeString:
-        """Open, idle or ended."""
+        """Return the state as a badge."""
         name = state_of(session)
         return badge(name, {"open": "good", "idle": "warn"}.get(name, "plain"))
 
     @admin.display(description="messages")
     def message_count(self, session: Session) -> int:
-        """Messages logged, also those that are no longer kept."""
+        """Return the number of logged messages, including deleted ones."""
         return session.messages_logged
 
     def has_end_permission(self, request: HttpRequest) -> bool:
-        """Ending a session is a change of it."""
+        """Return True if the user may change sessions: ending changes them."""
         return request.user.has_perm("mcp_app.change_session")
 
     @admin.action(description="End selected sessions", permissions=["end"])
     def end_sessions(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        """End each chosen session; their clients have to initialize again."""
+        """End each chosen session. Its client has to initialize again."""
         ended = sum(end_session_now(session_id=session.pk, actor=request.user) for session in queryset)
         self.message_user(request, f"Sessions ended: {ended}.", messages.SUCCESS)
 
@@ -117,7 +115,7 @@ class SessionAdmin(LongListAdmin[Session]):
             self.message_user(request, "The session had already ended.", messages.INFO)
 
     def row_page(self, request: HttpRequest, session: Session) -> HttpResponse:
-        """The session's facts and its timeline on one page."""
+        """Show a session and its timeline."""
         may_read = request.user.has_perm("mcp_app.view_message")
         name_callers([session])
         context = {
@@ -138,10 +136,9 @@ class SessionAdmin(LongListAdmin[Session]):
 
 @admin.register(Message)
 class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
-    """The message log of all sessions, and the figures of the first page, which are counted from it."""
+    """Pages of the message log of all sessions, and of the figures counted from it."""
 
     def get_urls(self) -> list[URLPattern]:
-        """The skin's addresses, after that of the figures."""
         pages = (
             ("dashboard", self.dashboard_view),
             ("figures", self.figures_view),
@@ -161,13 +158,13 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         ]
 
     def dashboard_view(self, request: HttpRequest) -> HttpResponse:
-        """The figures alone, as the first page fetches them again."""
+        """Return the dashboard fragment, which the first page reloads."""
         if not may_see(request):
             raise PermissionDenied
         return TemplateResponse(request, "mcp_admin/dashboard.html", {"dashboard": dashboard(request)})
 
     def figures_view(self, request: HttpRequest) -> HttpResponse:
-        """Tool calls by tool, client, person or time, as a page or as a file."""
+        """Show tool calls by tool, client, person or time, as a page or as CSV."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         shown = figures(request)
@@ -178,14 +175,14 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/figures.html", context)
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
-        """Errors that say the same, together."""
+        """List groups of similar errors."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         context = {**self.object_context(request, "Errors"), "errors": error_list(request)}
         return TemplateResponse(request, "mcp_admin/errors.html", context)
 
     def error_view(self, request: HttpRequest, digest: str) -> HttpResponse:
-        """One group of errors with its newest messages."""
+        """Show one group of errors with its newest messages."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         group = ErrorGroup.objects.filter(pk=digest).first()
@@ -205,7 +202,7 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The log as a timeline: a list that counts and pages by offset fails with millions of rows."""
+        """Show the log as a timeline: counting and offset paging fail with millions of rows."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         found = timeline(request.GET)
@@ -222,7 +219,7 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/messages.html", context)
 
     def row_page(self, request: HttpRequest, message: Message) -> HttpResponse:
-        """One message whole: its facts, its request beside its answer."""
+        """Show one message in full: its facts, its request and its answer."""
         _name([message])
         context = {
             **self.object_context(request, f"Message {message.pk}", message),
@@ -239,14 +236,14 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
 
 
 def _name(messages: Iterable[Message]) -> None:
-    """Let each message know who sent it, and by which client."""
+    """Attach the sender's and the client's name to each message."""
     messages = list(messages)
     name_callers(messages)
     name_clients(messages)
 
 
 def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
-    """What belongs to a message, as far as this visitor may open it."""
+    """Return links from a message to its replay, call and tool, as far as permitted."""
     method, target = message.method, message.target
     return {
         "replay_url": replay_page(user, method=method, kind=message.kind, target=target, pk=message.pk),
@@ -258,7 +255,7 @@ def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
 
 
 def _refused_tool(message: Message, user: Any) -> dict[str, str]:
-    """The tool that its sender was told there is none of, if there is: they may not use it, or nobody can."""
+    """Return the existing tool behind a "tool not found" answer, and why it was not offered."""
     tool = refused_tool(user, method=message.method, answer=message.answer)
     if tool is None:
         return {}

@@ -1,4 +1,4 @@
-"""Owns one page of the message log as shown: the filters, the addresses of the pages beside it, its rows."""
+"""Pages of the message log: filters, rows, links to adjacent pages."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from mcp_app.protocol.messages.trace_context import TraceContext, read
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 2_000
-# More than a logged payload can hold once indented.
+# Exceeds any logged payload, even indented.
 LONGEST_SHOWN = 200_000
-# A field of a message, what it is called, its key in a search, and what a message without a value has.
+# Field, label, search key, and label for messages without a value.
 FACETS: Final = (
     ("outcome", "Status", "status", "no status"),
     ("method", "Method", "method", "no method"),
@@ -40,11 +40,11 @@ FACETS: Final = (
     ("client", "Client", "client", "no name"),
 )
 
-# Fields that are seldom used are folded away; a search has a key for each.
+# Rarely used fields are collapsed; each has a search key.
 FOLDED: Final = ("session", "method", "request_id", "direction", "client", "until", "text", "order")
 RECENT: Final = {"15m": "last 15 minutes", "1h": "last hour", "today": "today"}
 NO_TIME: Final = "A time is such as 2026-11-23 14:05, 14:05, today or 2h (ago)."
-# Fields of the form whose values the language of the search has a key for.
+# Form fields and their search keys.
 TERMS: Final = {
     "session": "session", "method": "method", "target": "target", "request_id": "id", "principal": "user",
     "direction": "dir", "client": "client", "outcome": "status", "since": "since", "until": "until",
@@ -52,7 +52,7 @@ TERMS: Final = {
 
 
 class ZonedField(forms.Field):
-    """A time as a search takes it, in the zone of the page unless it names one; shown as pages write it."""
+    """A time in the search syntax, in the page's time zone unless it names another."""
 
     def __init__(self, label: str, read: Callable[[str], datetime]) -> None:
         attributes = {"placeholder": "2026-11-23 14:05 or 2h", "autocomplete": "off"}
@@ -67,7 +67,7 @@ class ZonedField(forms.Field):
             raise forms.ValidationError(NO_TIME, code="invalid") from None
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """What a link named, or what was entered, as the moment it means."""
+        """Return the entered time, formatted as the moment it stands for."""
         try:
             found = self.to_python(data)
             return written(found) if found else data
@@ -76,7 +76,7 @@ class ZonedField(forms.Field):
 
 
 class TimelineForm(forms.Form):
-    """What the log can be narrowed by; every field may be left empty."""
+    """The filters of the log; all are optional."""
 
     q = forms.CharField(
         required=False, max_length=LONGEST, label="Search", widget=forms.TextInput({"type": "search"})
@@ -117,7 +117,7 @@ class TimelineForm(forms.Form):
                 shown.widget.attrs["aria-describedby"] = "mcp-filter-problems"
 
     def clean_q(self) -> str:
-        """The search in the language of the console; what it means is beside it."""
+        """Parse the query language of the console, and report its problems."""
         text: str = self.cleaned_data["q"]
         search = parse(text)
         if search.problems:
@@ -127,7 +127,7 @@ class TimelineForm(forms.Form):
 
 
 class Pane(NamedTuple):
-    """One payload as shown: escaped, indented, cut."""
+    """A payload for display: escaped, indented, truncated."""
 
     html: SafeString
     characters: int
@@ -136,7 +136,7 @@ class Pane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One message with its request and answer ready to stand side by side; ``said`` is what it is about."""
+    """A message with its request and answer side by side; ``said`` is its summary."""
 
     message: Message
     request: Pane | None
@@ -145,14 +145,14 @@ class TimelineRow:
 
     @property
     def mark(self) -> Mark | None:
-        """How it is shown if it is no message."""
+        """Display of a log entry that is not a message."""
         return SHOWN.get(self.message.kind)
 
 
 class FacetValue(NamedTuple):
-    """A value of a field, how often it is among the newest that match, and the search that keeps it.
+    """A value of a field, its count among the newest matches, and the search limited to it.
 
-    The search is "" for what the language cannot say: no value, or one of several.
+    ``url`` is "" if the query language cannot express the value.
     """
 
     title: str
@@ -168,7 +168,7 @@ class Facet(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """A beginning to choose for the search: what it is called, and the search that has it."""
+    """A shortcut for the start of the period: its label and the search with it."""
 
     title: str
     url: str
@@ -177,7 +177,7 @@ class Recent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """One page of messages and the queries of the pages beside it."""
+    """A page of messages, with the queries of the adjacent pages."""
 
     form: TimelineForm
     rows: list[TimelineRow]
@@ -193,12 +193,12 @@ class Timeline:
 
     @property
     def hits(self) -> str:
-        """How many messages fit, as far as they were counted."""
+        """Number of matching messages, as far as they were counted."""
         return str(self.tally) if self.tally and self.filtered else ""
 
     @property
     def problems(self) -> str:
-        """What is wrong with the filters, in one line."""
+        """Errors of the filters in one line."""
         return " ".join(
             f"{self.form.fields[name].label or name.replace('_', ' ').capitalize()}: {each}"
             for name, found in self.form.errors.items()
@@ -207,22 +207,22 @@ class Timeline:
 
     @property
     def fields(self) -> list[forms.BoundField]:
-        """Of the form, what is always in sight."""
+        """Form fields that are always visible."""
         return [each for each in self.form.visible_fields() if each.name not in FOLDED]
 
     @property
     def folded(self) -> list[forms.BoundField]:
-        """Of the form, what is folded away while it is not used."""
+        """Form fields that are collapsed unless used."""
         return [each for each in self.form.visible_fields() if each.name in FOLDED]
 
     @property
     def unfolded(self) -> bool:
-        """Whether something that is folded away narrows the search, or has to be corrected."""
+        """True if a collapsed field has a value or an error."""
         return any(each.value() or each.errors for each in self.folded)
 
     @property
     def recent(self) -> list[Recent]:
-        """The same search since a short while ago, in place of other times."""
+        """Shortcuts to the same search for recent periods, replacing its time limits."""
         asked = {name: self.form.data.get(name, "") for name in self.form.fields}
         for name in ("since", "until", "before", "after"):
             asked.pop(name)
@@ -236,22 +236,22 @@ class Timeline:
 
     @property
     def live(self) -> str:
-        """The same search in the live console."""
+        """Query of the same search in the live console."""
         return urlencode({"search": self.text}) if self.text else ""
 
     @property
     def text(self) -> str:
-        """All that was asked for, in the language of the search."""
+        """All filters as one search text."""
         return in_one_search(self.form.cleaned_data) if self.form.is_valid() else ""
 
     @property
     def further(self) -> str | None:
-        """The page that goes on looking, when this one looked at all it may and is not full."""
+        """Query that continues a search which stopped at its limit before the page was full."""
         return (self.older if self.newest_first else self.newer) if self.looked_at else None
 
 
 def pane(text: str, limit: int) -> Pane | None:
-    """``text`` for a ``pre``, at most ``limit`` characters of it; None when there is none."""
+    """Return ``text`` for a ``pre`` element, at most ``limit`` characters; None if it is empty."""
     if not text:
         return None
     shown = indented_json(text, limit + 1)
@@ -259,7 +259,7 @@ def pane(text: str, limit: int) -> Pane | None:
 
 
 def trace_of(text: str) -> TraceContext | None:
-    """The trace that a logged request names in its ``_meta``; None also when its text was cut."""
+    """Return the trace context in ``_meta`` of a logged request; None if absent or the text is truncated."""
     try:
         message = orjson.loads(text)
     except ValueError:
@@ -270,7 +270,7 @@ def trace_of(text: str) -> TraceContext | None:
 
 
 def in_one_search(asked: dict[str, Any]) -> str:
-    """What the fields of the form ask for, as one search."""
+    """Return the form's filters as one search text."""
     terms = [asked["q"].strip(), "status:error" if asked["outcome"] == FAILED else ""]
     for name, key in TERMS.items():
         value = asked[name]
@@ -282,13 +282,16 @@ def in_one_search(asked: dict[str, Any]) -> str:
 
 
 def row(message: Message, limit: int = SHOWN_CHARACTERS) -> TimelineRow:
-    """A message with both panes cut at ``limit`` characters."""
+    """Return a message for display, both panes truncated to ``limit`` characters."""
     said = summary(message.kind, message.method, message.payload, message.answer, message.outcome)
     return TimelineRow(message, pane(message.payload, limit), pane(message.answer, limit), said)
 
 
 def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timeline:
-    """The page that ``query`` (a QueryDict) asks for; unusable filters give no rows and the form's errors."""
+    """Return the page for ``query`` (a QueryDict).
+
+    Invalid filters give no rows and the form's errors.
+    """
     form = TimelineForm(query)
     if not form.is_valid():
         return Timeline(form, [], newest_first=True, newer=None, older=None, filtered=True)
@@ -297,7 +300,7 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
         asked["session"] = session
     newest_first = asked["order"] != "oldest"
     found = find(asked, before=asked["before"], after=asked["after"], newest_first=newest_first, size=size)
-    # Pages are in the order of arrival, of which a process's turn to hand its lines on is a part.
+    # Pages are ordered by arrival, which depends on when each process flushes its lines.
     in_time = sorted(found.messages, key=lambda message: (message.at, message.pk), reverse=newest_first)
     first = asked["before"] is None and asked["after"] is None
     counted = tally(asked, found if newest_first else None) if first else None
@@ -319,7 +322,7 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
 
 
 def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
-    """The values of each field that would narrow the search further."""
+    """Return the values of each field that would narrow the search."""
     found = []
     for name, title, key, missing in FACETS:
         names = principal_names([value for value, _ in counted.values[name]]) if name == "principal" else {}
@@ -335,14 +338,14 @@ def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
 
 
 def _narrower(kept: dict[str, str], term: str) -> str:
-    """The same search with one more term."""
+    """Return the search with one more term."""
     return "?" + urlencode({**kept, "q": f"{kept.get('q', '')} {term}".strip()}) if term else ""
 
 
 def refusals_of(
     since: datetime, until: datetime | None = None, tool: str = ""
 ) -> list[tuple[RefusalCount, str]]:
-    """Return the refused calls of a time by code, each with the address of its messages."""
+    """Return the refused calls of a period by code, each with the address of its messages."""
     time = {"since": in_utc(since)} if until is None else {"since": in_utc(since), "until": in_utc(until)}
     page = reverse("admin:mcp_app_message_changelist")
     limit = {"target": tool} if tool else {}

@@ -1,4 +1,4 @@
-"""Owns the offer to undo what was just done: a signed note of it beside the message, for who did it alone."""
+"""Undo of the last action: a signed note beside the message, valid only for the user who acted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from django.utils.safestring import SafeString
 
 SALT: Final = "mcp_app.admin.undo"
 FIELD: Final = "undo"
-# Later nobody undoes by a message; history and roll back are there for that.
+# An offer to undo is short-lived; history and rollback cover older changes.
 SECONDS: Final = 3600
 
 
 def noted(request: HttpRequest, subject: str, what: Any) -> str:
-    """What was done, signed: it can be sent back by the same person, for the same subject only."""
+    """Return a signed note of an action, valid only for this user and ``subject``."""
     return signing.dumps([str(request.user.pk), what], salt=f"{SALT}.{subject}", compress=True)
 
 
 def read(request: HttpRequest, subject: str) -> Any:
-    """What the note says that came with this request; None for one that does not count."""
+    """Return the content of the request's note; None if it is invalid, expired or another user's."""
     try:
         who, what = signing.loads(request.POST.get(FIELD, ""), salt=f"{SALT}.{subject}", max_age=SECONDS)
     except signing.BadSignature:
@@ -31,7 +31,7 @@ def read(request: HttpRequest, subject: str) -> Any:
 
 
 def with_undo(request: HttpRequest, text: str, address: str, note: str) -> SafeString:
-    """The words of a message, and one button."""
+    """Return a message with an undo button."""
     return format_html(
         '{} <form method="post" action="{}" class="mcp-undo">'
         '<input type="hidden" name="csrfmiddlewaretoken" value="{}">'

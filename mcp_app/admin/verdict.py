@@ -1,4 +1,4 @@
-"""Owns the verdict of the first page: whether all is well, what waits for this visitor, and why."""
+"""The status on the first page: faults of the installation, and tasks for the user."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mcp_app.interface.text import marked
 from mcp_app.message_log.counts.error_groups import LAST_SEEN, new_since
 from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Session, Tool
 
-# Counted up to here: the first page must not take long.
+# Counts stop here: the first page must be fast.
 MOST_COUNTED: Final = 1_000
 NEW_ERROR: Final = timedelta(days=1)
-# How many of the new errors are named, and how much of what they say.
+# Number of new errors that are listed, and the length of their example.
 NAMED_ERRORS: Final = 3
 SAID: Final = 120
 NEW_LINE: Final = "\n"
@@ -34,7 +34,7 @@ NEW_LINE: Final = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What is not as it should be, or waits for somebody, and the page on which it is dealt with."""
+    """A fault or a task, with the page where it is resolved."""
 
     text: str
     url: str = ""
@@ -42,21 +42,21 @@ class Reason:
 
 @dataclass(slots=True)
 class ServerStatus:
-    """``faults`` are what keeps the installation from its work; ``tasks`` wait for this visitor."""
+    """The server's status: ``faults`` prevent it from working, ``tasks`` wait for this user."""
 
     faults: list[Reason] = field(default_factory=list)
     tasks: list[Reason] = field(default_factory=list)
 
     @property
     def word(self) -> str:
-        """The answer to the first question of whoever opens the page."""
+        """Status in one phrase."""
         if self.faults:
             return "Degraded"
         return "The server works." if self.tasks else "Well"
 
     @property
     def sentence(self) -> str:
-        """What the word means, before the reasons."""
+        """Explanation of the status, before its reasons."""
         if self.faults:
             return "The server cannot do all of its work."
         if self.tasks:
@@ -72,7 +72,7 @@ class ServerStatus:
 
 
 def tasks_of(request: HttpRequest) -> list[Reason]:
-    """What waits for this visitor, who may do something about each of them."""
+    """Return the tasks that this user may resolve."""
     return [
         *_approvals(request),
         *_stuck_calls(request),
@@ -84,7 +84,7 @@ def tasks_of(request: HttpRequest) -> list[Reason]:
 
 
 def first_steps(request: HttpRequest) -> list[Reason]:
-    """What a new installation lacks; each goes away with what it asks for."""
+    """Return the setup steps that a new installation still lacks."""
     steps = []
     if request.user.has_perm("mcp_app.view_tool") and not Tool.objects.filter(enabled=True).exists():
         steps.append(Reason("Add a tool: no tool is offered to clients yet", _page("tool")))
@@ -94,7 +94,7 @@ def first_steps(request: HttpRequest) -> list[Reason]:
 
 
 def _connect_page() -> str:
-    """How to connect; a project that does not serve the page has the card below the figures."""
+    """Return the page that explains how to connect, or the card on this page if it is not served."""
     try:
         return reverse("mcp_connect")
     except NoReverseMatch:
@@ -107,7 +107,7 @@ def _approvals(request: HttpRequest) -> Iterator[Reason]:
 
 
 def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
-    """Calls that no process has dealt with for longer than any sweep takes."""
+    """Yield tasks for calls that stayed without a worker for longer than any sweep takes."""
     if not request.user.has_perm("mcp_app.change_call"):
         return
     if number := lost_calls()[:MOST_COUNTED].count():
@@ -122,12 +122,13 @@ def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
 def _new_errors(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.view_message"):
         return
-    # All of these began since then, so all of their errors did.
+    # All these groups are new, so their counts cover only this period.
     groups = new_since(clock.utcnow() - NEW_ERROR).order_by("-count", *LAST_SEEN)
     shown = list(groups[: NAMED_ERRORS + 1])
     for group in shown[:NAMED_ERRORS]:
         times = "once" if group.count == 1 else f"{group.count:,} times"
-        # What one of them said: the words of the group have no values. A group without words has many kinds.
+        # Show an example message: the group's own text has its values removed. A group without text mixes
+        # many errors.
         said = f": {marked(group.example.strip().partition(NEW_LINE)[0])[:SAID]}" if group.words else ""
         text = f"New error in {marked(group.tool or group.method)}, {times} since yesterday{said}"
         yield Reason(text, reverse("admin:mcp_app_message_error", args=[group.pk]))

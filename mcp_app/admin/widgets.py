@@ -1,4 +1,4 @@
-"""Owns the form fields Django lacks: JSON with an editor and clear errors, permissions, uploads."""
+"""Form fields that Django lacks: JSON with an editor and precise errors, permissions, uploads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_app.protocol.scopes import ALL, words_of
 
 
 class JsonWidget(Textarea):
-    """A text area which scripts turn into a JSON editor; without scripts it stays a text area."""
+    """A text area that a script turns into a JSON editor."""
 
     def __init__(self, attrs: dict[str, Any] | None = None) -> None:
         super().__init__({"rows": 10, "spellcheck": "false", **(attrs or {})})
@@ -30,7 +30,7 @@ class JsonWidget(Textarea):
     def render(
         self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
     ) -> SafeString:
-        """The text area in a box of its own, so that the editor has a place to stand."""
+        """Wrap the text area in an element for the editor."""
         attrs = dict(attrs or {})
         if apps.is_installed("django_svelte_jsoneditor"):
             attrs["data-json-editor"] = static("django_svelte_jsoneditor/js/svelte_jsoneditor.js")
@@ -40,35 +40,35 @@ class JsonWidget(Textarea):
 
     @property
     def media(self) -> forms.Media:
-        """The module that starts the editor."""
+        """Script and style of the editor."""
         scripts: list[Any] = [forms.Script("mcp_app/json_editor.js", type="module")]
         return forms.Media(css={"all": ["mcp_app/admin.css"]}, js=scripts)
 
 
 class ArgumentsWidget(JsonWidget):
-    """The arguments of a prompt: rows, which a script makes, and the same as JSON."""
+    """The arguments of a prompt: rows built by a script, or JSON."""
 
     def __init__(self) -> None:
         super().__init__({"data-argument-rows": ""})
 
     @property
     def media(self) -> forms.Media:
-        """The script that makes the rows, beside that of the editor."""
+        """Scripts of the rows and the editor."""
         return super().media + forms.Media(js=["mcp_app/argument_rows.js"])
 
 
 class JsonField(forms.JSONField):
-    """JSON typed by a person: errors name line and column; nothing a database cannot hold gets through."""
+    """JSON typed by a person: errors name line and column, and values fit every database."""
 
     widget = JsonWidget
 
     def __init__(self, *, shape: type[Any] | None = None, **kwargs: Any) -> None:
-        """``shape`` is list or dict: what the value must be, and what an empty field means."""
+        """Require values of type ``shape`` (list or dict), which is also the value of an empty field."""
         super().__init__(**kwargs)
         self.shape = shape
 
     def to_python(self, value: Any) -> Any:
-        """The value; raises ValidationError naming the place of the first fault."""
+        """Return the parsed value. Raises ValidationError with the position of the first error."""
         if self.disabled or not isinstance(value, str):
             return value
         if not value.strip():
@@ -82,7 +82,7 @@ class JsonField(forms.JSONField):
         return parsed
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """What was typed, also when it is not JSON: it is shown again beside the error."""
+        """Return the typed text, even if it is not JSON, to show it beside the error."""
         if data is None:
             return None
         try:
@@ -91,7 +91,7 @@ class JsonField(forms.JSONField):
             return InvalidJSONInput(data)
 
     def prepare_value(self, value: Any) -> str:
-        """Indented text for the editor."""
+        """Return indented JSON for the editor."""
         if isinstance(value, InvalidJSONInput):
             return value
         return json.dumps(value, indent=2, ensure_ascii=False)
@@ -118,10 +118,10 @@ def _permission_choices(current: str) -> list[tuple[str, Any]]:
 
 
 class PermissionField(forms.ChoiceField):
-    """Members of a group, one of the permissions that exist, or none."""
+    """A choice of a group's members, an existing permission, or none."""
 
     def __init__(self, *, current: str = "", **kwargs: Any) -> None:
-        # A permission that code names but no migration made must stay choosable, or saving would drop it.
+        # Keep an unknown permission from code selectable: saving would drop it otherwise.
         choices = _permission_choices(current)
         known = {value for _, group in choices if isinstance(group, list) for value, _ in group}
         if current and current not in known:
@@ -129,19 +129,22 @@ class PermissionField(forms.ChoiceField):
         super().__init__(choices=choices, required=False, widget=Select(), **kwargs)
 
     def to_python(self, value: Any) -> str:
-        """The permission; a group that was made in the window beside the field comes by its number."""
+        """Return the permission.
+
+        A group added in the popup is submitted by its number.
+        """
         text = str(super().to_python(value))
         is_number = text.isascii() and text.isdecimal() and len(text) < 10
         group = Group.objects.filter(pk=int(text)).first() if is_number else None
         return memberships([group])[group.pk][0] if group is not None else text
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """As it is understood, so that a form with errors shows it chosen."""
+        """Return the parsed permission, so that a form with errors shows it selected."""
         return self.to_python(data)
 
 
 class ScopesField(forms.MultipleChoiceField):
-    """Which scopes a credential has: at least one. ``user`` is whom it acts as, in words."""
+    """A choice of scopes of a credential, required by default; ``user`` describes the credential's user."""
 
     def __init__(self, *, user: str, **kwargs: Any) -> None:
         words = words_of(user)
@@ -150,9 +153,9 @@ class ScopesField(forms.MultipleChoiceField):
 
 
 class UploadWidget(forms.FileInput):
-    """A file field without a link to the stored file: uploads go to MCP clients only."""
+    """A file input without a link to the stored file: uploads are only served to MCP clients."""
 
-    # A script of Unfold's writes the name of the chosen file into a text field, which its own template has.
+    # Unfold's script writes the file name into a text field of Unfold's template.
     template_name = (
         "unfold/widgets/clearable_file_input_small.html" if HAS_UNFOLD else forms.FileInput.template_name
     )
@@ -161,7 +164,7 @@ class UploadWidget(forms.FileInput):
         super().__init__({} if HAS_UNFOLD else {"class": "mcp-input"})
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
-        """With the classes that Unfold gives its own file fields."""
+        """Add the CSS classes of Unfold's file inputs."""
         context = super().get_context(name, value, attrs)
         context["widget"]["file_wrapper_class"] = " ".join(FILE_CLASSES)
         return context

@@ -1,1 +1,1 @@
-"""The people of an identity provider, and how the provider is."""
+"""People of an identity provider, and the provider's state."""

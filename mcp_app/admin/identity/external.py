@@ -1,4 +1,4 @@
-"""Owns the page of who somebody of an identity provider is here, and of how the provider is."""
+"""The page of users who come from an identity provider, and of the provider's state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from mcp_app.auth.site import names_provider
 from mcp_app.interface.text import visible
 from mcp_app.models import ExternalIdentity
 
-# A provider may say any time at all; a page can show no later one.
+# Providers may send any timestamp; datetime ends with the year 9999.
 _LATEST: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 
 
 @admin.register(ExternalIdentity)
 class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
-    """Who somebody of an identity provider is here. Made when they come, gone with their user."""
+    """Pages of links between a provider's subjects and local users.
+
+    Logins create them; they are deleted with their user.
+    """
 
     change_list_template = "mcp_admin/identities.html"
     list_display = ("subject_shown", "person", "state", "issuer_shown", "first_seen", "groups_told")
@@ -39,25 +42,27 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
     fields = list_display
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """By the name that a project's users have."""
+        """Search by the user model's name field."""
         return (login_name("user"), "subject", "issuer")
 
     def has_delete_permission(self, request: HttpRequest, obj: ExternalIdentity | None = None) -> bool:
-        """Not here: the next login would make it again. It may go together with its user."""
+        """Deny deletion on these pages, since the next login would recreate the row.
+
+        Deletion together with the user stays possible.
+        """
         return not self.is_on_own_pages(request) and request.user.has_perm("mcp_app.delete_externalidentity")
 
     def has_test_permission(self, request: HttpRequest) -> bool:
-        """Trying a token has its signature checked, and says why it is refused."""
+        """Return True if the user may test a token, which reveals why it is rejected."""
         return self.has_view_permission(request) and request.user.has_perm("mcp_app.run_doctor")
 
     def get_urls(self) -> list[URLPattern]:
-        """The address that tries a token, too."""
         trying = sensitive_post_parameters("token")(self.try_token)
         name = "mcp_app_externalidentity_try_token"
         return [path("try-token/", self.admin_site.admin_view(trying), name=name), *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """The list, under how the provider is."""
+        """Show the list below the provider's state."""
         more = {
             "provider": provider_state(),
             "login": login_state(),
@@ -67,7 +72,10 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
 
     @sensitive_variables()
     def try_token(self, request: HttpRequest) -> HttpResponse:
-        """What this process says to a token; it is kept nowhere, and nobody is made or changed by it."""
+        """Show whether this process accepts a token.
+
+        The token is not stored, and no user is created or changed.
+        """
         if not self.has_test_permission(request):
             raise PermissionDenied
         if request.method != "POST" or not names_provider():
@@ -83,12 +91,12 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
 
     @admin.display(description="state")
     def state(self, identity: ExternalIdentity) -> SafeString:
-        """Whether they may come in."""
+        """Return a badge: active, or locked out."""
         return badge("active", "good") if identity.user.is_active else badge("locked out", "bad")
 
     @admin.display(description="groups told", ordering="groups_at")
     def groups_told(self, identity: ExternalIdentity) -> SafeString:
-        """When the provider last said which groups they are in."""
+        """Return the time when the provider last sent the user's groups."""
         if identity.groups_at is None:
             return visible("never")
         return moment(datetime.fromtimestamp(max(0, min(identity.groups_at, _LATEST)), UTC))

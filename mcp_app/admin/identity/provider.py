@@ -1,4 +1,4 @@
-"""How the identity provider is, as this process sees it, and what it says to one token; knows no page."""
+"""State of the identity provider in this process, and the check of one token. Independent of any page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """``keys`` are those in use here, with their algorithms; ``error`` is why the last fetch gave none."""
+    """The provider's ``keys`` in use, with their algorithms; ``error`` is the last failed fetch."""
 
     issuer: str
     keys: list[tuple[str, str]]
@@ -32,7 +32,7 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True)
 class TokenVerdict:
-    """``refused`` says why; "" for a good token, and who comes with it."""
+    """The result of a token check: ``refused`` is the reason, "" for a valid token."""
 
     refused: str
     subject: str = ""
@@ -43,11 +43,11 @@ class TokenVerdict:
 
 
 def provider_state() -> ProviderState | None:
-    """The provider of ``AUTH = "external"``; None without one."""
+    """Return the state of the provider of ``AUTH = "external"``; None without one."""
     held = _verification()
     if held is None:
         return None
-    # Never waited for: a page must not hang because a provider does.
+    # Do not wait: a slow provider must not block the page.
     held.keys.arriving(None)
     keys, age, error = held.keys.state()
     fetched = timezone.now() - timedelta(seconds=age) if age is not None else None
@@ -56,12 +56,12 @@ def provider_state() -> ProviderState | None:
 
 
 def login_state() -> tuple[str, Heard] | None:
-    """The issuer that people log in by on our login page, and what was heard of it; None without one."""
+    """Return the issuer of the login page's provider and its last response; None without one."""
     return (conf.get().login_issuer, heard()) if offers_company_login() else None
 
 
 def verdict_on(token: str) -> TokenVerdict:
-    """What a client with this token would meet; nobody is made, linked or moved between groups."""
+    """Return the check of a token, without creating, linking or regrouping a user."""
     held = _verification()
     if held is None:
         return TokenVerdict("No provider is configured.")

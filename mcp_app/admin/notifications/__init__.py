@@ -1,1 +1,1 @@
-"""The page on which people choose how they hear of what waits for them."""
+"""The page on which users choose their notifications."""

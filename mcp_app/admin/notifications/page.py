@@ -1,4 +1,4 @@
-"""Owns the page on which each person chooses by which way they hear of what."""
+"""The page on which users choose notifications by event and channel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Way = NotificationChannel.Way
 
 
 class NotificationsForm(forms.Form):
-    """Of what, by each way; only what this person may deal with is offered."""
+    """The chosen events for each channel; only events that the user may act on are offered."""
 
     address = forms.CharField(max_length=500, required=False)
 
@@ -41,7 +41,7 @@ class NotificationsForm(forms.Form):
             self.fields[way.value] = forms.MultipleChoiceField(choices=choices, required=False)
 
     def clean(self) -> dict[str, Any]:
-        """A webhook needs an address that something may be sent to."""
+        """Validate the webhook's address."""
         cleaned = super().clean() or {}
         address = cleaned.get("address", "").strip()
         if address and (problem := webhook.objection_to(address)):
@@ -51,7 +51,7 @@ class NotificationsForm(forms.Form):
         return {**cleaned, "address": address}
 
     def store(self, user: Any, *, new_secret: bool) -> str:
-        """Store what was chosen; returns the webhook's secret if it is a new one."""
+        """Store the choices and return the webhook's new secret, or ""."""
         secret = ""
         for way in Way:
             to = self.cleaned_data["address"] if way is Way.WEBHOOK else ""
@@ -63,7 +63,7 @@ class NotificationsForm(forms.Form):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def notifications(request: HttpRequest) -> HttpResponse:
-    """The choices of who asks, and what became of the newest notification of each way."""
+    """Show and store the user's choices, with the last delivery of each channel."""
     if "test" in request.POST:
         return _test(request, request.POST["test"])
     chosen = channels_of(request.user)
@@ -94,7 +94,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 
 def _test(request: HttpRequest, way: str) -> HttpResponse:
-    """Send a test by one way; what becomes of it is said at once, and beside the way."""
+    """Send a test notification by one channel, and report the result."""
     if problem := send_test(user=request.user, way=way):
         messages.error(request, f"The test was not sent. {problem}")
     else:
@@ -105,7 +105,7 @@ def _test(request: HttpRequest, way: str) -> HttpResponse:
 def _way(
     way: Way, form: NotificationsForm, channel: NotificationChannel | None, request: HttpRequest
 ) -> dict[str, Any]:
-    """One way as the page shows it."""
+    """Return one channel for display."""
     picked = form[way.value].value() or []
     return {
         "name": way.value,
@@ -119,7 +119,7 @@ def _way(
 
 
 def _note(way: Way, request: HttpRequest) -> str:
-    """What keeps a way from working."""
+    """Return the reason why a channel cannot work; "" if it can."""
     if way is Way.BROWSER:
         return "" if CONSOLE.is_there() else "The live console is not installed: nothing can reach a page."
     if not conf.get().redis_url:

@@ -1,1 +1,1 @@
-"""What people keep for themselves: searches of the log."""
+"""Personal data of users: saved searches of the log, visible entries, time zone."""

@@ -1,4 +1,4 @@
-"""Owns the page of saved searches, and the one address by which each of them is opened and altered."""
+"""The page of saved searches, and the addresses that open and change one."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ from mcp_app.message_log.search.saved import (
 )
 from mcp_app.models import Message, SavedSearch
 
-# Others' are as many as administrators share.
+# Bounds the list: administrators may share any number of searches.
 MOST_LISTED: Final = 500
-# In which field of its page a search stands.
+# Query parameters that hold a search on the pages that link here.
 PARAMETERS: Final = ("q", "search")
 
 
 class SavedSearches(ModelAdmin[Message]):
-    """The pages of saved searches, beside those of the log."""
+    """Pages of saved searches, added to the pages of the log."""
 
     def get_urls(self) -> list[URLPattern]:
-        """Their addresses before those of the rows."""
         views: tuple[tuple[str, str, Callable[..., HttpResponse]], ...] = (
             ("searches/", "searches", self.searches_view),
             ("searches/undo/", "search_undo", self.undo_search_view),
@@ -56,7 +55,7 @@ class SavedSearches(ModelAdmin[Message]):
         return pages + super().get_urls()
 
     def searches_view(self, request: HttpRequest) -> HttpResponse:
-        """All that one sees; a POST saves another one and leads back to where it was made."""
+        """List the user's own and shared searches; a POST saves a new one."""
         if not request.user.has_perm(READS):
             raise PermissionDenied
         if request.method == "POST":
@@ -75,7 +74,7 @@ class SavedSearches(ModelAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/searches.html", context)
 
     def search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Where the search has found what it finds: in the log, or with ``?in=console`` as it comes."""
+        """Redirect to the results of a search: in the log, or live with ``?in=console``."""
         search = self._found(request, pk)
         if search is None:
             return self._missing(request)
@@ -84,14 +83,14 @@ class SavedSearches(ModelAdmin[Message]):
         return HttpResponseRedirect(f"{page}?{urlencode({parameter: search.text})}")
 
     def rename_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Give one's own another name."""
+        """Rename one of the user's saved searches."""
         name = request.POST.get("name", "")
         return self._altered(
             request, pk, lambda search: rename_search(search=search, user=request.user, name=name), "renamed"
         )
 
     def share_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Share it, or show it to its owner alone."""
+        """Share one of the user's saved searches, or stop sharing it."""
         shared = request.POST.get("shared") == "1"
         return self._altered(
             request,
@@ -101,7 +100,7 @@ class SavedSearches(ModelAdmin[Message]):
         )
 
     def delete_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Delete one's own; the message offers to bring it back."""
+        """Delete one of the user's saved searches, and offer to undo it."""
 
         def delete(search: SavedSearch) -> str:
             fields = ("pk", "name", "text", "shared")
@@ -112,7 +111,7 @@ class SavedSearches(ModelAdmin[Message]):
         return self._altered(request, pk, delete, "deleted")
 
     def undo_search_view(self, request: HttpRequest) -> HttpResponse:
-        """Bring back what one has just deleted."""
+        """Restore the deleted search that the note describes."""
         if not request.user.has_perm(READS):
             raise PermissionDenied
         if request.method != "POST":
@@ -144,7 +143,7 @@ class SavedSearches(ModelAdmin[Message]):
     def _altered(
         self, request: HttpRequest, pk: int, alter: Callable[[SavedSearch], str | None], done: str
     ) -> HttpResponse:
-        """Alter one; a note that comes of it is the way back."""
+        """Change a search and report it; if ``alter`` returns a note, offer an undo."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         search = self._found(request, pk)
@@ -162,7 +161,7 @@ class SavedSearches(ModelAdmin[Message]):
         return HttpResponseRedirect(self.page_url("searches"))
 
     def _found(self, request: HttpRequest, pk: int) -> SavedSearch | None:
-        """One's own or a shared one: another's does not exist for others."""
+        """Return the user's own or a shared search; None for other users' searches."""
         if not request.user.has_perm(READS):
             raise PermissionDenied
         return searches_of(request.user).filter(pk=pk).first() if pk < 2**63 else None
@@ -173,7 +172,7 @@ class SavedSearches(ModelAdmin[Message]):
 
 
 def _live() -> str:
-    """The console's messages; "" where it is not served."""
+    """Return the address of the console's messages; "" if it is not served."""
     try:
         return reverse("mcp_console:messages")
     except NoReverseMatch:

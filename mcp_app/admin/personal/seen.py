@@ -1,4 +1,4 @@
-"""Owns the page of what one person, or one API key, can use of the catalogue, and of all the rest why not."""
+"""The page of the entries that a person or an API key can use, and why others are unavailable."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
 
 PER_PAGE: Final = 100
-# More entries than that are found by their names.
+# Further entries are found by searching.
 MOST_READ: Final = 5_000
-# A kind: what it is called, its rows, and which field names one.
+# Kind: its label, its model, and the field with the key.
 KINDS: Final[dict[str, tuple[str, Any, str]]] = {
     "tool": ("Tools", Tool, "name"),
     "prompt": ("Prompts", Prompt, "name"),
@@ -45,7 +45,7 @@ SHOWN: Final = {"": "All", "no": "Not seen", "yes": "Seen"}
 
 
 class EntryVisibility(NamedTuple):
-    """One entry, whether it can be used, and why."""
+    """An entry, whether it can be used, and why."""
 
     name: str
     url: str
@@ -54,7 +54,7 @@ class EntryVisibility(NamedTuple):
 
 
 class SectionChoice(NamedTuple):
-    """Another part of the page."""
+    """A link to another part of the page."""
 
     title: str
     url: str
@@ -63,7 +63,10 @@ class SectionChoice(NamedTuple):
 
 @require_safe
 def person(request: HttpRequest, pk: str) -> HttpResponse:
-    """What ``pk`` sees; ``?key=`` is a key of theirs, ``?kind=``, ``?show=`` and ``?q=`` narrow it."""
+    """List the entries that user ``pk`` can use.
+
+    ``?key=`` selects an API key of that user. ``?kind=``, ``?show=`` and ``?q=`` filter the list.
+    """
     kinds = [kind for kind, (_, model, _) in KINDS.items() if _may_view(request, model)]
     if not (may_view_people(request.user) and kinds):
         raise PermissionDenied
@@ -96,7 +99,7 @@ def person(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def _seen(kind: str, asked: str, holder: Holder) -> Iterator[EntryVisibility]:
-    """Each entry, and each that is a draft and no entry yet; a fixed number of queries."""
+    """Yield each entry, and each draft of a new entry, in a constant number of queries."""
     _, model, key = KINDS[kind]
     named = Q(**{f"{key}__icontains": asked}) | Q(title__icontains=asked) if asked else Q()
     columns = ["id", key, "permission", "enabled", "missing", "source"]
@@ -127,7 +130,7 @@ def _user(pk: str) -> Any:
 
 
 def _key(request: HttpRequest, pk: str) -> ApiKey | None:
-    """The key that is asked for, which must be theirs."""
+    """Return the requested API key, which must belong to the user. Raises Http404 otherwise."""
     asked = request.GET.get("key", "")
     if not asked:
         return None
@@ -142,7 +145,7 @@ def _key(request: HttpRequest, pk: str) -> ApiKey | None:
 
 
 def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[SectionChoice]:
-    """The person, and each of their newest keys, for who may see these."""
+    """Return links for the person and their newest keys; empty if the user may not view keys."""
     if not request.user.has_perm("mcp_app.view_apikey"):
         return []
     rows = ApiKey.objects.filter(user_id=pk).order_by("-pk").values_list("pk", "name")[:12]

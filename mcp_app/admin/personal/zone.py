@@ -1,4 +1,4 @@
-"""Owns the page on which people choose the time zone of all pages."""
+"""The page on which users choose the time zone of all pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_app.auth.time_zone import choose_zone, own_zone, shown_zone
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def zone(request: HttpRequest) -> HttpResponse:
-    """The choice; a POST keeps it and leads back to where it was made."""
+    """Show the choice of a time zone; a POST stores it and redirects back."""
     if request.method == "POST":
         following = request.POST.get("next", "")
         try:
