@@ -1,1 +1,1 @@
-"""The live console: every session as it happens, from any process, and what operators do about it."""
+"""The live console: every session in real time from any process, and actions for operators."""

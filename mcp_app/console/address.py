@@ -1,4 +1,4 @@
-"""Owns where the console's WebSocket is, and how others are refused; loads nothing of Channels."""
+"""The address of the console's WebSocket, and the refusal of other WebSockets. Does not import Channels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Scope = MutableMapping[str, Any]
 
 
 def is_socket(scope: Scope) -> bool:
-    """Whether a WebSocket asks for the console's address, beside its pages wherever a project has them."""
+    """Return True if a WebSocket requests the console's address in the project's URL configuration."""
     try:
         pages = reverse("mcp_console:sessions").removeprefix(get_script_prefix().rstrip("/"))
     except NoReverseMatch:
@@ -22,6 +22,6 @@ def is_socket(scope: Scope) -> bool:
 
 
 async def refuse(receive: Callable[[], Awaitable[Scope]], send: Callable[[Scope], Awaitable[None]]) -> None:
-    """No WebSocket here (403)."""
+    """Reject a WebSocket (403)."""
     await receive()
     await send({"type": "websocket.close", "code": 1008})

@@ -1,4 +1,4 @@
-"""Owns one WebSocket of the console: its access check, its messages in and out."""
+"""A WebSocket connection of the console: its access check, its incoming and outgoing messages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mcp_app.message_log.search.language import LONGEST, Search, parse
 from mcp_app.notices.channels import waiting_for
 from mcp_app.streams.base import StreamsError
 
-# How soon a right that was taken away, or a sign-out, ends the connection.
+# Maximum delay after which a sign-out or a lost permission ends the connection.
 CHECK_SECONDS = 10.0
-# How soon an open page says what has come to wait.
+# Interval at which tasks are read for an open page.
 NEEDS_SECONDS = 5.0
 LONGEST_MESSAGE = 2_048
-# What a page may say in a second: it confirms ten frames and changes its search now and then.
+# Limit of a page's messages; it confirms ten frames a second and rarely changes its search.
 MESSAGES_PER_SECOND = 40
 NOT_ALLOWED, TOO_MUCH, NOT_UNDERSTOOD, STALLED, LATER = 4403, 4429, 4400, 4408, 1013
 
@@ -33,7 +33,7 @@ log = logging.getLogger("mcp.console")
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
-    """Sends a page what it watches, in frames; the page confirms each once it is drawn."""
+    """A connection that sends frames to a page; the page confirms each frame once it is drawn."""
 
     def __init__(self, feed: Feed) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._closed = False
 
     async def connect(self) -> None:
-        """Accept users who may watch at all; each subscription is checked separately."""
+        """Accept users with any console permission; each subscription is checked separately."""
         self._key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         try:
             allowed = await self._may((SESSIONS, MESSAGES, *NEEDS))
@@ -57,7 +57,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         await (self.accept() if allowed else self.close())
 
     async def disconnect(self, code: int) -> None:
-        """Forget the viewer."""
+        """Cancel the tasks and remove the viewer."""
         self._stop_needs()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -65,7 +65,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self._feed.leave(self._viewer)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """What the page says: what it watches from now on, or which frame it has drawn."""
+        """Handle a message from the page: a new subscription, or the confirmation of a frame."""
         if self._closed:
             return
         if text_data is None or len(text_data) > LONGEST_MESSAGE:
@@ -112,7 +112,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not await self._may(permission):
             await self._hang_up(NOT_ALLOWED)
             return
-        # The last subject ends with the check of its permission, before anything here waits.
+        # End the previous subscription right after the check, before the first await.
         self._viewer.watch_nothing()
         self._stop_needs()
         self._permission = permission
@@ -122,7 +122,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             parsed = await aquery(_parsed, self._key, search)
             self._viewer.watch_messages(parsed, session)
             self._viewer.tell("problems", list(parsed.problems))
-        # Needs are in the database: no process has to read the log for them.
+        # Tasks are stored in the database, so no process has to read the log.
         if permission == NEEDS:
             await self._feed.leave(self._viewer)
         else:
@@ -148,16 +148,16 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         except ViewerStalled:
             await self._hang_up(STALLED)
         except OSError:
-            return  # The page has gone; ``disconnect`` comes.
+            return  # The page is closed; ``disconnect`` follows.
 
     async def _check_on(self) -> None:
-        """Logging out, losing the right or the account ends the connection soon."""
+        """End the connection soon after a sign-out or the loss of permission or account."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             try:
                 allowed = await self._may(self._permission)
             except DatabaseFault as error:
-                # A viewer that cannot be identified gets no messages; the page reconnects by itself.
+                # A viewer that cannot be identified gets no messages. The page reconnects.
                 log.warning("The permissions of viewers cannot be checked: %s", error)
                 await self._hang_up(LATER)
                 return
@@ -166,7 +166,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 return
 
     async def _look_on(self) -> None:
-        """Tell what waits for the visitor whenever that has changed."""
+        """Send the viewer's tasks whenever they change."""
         told: list[dict[str, str]] | None = None
         while True:
             try:
@@ -182,7 +182,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         return await aquery(may, self._key, permission)
 
     async def _hang_up(self, code: int) -> None:
-        """End the connection; nothing may be sent after that."""
+        """Close the connection; nothing is sent afterwards."""
         own = asyncio.current_task()
         self._stop_needs()
         for task in self._tasks:
@@ -194,12 +194,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
 
 def _parsed(session_key: str, text: str) -> Search:
-    """A search as its visitor means it: times that name no zone are in theirs."""
+    """Parse a search; times without a zone are in the viewer's time zone."""
     with timezone.override(zone_of(visitor(session_key))):
         return parse(text)
 
 
 def _needs(session_key: str) -> list[dict[str, str]]:
-    """What waits for the visitor, of the kinds they chose to hear of in the browser."""
+    """Return the viewer's tasks, of the kinds chosen for browser notifications."""
     user = visitor(session_key)
     return [] if user is None else waiting_for(user)

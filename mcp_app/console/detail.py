@@ -1,4 +1,4 @@
-"""Owns what the console shows of one message: its texts whole, what belongs to it, and what can be done."""
+"""The detail of one message in the console: full texts, related messages, links and actions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mcp_app.interface.text import code_point, indented_json, marked, replace_hi
 from mcp_app.models import Call, Message
 from mcp_app.protocol.call_state import TERMINAL, shown_state
 
-# More than a logged payload can hold once indented.
+# Exceeds any logged payload, even indented.
 LONGEST_SHOWN = 200_000
 
 
 def detail(line: Line, user: Any) -> dict[str, Any]:
-    """Everything about one line, as JSON."""
+    """Return all data about one line as JSON."""
     others = related(line)
     running = line.kind in ("running", "waiting") and not any(_answers(other) for other in others)
     request = request_of(line) if running else None
@@ -51,19 +51,19 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
 
 
 def block(text: str) -> str:
-    """Indented text in which every hidden character reads ``⟦U+202E⟧``."""
+    """Return indented text with hidden characters written as ``⟦U+202E⟧``."""
     return replace_hidden(indented_json(text, LONGEST_SHOWN), lambda found: f"⟦{code_point(found)}⟧")
 
 
 def request_of(line: Line) -> str | None:
-    """The JSON-RPC id of a request as JSON, so that 1 is not "1"; None if it is unknown by now."""
+    """Return the JSON-RPC id of a running request as JSON, so that 1 and "1" differ; None if unknown."""
     try:
         message = orjson.loads(line.payload)
     except orjson.JSONDecodeError:
         message = None
     if isinstance(message, dict) and isinstance(found := message.get("id"), (str, int)):
         return orjson.dumps(found).decode()
-    # The log cut the message; a background call is stored with its id.
+    # The logged message is truncated, but a background call is stored with its id.
     for written in (
         Call.objects.filter(session_id=line.session, tool=line.target)
         .exclude(state__in=TERMINAL)[:50]
@@ -79,20 +79,20 @@ def _answers(other: Line) -> bool:
 
 
 def _refused_tool_page(line: Line, user: Any) -> str | None:
-    """The tool that a caller was told there is none of, where there is one all the same."""
+    """Return the page of the existing tool behind a "tool not found" answer."""
     tool = refused_tool(user, method=line.method, answer=line.answer)
     return reverse("admin:mcp_app_tool_change", args=[tool.pk]) if tool is not None else None
 
 
 def _session_page(line: Line, user: Any) -> str | None:
-    """The session, for users who may also view sessions."""
+    """Return the address of the session's page, for users who may also view sessions."""
     if not line.session or not user.has_perm(SESSIONS):
         return None
     return reverse("mcp_console:session", args=[line.session])
 
 
 def running_calls(session: str) -> list[dict[str, Any]]:
-    """The background calls of a session that are not over."""
+    """Return the unfinished background calls of a session."""
     calls = Call.objects.filter(session_id=session).exclude(state__in=TERMINAL).order_by("-accepted_at")
     return [
         {

@@ -1,4 +1,4 @@
-"""Owns the two forms in which messages are taken home: a line of JSON each, or a HAR file as of a browser."""
+"""Download of messages: one JSON object per line, or a HAR file as browsers write it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPES = {"jsonl": "application/x-ndjson", "har": "application/json"}
 
 
 async def written(form: str, search: Search, session: str) -> AsyncIterator[bytes]:
-    """The stored messages, newest first, as a file of one of the TYPES, page by page."""
+    """Yield the stored messages, newest first, as a file in one of the ``TYPES``."""
     pages = every(search, session, MOST)
     first = True
     if form == "har":
@@ -36,7 +36,7 @@ async def written(form: str, search: Search, session: str) -> AsyncIterator[byte
 
 
 def record(line: Line) -> dict[str, Any]:
-    """One message with all its facts; a message that was logged whole stands as the JSON it is."""
+    """Return one message with all its facts; JSON texts become values unless truncated."""
     return {
         "key": line.key,
         "at": datetime.fromtimestamp(line.at, UTC).isoformat(),
@@ -58,9 +58,9 @@ def record(line: Line) -> dict[str, Any]:
 
 
 def entry(line: Line) -> dict[str, Any]:
-    """One message as an entry of a HAR file; what it has no member for stands under ``_mcp``.
+    """Return one message as a HAR entry; fields without a HAR equivalent are in ``_mcp``.
 
-    The time is when the answer was logged, so a request began its duration earlier.
+    The log records the time of the answer, so the start is that time minus the duration.
     """
     began = datetime.fromtimestamp(line.at - (line.ms or 0) / 1000, UTC)
     facts = record(line)

@@ -1,7 +1,7 @@
-"""Owns the one reader of the live message log in a process, and passes each line to the viewers.
+"""The process-wide reader of the live message log, which passes each line to its viewers.
 
-Without viewers nothing of it exists. Lines come from the queue that feeds the database, so they cannot
-be dropped without a trace: each batch says how many lines its process handed on before it.
+It only runs while there are viewers. Lines come from the queue that feeds the database. Each batch states how
+many lines its process sent before it, so lost lines are always detected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mcp_app.streams.gateway import Streams
 BATCHES = 10
 WAIT_SECONDS = 2.0
 RETRY_SECONDS = 1.0
-# How often the presence of viewers is broadcast; processes consider it valid three times as long.
+# Interval of the broadcast about viewers; processes honor it three times as long.
 SAY_SECONDS = 5.0
 MOST_PROCESSES = 1_000
 MOST_CLIENTS = 10_000
@@ -41,7 +41,7 @@ log = logging.getLogger("mcp.console")
 
 
 class Feed:
-    """What comes, for the viewers of one process; for the event loop it is used on."""
+    """The live log for the viewers of one process. Bound to the event loop that uses it."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
@@ -51,13 +51,13 @@ class Feed:
         self._changing = asyncio.Lock()
         self._position = "0-0"
         self._noted = ""
-        # How many lines each process had handed on after the last batch of it that was seen.
+        # Lines that each process had sent up to its last seen batch.
         self._counted: OrderedDict[str, int] = OrderedDict()
-        # Clients by session, for searches that ask for them.
+        # Client names by session, for searches by client.
         self._clients: OrderedDict[str, str] = OrderedDict()
 
     async def join(self, viewer: Viewer) -> None:
-        """Begin to hand on to a viewer; what comes from now on reaches it. Raises StreamsError."""
+        """Start passing new lines to a viewer. Raises StreamsError."""
         async with self._changing:
             if not self._tasks:
                 await self._start()
@@ -65,7 +65,7 @@ class Feed:
         self._say_soon()
 
     async def leave(self, viewer: Viewer) -> None:
-        """Hand nothing on to it any more; the last one ends the reading."""
+        """Stop passing lines to a viewer; the last one to leave stops the reader."""
         self._viewers.discard(viewer)
         async with self._changing:
             if not self._viewers and self._tasks:
@@ -86,7 +86,7 @@ class Feed:
         while pending:
             for task in pending:
                 task.cancel()
-            # Once more, in case a library has swallowed it: new viewers wait for this.
+            # Cancel again in case a library swallowed it: new viewers wait for this.
             _, pending = await asyncio.wait(pending, timeout=1)
         await self._streams.tail.close()
 
@@ -99,7 +99,7 @@ class Feed:
                     batches = await self._after_silence()
             except StreamsUnavailable:
                 failed += 1
-                if failed > 1:  # One cut connection is no outage.
+                if failed > 1:  # A single dropped connection is not an outage.
                     self._note(AWAY)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
@@ -108,21 +108,19 @@ class Feed:
             for batch_id, encoded in batches:
                 self._position = batch_id
                 await self._take(batch_id, encoded)
-                # A batch may hold hundreds of lines; requests go first between two.
+                # A batch may hold hundreds of lines; yield to requests in between.
                 await asyncio.sleep(0)
 
     async def _after_silence(self) -> Batches:
-        """What came just now. If the last batch was stored and trimmed before it was read here, nothing that
-        follows tells of it: pages read the history anew, where it is.
-        """
+        """Return new batches. If the last one was already trimmed, pages reload the history."""
         tail = self._streams.tail
         newest = await tail.newest()
         if newest in (self._position, "0-0"):
-            return ()  # Nothing, or nobody knows.
+            return ()  # Nothing new, or unknown.
         batches = await tail.after(self._position, BATCHES, 0)
         if not batches:
             self._position = newest
-            self._counted.clear()  # what they read has all that was missed
+            self._counted.clear()  # the reloaded history includes all missed lines
             for viewer in self._viewers:
                 viewer.read_again()
         return batches
@@ -134,7 +132,7 @@ class Feed:
             lines = list(lines_of(batch_id, batch))
             facts = batch["facts"]
         except (ValueError, LookupError, TypeError) as error:
-            # The drain leaves a mark in place of such a batch, too.
+            # The log writer also marks such a batch as skipped.
             log.warning("A log batch cannot be shown: %s", error)
             self._missed_by_all(1)
             return
@@ -160,7 +158,7 @@ class Feed:
                 viewer.tell("ended", own)
 
     async def _name(self, lines: list[Line], opened: dict[str, str]) -> None:
-        """Let each line say its client, if anybody looks for one."""
+        """Set the client of each line if a viewer searches by client."""
         self._clients.update(opened)
         if any(viewer.asks_for_client for viewer in self._viewers):
             sessions = {line.session for line in lines if line.session}
@@ -175,13 +173,13 @@ class Feed:
             self._clients.popitem(last=False)
 
     def _missed(self, batch: dict[str, Any]) -> int:
-        """How many lines of a process came between its last batch and this one; a first batch misses none."""
+        """Return the number of lines lost since the process's last batch; 0 for its first batch."""
         process, before = str(batch["process"]), int(batch["before"])
         counted = self._counted.pop(process, None)
         self._counted[process] = before + len(batch["lines"])
         if len(self._counted) > MOST_PROCESSES:
             self._counted.popitem(last=False)
-        # A process that began again under the same name counts from nothing.
+        # A restarted process with the same name counts from zero.
         return before - counted if counted is not None and before > counted else 0
 
     def _missed_by_all(self, count: int) -> None:
@@ -190,7 +188,7 @@ class Feed:
                 viewer.missed(count)
 
     def _on_live(self, payload: dict[str, Any]) -> None:
-        """What a process has open: for the list of sessions, and for the page of one of them."""
+        """Send a process's open requests to the session list and to the pages of single sessions."""
         if "process" not in payload:
             return
         process, sessions = marked(payload["process"]), payload["sessions"]
@@ -204,7 +202,7 @@ class Feed:
                 viewer.tell("live", {process: _running(sessions.get(viewer.session))})
 
     def _on_session(self, payload: dict[str, Any]) -> None:
-        """An operator ended a session: the message log has no line for that."""
+        """Report a session that an operator ended, which the message log does not record."""
         if payload.get("what") == "ended":
             ended = [{"id": payload["session"], "reason": marked(payload.get("reason", ""))}]
             for viewer in self._viewers:
@@ -212,7 +210,7 @@ class Feed:
                     viewer.tell("ended", ended)
 
     def _note(self, text: str, *, after: str | None = None) -> None:
-        """Say why nothing new is shown; "" when the reason, ``after``, is gone."""
+        """Show the reason why no new lines appear; "" removes the reason ``after``."""
         if after is not None and self._noted != after:
             return
         self._noted = text
@@ -223,7 +221,7 @@ class Feed:
         self._said.set()
 
     async def _say_that_we_watch(self) -> None:
-        """Have the processes hand their lines on sooner, and report what they have open."""
+        """Ask processes to flush lines sooner and to report their open requests."""
         while True:
             try:
                 await self._streams.hub.publish("watching", {"watching": True})
@@ -232,7 +230,7 @@ class Feed:
                 else:
                     self._note("", after=FULL)
             except StreamsError:
-                pass  # Lines come a little later until it is heard.
+                pass  # Lines arrive later until a broadcast succeeds.
             self._said.clear()
             try:
                 async with asyncio.timeout(SAY_SECONDS):
@@ -242,7 +240,7 @@ class Feed:
 
 
 def _running(found: dict[str, Any] | None) -> dict[str, Any]:
-    """What one process has open of one session; a client chose the ids and words of its requests."""
+    """Return a process's open requests of one session; ids and names are the client's, so they are marked."""
     if found is None:
         return {"listening": False, "streams": 0, "running": []}
     running = [

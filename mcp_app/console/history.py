@@ -1,8 +1,7 @@
-"""Owns reading back: what was logged so far, from the database and from what still waits to be written there.
+"""The history: logged lines from the database and from the queue that feeds it.
 
-A page that watches first takes its place at the live tail and then asks for the history, so nothing falls
-between the two: what came before the tail is either still in the queue or, trimmed from it, in the database.
-What is in both has one key.
+A page first joins the live tail, then requests the history. Lines before the tail are in the queue or, once
+trimmed, in the database, so none is lost. A line in both has a single key.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 PAGE = 200
-# Of what still waits in the queue; more than this is left for a reload.
+# Limits of the lines read from the queue; the rest appears after a reload.
 MOST_BATCHES = 40
 MOST_WAITING = 1_000
-# How many rows one search may look at that are not among the found ones: a page must come soon.
+# Maximum number of rows that one search examines: a page must load quickly.
 LOOKED_AT = 10_000
 EITHER_SIDE = 60
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Lines, oldest first; ``older`` is where the next page goes on, and ``note`` what is not shown."""
+    """Lines, oldest first; ``older`` is the cursor of the next page, ``note`` names omitted lines."""
 
     lines: list[Line]
     older: int | None = None
@@ -44,7 +43,7 @@ class History:
 
 
 def newest(search: Search, session: str = "") -> History:
-    """The last lines that were logged, stored or not."""
+    """Return the last logged lines, stored or still queued."""
     waiting, note = _waiting(asks_for_client=search.asks_for_client)
     page = before(search, session, None)
     stored = {line.position for line in page.lines}
@@ -59,7 +58,7 @@ def newest(search: Search, session: str = "") -> History:
 
 
 def before(search: Search, session: str, pk: int | None) -> History:
-    """The stored lines before a row, or the last ones."""
+    """Return the stored lines before a row, or the last stored lines."""
     base = _base(search, session)
     if pk is not None:
         base = base.filter(pk__lt=pk)
@@ -71,7 +70,7 @@ def before(search: Search, session: str, pk: int | None) -> History:
 
 
 def around(search: Search, session: str, key: str) -> History | None:
-    """The stored lines on both sides of one; None when it is not stored (yet, or any more)."""
+    """Return the stored lines around one line; None if it is not stored."""
     row = stored(key)
     if row is None or (session and row.session_id != session):
         return None
@@ -88,7 +87,7 @@ def around(search: Search, session: str, key: str) -> History | None:
 
 
 def find(key: str) -> Line | None:
-    """The line a key names, wherever it is now."""
+    """Return the line with this key from the database or the queue; None if there is none."""
     row = stored(key)
     if row is not None:
         return line_of(row)
@@ -97,32 +96,32 @@ def find(key: str) -> Line | None:
         return None
     line = _in_queue(place)
     if line is None:
-        # It may have been written between the two looks.
+        # It may have been stored between the two look-ups.
         row = stored(key)
         return line_of(row) if row is not None else None
     return line
 
 
 def stored(key: str) -> Message | None:
-    """The row of a line."""
+    """Return the stored row with this key; None if there is none."""
     place = LinePosition.parse(key)
     if place is None:
         return None
     if place.at is None or place.pk is not None:
         return Message.objects.filter(pk=place.pk or 0).first()
-    # By its moment, which has an index; the position alone would need one more.
+    # Filter by time, which is indexed; the position alone would need another index.
     return Message.objects.filter(at=place.at, position=f"{place.batch}-{place.number}").first()
 
 
 def related(line: Line) -> list[Line]:
-    """What else belongs to the request of a line: its progress, log messages, questions; oldest first."""
+    """Return other lines of the same request, oldest first: progress, log messages, questions."""
     if not line.session or not line.request_id:
         return []
     middle = line.pk or Message.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     rows = Message.objects.filter(
         session_id=line.session,
         request_id=line.request_id,
-        # A session may have millions of messages; what belongs together is near.
+        # A session may have millions of messages, but related ones are close together.
         pk__gte=middle - LOOKED_AT,
         pk__lte=middle + LOOKED_AT,
     ).order_by("-pk")[:100]
@@ -130,7 +129,7 @@ def related(line: Line) -> list[Line]:
 
 
 def every(search: Search, session: str, most: int) -> Iterator[list[Line]]:
-    """All stored lines that are looked for, newest first, in pages that may be empty; at most ``most``."""
+    """Yield all matching stored lines in pages that may be empty, newest first, at most ``most``."""
     older: int | None = None
     while most > 0:
         page = before(search, session, older)
@@ -142,10 +141,10 @@ def every(search: Search, session: str, most: int) -> Iterator[list[Line]]:
 
 
 def _reads_rows(search: Search, session: str) -> bool:
-    """Whether a query would go through rows it does not find; it may go through a bounded number only."""
+    """Return True if the query examines rows that do not match, so that it needs a bound."""
     if not search.terms:
         return False
-    # The database uses one index: that of the session, or that of the one term.
+    # The database uses one index: that of the session or that of the single term.
     return bool(session) or len(search.terms) > 1 or search.reads_rows
 
 
@@ -155,7 +154,7 @@ def _base(search: Search, session: str) -> QuerySet[Message]:
 
 
 def _floor(base: QuerySet[Message]) -> int | None:
-    """The oldest row a search may look at; None when there are not that many."""
+    """Return the oldest row a search may examine; None if fewer rows exist."""
     return base.order_by("-pk").values_list("pk", flat=True)[LOOKED_AT : LOOKED_AT + 1].first()
 
 
@@ -164,13 +163,13 @@ def _ceiling(base: QuerySet[Message]) -> int | None:
 
 
 def opened_clients(batch: dict[str, Any]) -> dict[str, str]:
-    """The clients of the sessions that a batch says were opened."""
+    """Return the client names of sessions that a batch reports as opened."""
     opened = (fact for fact in batch["facts"] if fact.get("fact") == "session.opened")
     return {fact["session"]: fact["client_name"] for fact in opened}
 
 
 def _waiting(*, asks_for_client: bool) -> tuple[list[Line], str]:
-    """The lines that are not in the database yet, and a note when they are not all known."""
+    """Return the lines that are not stored yet, and a note if some are missing."""
     url = conf.get().redis_url
     if not url:
         return [], ""

@@ -1,4 +1,4 @@
-"""Owns one line of the message log as the console shows it, from the queue or from the database."""
+"""A line of the message log as the console displays it, from the queue or from the database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEY = re.compile(r"([0-9]{1,18})\.([0-9]{1,19}-[0-9]{1,19})-([0-9]{1,5})|([0-9]
 
 
 class Line:
-    """One message, or one mark; ``position`` is its place in the queue, ``pk`` its row once it is stored."""
+    """A message or a state mark; ``position`` is its place in the queue, ``pk`` its stored row."""
 
     __slots__ = (
         "_encoded",
@@ -54,7 +54,7 @@ class Line:
         skipped: int,
         refusal: str = "",
     ):
-        """``fields`` as the message log writes them, beside them the code of a ``refusal``."""
+        """Set the fields in the message log's order, with the ``refusal`` code beside them."""
         (
             self.session,
             self.principal,
@@ -74,37 +74,37 @@ class Line:
         self.pk = pk
         self.skipped = skipped
         self.refusal = refusal
-        # Named only where a search asks for it: a line says its session.
+        # Only set if a search needs it: the line has the session's id.
         self.client = ""
         self._encoded = b""
         self._text = ""
 
     @property
     def key(self) -> str:
-        """What names this line in an address, before and after it is stored."""
+        """Identifier of the line in addresses, the same before and after it is stored."""
         return f"{self.microseconds}.{self.position}" if self.position else str(self.pk)
 
     @property
     def microseconds(self) -> int:
-        """When it was, in microseconds since the epoch, as the database keeps it."""
+        """Time in microseconds since the epoch, with the precision of the database."""
         return (datetime.fromtimestamp(self.at, UTC) - EPOCH) // timedelta(microseconds=1)
 
     @property
     def text(self) -> str:
-        """What free words are looked for in, in lower case."""
+        """Lower-case text that free words are searched in."""
         if not self._text:
             self._text = f"{self.method}\n{self.target}\n{self.payload}\n{self.answer}".lower()
         return self._text
 
     @property
     def encoded(self) -> bytes:
-        """The row of the list as JSON; made once, however many people see it."""
+        """List row as JSON, encoded once for all viewers."""
         if not self._encoded:
             self._encoded = orjson.dumps(self.row())
         return self._encoded
 
     def row(self) -> dict[str, Any]:
-        """What the list shows; every text has its hidden characters marked (S11)."""
+        """Return the list row with hidden characters of every text marked (S11)."""
         return {
             "key": self.key,
             "session": marked(self.session or ""),
@@ -127,7 +127,7 @@ class Line:
 
 
 def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
-    """The lines of one batch of the queue."""
+    """Yield the lines of one batch of the queue."""
     refusals = dict(batch.get("refusals", ()))
     for number, fields in enumerate(batch["lines"]):
         yield Line(
@@ -141,7 +141,7 @@ def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
 
 
 def line_of(message: Message) -> Line:
-    """The line that a stored message is."""
+    """Return the line of a stored message."""
     fields = [
         message.session_id,
         message.principal,
@@ -167,7 +167,7 @@ def line_of(message: Message) -> Line:
 
 
 class LinePosition:
-    """Where a key says that a line is: its row, or its moment with its batch and number in that."""
+    """The location in a line's key: its row, or its time with batch and number."""
 
     __slots__ = ("at", "batch", "number", "pk")
 
@@ -176,7 +176,7 @@ class LinePosition:
 
     @classmethod
     def parse(cls, key: str) -> LinePosition | None:
-        """The place a key names; None for what is no key."""
+        """Return the location in a key; None if the key is malformed."""
         found = _KEY.fullmatch(key)
         if found is None:
             return None

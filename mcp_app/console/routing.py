@@ -1,4 +1,4 @@
-"""The console's WebSocket application of one process: its own pages only, then by address to a consumer."""
+"""The console's WebSocket application: checks the origin, then routes to a consumer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Console:
-    """Made at the first WebSocket, because most processes never see one; ``streams`` connects to Redis."""
+    """The console's ASGI application, built at the first WebSocket, because most processes never see one.
+
+    ``streams`` connects to Redis.
+    """
 
     def __init__(self, streams: Callable[[], Awaitable[Streams]]) -> None:
         self._streams = streams
@@ -29,7 +32,7 @@ class Console:
         self._of: Streams | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one WebSocket; one that is not of our own page, or has no such address, is refused."""
+        """Serve one WebSocket; reject other origins and other addresses."""
         if not is_socket(scope) or not is_own_origin(scope["headers"]):
             await refuse(receive, send)
             return
@@ -38,7 +41,7 @@ class Console:
     async def _application(self) -> Any:
         async with self._building:
             streams = await self._streams()
-            # In a test one process serves on several event loops, one after the other.
+            # In tests, one process serves on several event loops in turn.
             if self._built is None or self._of is not streams:
                 live = LiveConsumer.as_asgi(feed=Feed(streams))
                 self._built, self._of = CookieMiddleware(live), streams

@@ -1,4 +1,4 @@
-"""Owns the rows of the live list of sessions; all text is marked (S11)."""
+"""Rows of the live list of sessions. Hidden characters of all texts are marked (S11)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import TERMINAL
 
 MOST = 500
-# Sessions that ended a moment ago stay in sight.
+# Recently ended sessions stay visible.
 ENDED_SECONDS = 60
 
 
 def session_rows(words: str = "", state: str = "open") -> tuple[list[dict[str, Any]], bool]:
-    """Sessions that are open (or ``idle``, or ``ended``), last seen first, and whether there are more."""
+    """Return sessions in a state (``open``, ``idle``, ``ended``), last seen first, and whether more exist."""
     found = Session.objects.filter(_in_state(state))
     for word in words.split()[:8]:
         found = found.filter(
@@ -36,14 +36,14 @@ def session_rows(words: str = "", state: str = "open") -> tuple[list[dict[str, A
 
 
 def background_calls(sessions: list[str]) -> dict[str, int]:
-    """How many background calls of each session are not over."""
+    """Return the number of unfinished background calls by session."""
     calls = Call.objects.filter(session_id__in=sessions).exclude(state__in=TERMINAL)
     counted = calls.order_by().values_list("session_id").annotate(number=Count("pk"))
     return dict(counted)
 
 
 def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
-    """One stored session."""
+    """Return the row of a stored session."""
     return _row(
         session_id=session.pk,
         client=f"{session.client_name} {session.client_version}",
@@ -59,7 +59,7 @@ def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
 
 
 def opened_row(fact: dict[str, Any]) -> dict[str, Any]:
-    """A session that was opened just now, from its line in the message log."""
+    """Return the row of a new session from the event in the message log."""
     return _row(
         session_id=str(fact["session"]),
         client=f"{fact['client_name']} {fact['client_version']}",

@@ -1,4 +1,4 @@
-"""The addresses of the console; its WebSocket has its own in routing.py."""
+"""URLs of the console. Its WebSocket is routed in ``routing.py``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_app.console import views
 
 
 class _SessionId(StringConverter):
-    """No address is made with a line break, so a page about such an id could not be made either."""
+    """A path converter without control characters: ``reverse`` fails for ids with line breaks."""
 
     regex = r"[^/\x00-\x1f\x7f]+"
 

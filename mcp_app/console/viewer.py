@@ -1,4 +1,4 @@
-"""Owns what one watching person has yet to be sent: bounded, in order, with a count of what was skipped."""
+"""Output queue of one viewer: bounded, in order, with a count of skipped lines."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mcp_app.message_log.search.language import Search
 
 FRAME_SECONDS = 0.1
 FRAME_ROWS = 200
-# More than a page keeps is not worth keeping for it.
+# More lines than a page displays need not be queued.
 MOST_WAITING = 1_000
-# Frames on their way: a page that has not said it has drawn them gets no more.
+# Maximum number of unconfirmed frames; a page gets no more until it has drawn some.
 MOST_FRAMES = 4
 STALLED_SECONDS = 60.0
 
 
 class ViewerStalled(Exception):
-    """The page has not answered for a long time; it may connect again."""
+    """The page has not confirmed a frame for a long time. It may reconnect."""
 
 
 class Viewer:
-    """One connection: what it watches, what waits for it, and how fast it draws."""
+    """A connection: its subscription, its pending output, and its drawing speed."""
 
     def __init__(self) -> None:
         self._search: Search | None = None
@@ -40,17 +40,17 @@ class Viewer:
         self._due = asyncio.Event()
 
     def watch_messages(self, search: Search, session: str) -> None:
-        """Show these messages from now on."""
+        """Subscribe to the messages that match a search."""
         self.watch_nothing()
         self._search, self._session = search, session
 
     def watch_sessions(self) -> None:
-        """Show what becomes of sessions from now on."""
+        """Subscribe to changes of sessions."""
         self.watch_nothing()
         self._sessions = True
 
     def watch_nothing(self) -> None:
-        """Stop showing the current subject; drop what waits to be sent of it."""
+        """End the subscription and drop its pending output."""
         self._search, self._session, self._sessions = None, "", False
         self._watching = None
         self._waiting.clear()
@@ -58,7 +58,7 @@ class Viewer:
         self._news = {}
 
     def offer(self, lines: Iterable[Line]) -> None:
-        """Lines that came; those that are looked for wait to be sent, the newest ones when there are many."""
+        """Queue the lines that match the search; drop the oldest if there are too many."""
         if self._search is None:
             return
         for line in lines:
@@ -73,23 +73,23 @@ class Viewer:
             self._due.set()
 
     def missed(self, count: int) -> None:
-        """So many lines came and were not seen by this process; which of them were looked for is unknown."""
+        """Count lines that this process lost as skipped, whether or not they match the search."""
         if self._search is not None and count:
             self._skipped += count
             self._due.set()
 
     def now_watching(self, what: str) -> None:
-        """The page reads the history when it has this: everything later comes by itself."""
+        """Confirm the subscription: the page reads the history, and later lines are sent live."""
         self._watching = what
         self.tell("watching", what)
 
     def read_again(self) -> None:
-        """Something came that cannot be handed on any more: a page of messages finds it in the history."""
+        """Ask a page of messages to reload the history, after lines that cannot be sent any more."""
         if self._search is not None and self._watching is not None:
             self.tell("watching", self._watching)
 
     def tell(self, kind: str, value: Any) -> None:
-        """Something besides lines; a newer value takes the place of one of its kind that waits."""
+        """Queue data of another kind than lines; it is merged with pending data of the same kind."""
         if isinstance(value, list):
             value = [*self._news.get(kind, ()), *value][-MOST_WAITING:]
         elif isinstance(value, dict):
@@ -99,30 +99,27 @@ class Viewer:
 
     @property
     def watches_sessions(self) -> bool:
-        """Whether it shows the list of sessions."""
+        """True if the viewer shows the list of sessions."""
         return self._sessions
 
     @property
     def asks_for_client(self) -> bool:
-        """Whether its lines must say which client they are of."""
+        """True if the viewer's search needs the client of each line."""
         return self._search is not None and self._search.asks_for_client
 
     @property
     def session(self) -> str:
-        """The one session it shows; "" for all."""
+        """Session that the viewer shows; "" for all sessions."""
         return self._session
 
     def drawn(self, frame: int) -> None:
-        """The page has drawn everything up to a frame."""
+        """Record that the page has drawn all frames up to ``frame``."""
         if self._drawn < frame <= self._sent:
             self._drawn = frame
             self._due.set()
 
     async def next_frame(self) -> str:
-        """The next frame, as soon as there is something in it and the page can take it.
-
-        Raises ViewerStalled.
-        """
+        """Wait for output that the page can take, and return it as a frame. Raises ViewerStalled."""
         while True:
             await self._due.wait()
             self._due.clear()

@@ -1,4 +1,4 @@
-"""The console's pages, what they fetch, and the two things operators do there: stop a call, end a session."""
+"""Pages and data of the console, and two actions for operators: cancel a call, end a session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_NAMES = 100
 
 
 def _for(*permissions: str) -> Callable[[View], View]:
-    """For staff with every one of the permissions; others are sent to the login, or refused."""
+    """Restrict a view to staff with all these permissions; others are denied or redirected to the login."""
 
     def decorate(view: View) -> View:
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -42,7 +42,7 @@ def _for(*permissions: str) -> Callable[[View], View]:
                 raise PermissionDenied
             return view(request, *args, **kwargs)
 
-        # Never cached, with the check of forged requests, and to the admin's login for strangers.
+        # ``admin_view`` disables caching, checks CSRF, and redirects anonymous visitors to the login.
         return admin.site.admin_view(guarded)
 
     return decorate
@@ -62,14 +62,14 @@ def _page(request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
 @_for(SESSIONS)
 @require_safe
 def sessions(request: HttpRequest) -> HttpResponse:
-    """The live list of sessions."""
+    """Show the live list of sessions."""
     return TemplateResponse(request, "mcp_console/sessions.html", _page(request, "Live sessions"))
 
 
 @_for(SESSIONS)
 @require_safe
 def sessions_now(request: HttpRequest) -> HttpResponse:
-    """The rows of that list as they are stored."""
+    """Return the stored rows of the session list."""
     rows, more = session_rows(request.GET.get("search", "")[:200], request.GET.get("state", "open"))
     return JsonResponse({"rows": rows, "more": more})
 
@@ -77,7 +77,7 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
 @_for()
 @require_safe
 def names(request: HttpRequest) -> HttpResponse:
-    """Who they are that lines name by numbers, ``ada, by the key "laptop"``, and the clients of sessions."""
+    """Return the names of principals (``ada, by the key "laptop"``) and the clients of sessions."""
     if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
         raise PermissionDenied
     found = principal_names(request.GET.getlist("who")[:MOST_NAMES])
@@ -89,14 +89,14 @@ def names(request: HttpRequest) -> HttpResponse:
 @_for(MESSAGES)
 @require_safe
 def messages(request: HttpRequest) -> HttpResponse:
-    """The messages of all sessions, live."""
+    """Show the messages of all sessions, live."""
     return _messages(request, "Live messages", "", None)
 
 
 @_for(MESSAGES, SESSIONS)
 @require_safe
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
-    """The messages of one session, live; also of one that was opened a moment ago and is not stored yet."""
+    """Show the messages of one session, live; the session may not be stored yet."""
     row = Session.objects.filter(pk=session_id).first()
     client = marked(row.client_name[:60]) if row is not None else ""
     return _messages(request, f"Session of {client}" if client else "Session", session_id[:LONGEST_ID], row)
@@ -109,7 +109,7 @@ def _messages(request: HttpRequest, title: str, session_id: str, row: Session | 
         session_id=session_id,
         session=session_row(row) if row is not None else None,
         search=request.GET.get("search", ""),
-        # A modern client has no session that could end.
+        # Clients of stateless revisions have no session to end.
         can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),
         methods=every_method(),
         keys=KEYS,
@@ -121,7 +121,7 @@ def _messages(request: HttpRequest, title: str, session_id: str, row: Session | 
 @_for(MESSAGES, SESSIONS)
 @require_safe
 def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
-    """What may change of one session: whether it ended, and its background calls."""
+    """Return the current state of a session and its background calls."""
     row = Session.objects.filter(pk=session_id).first()
     if row is None:
         return JsonResponse({"session": None, "calls": []})
@@ -132,7 +132,7 @@ def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
 @_for(MESSAGES)
 @require_safe
 def lines(request: HttpRequest) -> HttpResponse:
-    """Messages that were logged so far: the last ones, those before a row, or those around one."""
+    """Return logged messages: the last ones, those before a row, or those around one."""
     search, session_id = parse(request.GET.get("search", "")), request.GET.get("session", "")
     before, around = request.GET.get("before", ""), request.GET.get("around", "")
     found: history.History | None
@@ -144,7 +144,7 @@ def lines(request: HttpRequest) -> HttpResponse:
         found = history.before(search, session_id, int(before))
     else:
         found = history.newest(search, session_id)
-    # They are found in the order of arrival; two processes do not hand their lines on at the same moments.
+    # Results are in order of arrival, and processes flush their lines at different times.
     in_time = sorted(found.lines, key=lambda line: line.at)
     rows = b"[" + b",".join(line.encoded for line in in_time) + b"]"
     asked = {"search": search, "session": session_id}
@@ -163,7 +163,7 @@ def lines(request: HttpRequest) -> HttpResponse:
 @_for(MESSAGES)
 @require_safe
 def message(request: HttpRequest) -> HttpResponse:
-    """One message whole."""
+    """Return one message in full."""
     line = history.find(request.GET.get("key", ""))
     if line is None:
         return JsonResponse({"note": "There is no such message, or not any more."}, status=404)
@@ -173,7 +173,7 @@ def message(request: HttpRequest) -> HttpResponse:
 @_for(MESSAGES)
 @require_safe
 def download(request: HttpRequest) -> HttpResponseBase:
-    """The stored messages that are looked for, as a file."""
+    """Return the matching stored messages as a file."""
     form, session_id = request.GET.get("form", ""), request.GET.get("session", "")
     search = parse(request.GET.get("search", ""))
     if form not in TYPES or search.problems:
@@ -190,7 +190,7 @@ def download(request: HttpRequest) -> HttpResponseBase:
 @_for(MESSAGES, SESSIONS, "mcp_app.change_call")
 @require_POST
 def cancel(request: HttpRequest, session_id: str) -> HttpResponse:
-    """Stop what runs for one request of a session."""
+    """Cancel one running request of a session."""
     try:
         request_id = orjson.loads(request.POST.get("request", "")[:2_000])
     except orjson.JSONDecodeError:
@@ -204,7 +204,7 @@ def cancel(request: HttpRequest, session_id: str) -> HttpResponse:
 @_for(MESSAGES, SESSIONS, "mcp_app.change_session")
 @require_POST
 def end(request: HttpRequest, session_id: str) -> HttpResponse:
-    """End a session for every process."""
+    """End a session in every process."""
     if not Session.objects.filter(pk=session_id).exists():
         return JsonResponse({"note": "There is no such session, or it is not stored yet."}, status=404)
     ended = end_session_now(session_id=session_id, actor=request.user)
