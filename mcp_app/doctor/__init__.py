@@ -1,7 +1,7 @@
-"""Looks at an installation as its operator would; every fault comes with its remedy, nothing is changed.
+"""Read-only examination of an installation; every fault comes with its remedy.
 
-For commands ``examine`` with an ``Installation``, for pages ``examine_alone``. Checks do not know
-where their findings are shown.
+Commands use ``examine`` with an ``Installation``, pages use ``examine_alone``. Checks do not depend on where
+their findings are displayed.
 """
 
 from mcp_app.doctor.examination import AREAS, Busy, examine, examine_alone

@@ -1,4 +1,4 @@
-"""Code that was edited and cannot be loaded, and code that could be offered and is not."""
+"""Checks of code: edits that cannot be loaded, unexposed viewsets, schemas that clients reject."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ SHOWN = 5
 
 
 def fault() -> CodeFault | None:
-    """The mistake in the newest edit; None where it is served, and where no edits are watched for."""
+    """Return the error in the newest edit; None if it is served or edits are not watched."""
     file = conf.get().code_fault_file
     return CodeFault.read(Path(file)) if file else None
 
 
 def edited(_: Installation) -> Iterator[Finding]:
-    """Only what is wrong: most installations are never edited while they run."""
+    """Report an edit that cannot be loaded; report nothing otherwise."""
     if (found := fault()) is not None:
         text = f"the edited code cannot be loaded, so the code from before is served: {found}"
         yield error("code.edited", text, "Correct it: it is then served within seconds.")
 
 
 def viewsets(_: Installation) -> Iterator[Finding]:
-    """What the project has already and may want to offer, with the lines to copy."""
+    """Report viewsets that the project could expose as tools, with the code to copy."""
     if optional_parts.API.missing():
         return
     from mcp_app.catalogue.exposure.viewsets.candidates import candidates
@@ -39,13 +39,13 @@ def viewsets(_: Installation) -> Iterator[Finding]:
 
 
 def schemas(_: Installation) -> Iterator[Finding]:
-    """Report tools that clients are not offered because their schemas cannot be read."""
+    """Report tools that are not offered because their schemas are unreadable."""
     for problem in registry.unreadable_tools():
         yield error("code.schemas", f"a tool is not offered: {problem}", "Do as it says, and restart.")
 
 
 def clients(_: Installation) -> Iterator[Finding]:
-    """Report tools that known clients refuse."""
+    """Report tools that known clients reject."""
     found = list(registry.refused_tools())
     for each in found[:SHOWN]:
         yield warning("code.clients", str(each), each.rule.remedy)

@@ -1,4 +1,4 @@
-"""PostgreSQL: whether it allows as many connections as the processes may keep."""
+"""PostgreSQL: the connection limit, compared with the connections that the processes may keep."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.process_reports import ProcessReports
 
 NEARLY_FULL = 0.9
-# The limits of the server, of this role and of this database, whichever is lowest; -1 is none.
+# Limits of the server, of this role and of this database; the lowest one counts. -1 means unlimited.
 ALLOWED = """
 SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
     UNION ALL SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user
     UNION ALL SELECT datconnlimit FROM pg_database WHERE datname = current_database()
 """
-# Anybody may read these numbers, unlike what pg_stat_activity tells of other users' sessions.
+# Every role may read these numbers, unlike other users' sessions in pg_stat_activity.
 USED = "SELECT sum(numbackends) FROM pg_stat_database"
 
 
 def connections(installation: Installation) -> Iterator[Finding]:
-    """Whether there are enough for all processes, also when each opens all that it may."""
+    """Check that the limit covers all processes, each with its maximum number of connections."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -40,7 +40,7 @@ def connections(installation: Installation) -> Iterator[Finding]:
 
 
 def connections_finding(allowed: int, used: int, web: int, children: int) -> Finding:
-    """What these limits and numbers of web processes and of workers' children mean."""
+    """Return the finding for a limit and the numbers of web processes and worker children."""
     check = "database.connections"
     of_web, of_child = queries.THREADS + conf.get().sync_threads, queries.THREADS + 1
     needed = web * of_web + children * of_child
@@ -53,7 +53,7 @@ def connections_finding(allowed: int, used: int, web: int, children: int) -> Fin
 
 
 def _running(installation: Installation) -> Counter[str]:
-    """How many processes of each kind report that they run; none where none reports."""
+    """Return the number of reported processes by kind; empty without reports."""
     if not installation.redis_url:
         return Counter()
     try:

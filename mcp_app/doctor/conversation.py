@@ -1,4 +1,4 @@
-"""A client's shortest conversation with the server: begin, open a stream and time what arrives, end."""
+"""A minimal MCP client: open a session, time the arrival of an event stream, end the session."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mcp_app.protocol.versions import V2025_11_25
 
 BOTH = "application/json, text/event-stream"
 EVENTS = "text/event-stream"
-# Clients ask for it, and a proxy that compresses may hold events back.
+# Clients send it, and a proxy that compresses may delay events.
 COMPRESSED = {"Accept-Encoding": "gzip"}
 CLIENT = {"name": "mcp_doctor", "version": "1"}
 
 
 class ConversationRefused(Exception):
-    """The server did not let the conversation begin; ``status`` is its answer."""
+    """Raised when the server rejects ``initialize``; ``status`` is the HTTP status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"initialize is answered {status}")
@@ -28,14 +28,14 @@ class ConversationRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When the first and the last bytes of a stream arrived, in seconds after it was asked for."""
+    """Arrival times of a stream's first and last bytes, in seconds after the request."""
 
     first: float
     last: float
 
 
 class Conversation:
-    """One session at ``path``; EgressFailed wherever the network fails."""
+    """A session at ``path``. Network failures raise EgressFailed."""
 
     def __init__(self, site: OwnSite, path: str, key: str) -> None:
         self._site = site
@@ -43,7 +43,7 @@ class Conversation:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     def begin(self) -> None:
-        """Open a session; raises ConversationRefused."""
+        """Open a session. Raises ConversationRefused."""
         parameters = {"protocolVersion": V2025_11_25, "capabilities": {}, "clientInfo": CLIENT}
         answer = self._site.ask("POST", self._path, *self._post("initialize", parameters, request_id=1))
         session = answer.headers.get("mcp-session-id", "")
@@ -58,7 +58,10 @@ class Conversation:
         self._site.ask("DELETE", self._path, self._headers)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Arrivals | None:
-        """A call that answers with a stream; None when it answered otherwise, or not to its end in time."""
+        """Call a tool and return the stream's timing.
+
+        Returns None if the answer is not a stream, or is not complete in time.
+        """
         parameters = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "doctor"}}
         begun = time.monotonic()
         times: list[float] = []
@@ -73,7 +76,7 @@ class Conversation:
         return Arrivals(times[0], times[-1]) if times else None
 
     def listen(self) -> Arrivals:
-        """The server's own stream, until its first bytes; raises EgressFailed when none come."""
+        """Open the server's own stream and time its first bytes. Raises EgressFailed if none arrive."""
         begun = time.monotonic()
         with self._site.open(
             "GET", self._path, {**self._headers, **COMPRESSED, "Accept": EVENTS}

@@ -1,4 +1,4 @@
-"""The database: reachable, migrated, writable, quick; and what SQLite needs."""
+"""Checks of the database: reachable, migrated, writable, fast, and the needs of SQLite."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mcp_app.streams.blocking.presence import Presence
 
 SLOW_SECONDS = 0.05
 SKEW_SECONDS = 2.0
-# A primary key that no sequence comes to; the row is rolled back all the same.
+# A primary key beyond any sequence; the row is rolled back anyway.
 TRIAL_ROW = 2**62
 DISK_ERROR = 100 * 1024 * 1024
 DISK_WARNING = 1024 * 1024 * 1024
 
 
 def reachable(_: Installation) -> Iterator[Finding]:
-    """Whether it answers, and how soon."""
+    """Check that the database answers quickly."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         begun = time.perf_counter()
@@ -42,7 +42,7 @@ def reachable(_: Installation) -> Iterator[Finding]:
 
 
 def migrations(_: Installation) -> Iterator[Finding]:
-    """Whether every migration of the installed apps is applied."""
+    """Check that every migration of the installed apps is applied."""
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
@@ -54,7 +54,7 @@ def migrations(_: Installation) -> Iterator[Finding]:
 
 
 def catalogue(_: Installation) -> Iterator[Finding]:
-    """Whether clients are offered what code defines."""
+    """Check that every entry from code is in the database."""
     if absent := not_in_database():
         names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
         text = f"clients are not offered what code defines: {names}"
@@ -64,7 +64,7 @@ def catalogue(_: Installation) -> Iterator[Finding]:
 
 
 def writes(_: Installation) -> Iterator[Finding]:
-    """Whether it takes a row, which is rolled back."""
+    """Check that the database accepts a row, which is rolled back."""
     with transaction.atomic():
         LogCursor.objects.create(pk=TRIAL_ROW)
         transaction.set_rollback(True)
@@ -72,7 +72,7 @@ def writes(_: Installation) -> Iterator[Finding]:
 
 
 def clock(_: Installation) -> Iterator[Finding]:
-    """Whether its clock, when it has one of its own, goes with ours."""
+    """Check that the database server's clock agrees with this machine's."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -83,7 +83,7 @@ def clock(_: Installation) -> Iterator[Finding]:
 
 
 def clock_finding(check: str, ahead: float) -> Finding:
-    """What a clock that is ``ahead`` of ours by so many seconds means."""
+    """Return the finding for a clock that is ``ahead`` seconds ahead of this machine's."""
     text = f"its clock and this machine's differ by {abs(ahead):.1f} s"
     if abs(ahead) <= SKEW_SECONDS:
         return ok(check, text)
@@ -91,7 +91,7 @@ def clock_finding(check: str, ahead: float) -> Finding:
 
 
 def write_ahead_log(_: Installation) -> Iterator[Finding]:
-    """SQLite: readers and the writer must not wait for each other."""
+    """Check that SQLite uses a write-ahead log, so that readers and the writer do not block each other."""
     if connection.vendor != "sqlite" or connection.is_in_memory_db():  # type: ignore[attr-defined]
         return
     with connection.cursor() as cursor:
@@ -105,13 +105,13 @@ def write_ahead_log(_: Installation) -> Iterator[Finding]:
 
 
 def disk(_: Installation) -> Iterator[Finding]:
-    """SQLite: room where its file is."""
+    """Check the free disk space next to the SQLite file."""
     if connection.vendor == "sqlite" and not connection.is_in_memory_db():  # type: ignore[attr-defined]
         yield disk_finding(shutil.disk_usage(Path(connection.settings_dict["NAME"]).parent).free)
 
 
 def disk_finding(free: int) -> Finding:
-    """What so many free bytes mean."""
+    """Return the finding for a number of free bytes."""
     text = f"{free // (1024 * 1024):,} MiB are free where the database is"
     remedy = "Make room on that disk, or move the database to a larger one."
     if free < DISK_ERROR:
@@ -120,7 +120,7 @@ def disk_finding(free: int) -> Finding:
 
 
 def one_host(installation: Installation) -> Iterator[Finding]:
-    """SQLite: a file cannot be shared between machines; workers tell theirs behind the @ of their names."""
+    """Check that no worker on another host shares the SQLite file; worker names end in ``@host``."""
     if connection.vendor != "sqlite" or not installation.redis_url:
         return
     try:

@@ -1,4 +1,4 @@
-"""Documents of clients: whether they can be fetched from here, and how clients connect where they cannot."""
+"""Client metadata documents: whether this server can fetch them, and the alternatives for clients."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ REACH = "Let this server reach the internet, by EGRESS_PROXY where there is a pr
 
 
 def reach(_: Installation) -> Iterator[Finding]:
-    """Report whether clients that publish a document about themselves can log in."""
+    """Report whether clients that publish a metadata document can log in."""
     if not offers_oauth() or not apps.is_installed("mcp_app.oauth"):
         return
-    # Not at the top: models of an app that a project may leave out.
+    # Imported late: a project may leave out this app.
     from mcp_app.oauth.announced import unreachable
     from mcp_app.oauth.documents import accepted
 

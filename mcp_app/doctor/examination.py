@@ -1,4 +1,4 @@
-"""Runs the checks, area beside area and each within its time; knows nothing of what they look at."""
+"""Runner of checks: areas run in parallel, each within a time limit. Independent of the checks' subjects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.streams.base import StreamsError
 
 Check = Callable[[Installation], Iterable[Finding]]
 CHECK_SECONDS = 5.0
-# Threads of checks that hang; repeated examinations must not fill the process with them.
+# Maximum number of hanging check threads that repeated examinations may leave.
 MOST_LEFT_BEHIND = 20
 _alone = threading.Lock()
 HANGS = "Look for a lock, for a firewall that drops what it should refuse, for an overloaded machine."
@@ -27,7 +27,7 @@ HANGS = "Look for a lock, for a firewall that drops what it should refuse, for a
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Checks that make sense when ``gate`` finds no error and skips nothing; each gets ``seconds``."""
+    """Checks that run if ``gate`` finds no error and skips nothing; ``seconds`` limits each check."""
 
     name: str
     checks: tuple[Check, ...]
@@ -37,7 +37,7 @@ class Area:
 
 AREAS = (
     Area("settings", settings.CHECKS),
-    # The first to need them loads all URLs of the project, which is its own code and takes as long as it is.
+    # The first check loads all URLs of the project, which may take long.
     Area("code", code.CHECKS, seconds=60.0),
     Area("database", database.CHECKS, database.reachable),
     Area("redis", redis.CHECKS, redis.reachable),
@@ -45,13 +45,13 @@ AREAS = (
     Area("keys", keys.CHECKS, keys.readable),
     Area("provider", provider.CHECKS, seconds=15.0),
     Area("documents", documents.CHECKS),
-    # An event stream takes its time, and each of its requests has a bound of its own.
+    # An event stream takes time, and each of its requests has its own limit.
     Area("web", web.CHECKS, web.alive, seconds=30.0),
 )
 
 
 class _Looking(threading.Thread):
-    """Runs ``work`` at once, in a daemon thread: one that hangs is left behind and ends with the process."""
+    """A daemon thread that runs ``work``. A hanging thread is abandoned and ends with the process."""
 
     NAME = "mcp-doctor"
 
@@ -62,16 +62,16 @@ class _Looking(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Called by the thread; ``found`` stays None when ``work`` raised, which is in the log."""
+        """Store the result in ``found``, which stays None if ``work`` raises; the exception is logged."""
         self.found = self._work()
 
 
 def examine(
     installation: Installation, areas: Iterable[Area] = AREAS, seconds: float | None = None
 ) -> list[Finding]:
-    """What all checks find, in the order of their areas; blocks for the slowest area, or ``seconds``.
+    """Return the findings of all checks in the order of their areas.
 
-    An area that is not through by then is an error of its own.
+    Blocks until the slowest area ends, or for ``seconds``. An unfinished area becomes an error.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     looking = [(area.name, _Looking(partial(_area, area, installation))) for area in areas]
@@ -86,11 +86,11 @@ def examine(
 
 
 class Busy(Exception):
-    """An examination is running in this process, or too much hangs that earlier ones left behind."""
+    """Raised when this process runs an examination, or earlier ones left too many hanging threads."""
 
 
 def examine_alone(installation: Installation, seconds: float, areas: Iterable[Area] = AREAS) -> list[Finding]:
-    """As ``examine``, one at a time in this process; raises Busy at once instead of waiting for another."""
+    """Run ``examine``, one at a time in this process. Raises Busy instead of waiting."""
     left_behind = sum(thread.name == _Looking.NAME for thread in threading.enumerate())
     if left_behind > MOST_LEFT_BEHIND or not _alone.acquire(blocking=False):
         raise Busy
@@ -114,7 +114,7 @@ def _area(area: Area, installation: Installation) -> list[Finding]:
 
 
 def _check(area: Area, check: Check, installation: Installation) -> list[Finding]:
-    """What one check finds within its time, in a thread that is left behind when it hangs."""
+    """Return one check's findings; a thread that exceeds the time limit is abandoned."""
     name = f"{area.name}.{check.__name__}"
     thread = _Looking(partial(_within_reach, name, check, installation))
     thread.join(area.seconds)
@@ -126,7 +126,7 @@ def _check(area: Area, check: Check, installation: Installation) -> list[Finding
 
 
 def _within_reach(name: str, check: Check, installation: Installation) -> list[Finding]:
-    """What is out of reach is a finding, too."""
+    """Return a check's findings, with connection failures as errors."""
     try:
         return list(check(installation))
     except DatabaseFault as fault:

@@ -1,4 +1,4 @@
-"""Owns what a check says: one finding with its level, and with a remedy where something is to be done."""
+"""The result of a check: a finding with its level and, if action is needed, a remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.observability.redaction import Redactor
 
 
 class Level(StrEnum):
-    """How much a finding matters; an error is what keeps the installation from working or from being safe."""
+    """The severity of a finding; an error makes the installation unusable or unsafe."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,7 +20,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``check`` is ``<area>.<subject>``, ``text`` what is so, ``remedy`` what to do; no secret is in it."""
+    """The result of a check: ``check`` is ``<area>.<subject>``, ``text`` the fact, ``remedy`` the action.
+
+    Contains no secrets.
+    """
 
     check: str
     level: Level
@@ -29,25 +32,25 @@ class Finding:
 
 
 def ok(check: str, text: str) -> Finding:
-    """All is well."""
+    """Return a finding without a problem."""
     return Finding(check, Level.OK, _told(text))
 
 
 def warning(check: str, text: str, remedy: str) -> Finding:
-    """It works, and may not for long or not well."""
+    """Return a finding about a setup that works but is fragile or slow."""
     return Finding(check, Level.WARNING, _told(text), remedy)
 
 
 def error(check: str, text: str, remedy: str) -> Finding:
-    """It does not work, or is not safe."""
+    """Return a finding about a fault or a security problem."""
     return Finding(check, Level.ERROR, _told(text), remedy)
 
 
 def skipped(check: str, text: str, remedy: str = "") -> Finding:
-    """It could not be looked at; the text says why, the remedy how it could be."""
+    """Return a finding for a check that could not run; ``text`` is the reason."""
     return Finding(check, Level.SKIPPED, _told(text), remedy)
 
 
 def _told(text: str) -> str:
-    """One line without credentials: words of drivers and servers can hold an address with its password."""
+    """Return one line without credentials: messages of drivers may contain an address with its password."""
     return Redactor(conf.get().redacted_names).text(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Owns the description of the installation that the checks examine."""
+"""The installation under examination."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from mcp_app.protocol.messages.server import ENDPOINT
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Installation:
-    """Redis, the base address as clients reach it (empty: not known), an API key. Not printable: secrets."""
+    """Redis, the base address as clients reach it (empty: unknown), and an API key.
+
+    Its repr is disabled because it holds secrets.
+    """
 
     redis_url: str = ""
     url: str = ""
@@ -20,9 +23,10 @@ class Installation:
 
     @classmethod
     def configured(cls, url: str = "", key: str = "") -> Self:
-        """As in the settings; ``url`` replaces the public one and may end in the endpoint's path.
+        """Return the installation from the settings.
 
-        Raises ImproperlyConfigured for a wrong public address, ValueError for a wrong ``url`` or key.
+        ``url`` replaces the public address and may end in the endpoint's path. Raises ImproperlyConfigured
+        for a wrong public address, ValueError for a wrong ``url`` or key.
         """
         base = (url or public_url()).rstrip("/").removesuffix(ENDPOINT)
         if base:

@@ -1,4 +1,4 @@
-"""API keys: those about to expire, unused, or of deactivated users."""
+"""Checks of API keys: about to expire, unused, or owned by inactive users."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ NAMED = 5
 
 
 def readable(_: Installation) -> Iterator[Finding]:
-    """How many can be used; that they can be read at all."""
+    """Report the number of usable keys."""
     yield ok("keys.readable", f"{_usable().count()} usable API keys")
 
 
 def expiring(_: Installation) -> Iterator[Finding]:
-    """Keys whose clients are locked out soon."""
+    """Report keys that expire soon and would lock out their clients."""
     soon = _usable().filter(expires_at__lte=clock.utcnow() + EXPIRES_WITHIN)
     remedy = "Issue new ones in the admin before then."
     yield _finding("keys.expiring", soon, f"expire within {EXPIRES_WITHIN.days} days", remedy)
 
 
 def unused(_: Installation) -> Iterator[Finding]:
-    """Unused keys, which may have leaked unnoticed."""
+    """Report unused keys, which may have leaked unnoticed."""
     before = clock.utcnow() - UNUSED_FOR
     old = _usable().filter(Q(last_used_at__lt=before) | Q(last_used_at=None, created_at__lt=before))
     yield _finding("keys.unused", old, f"unused for {UNUSED_FOR.days} days", "Revoke them in the admin.")
 
 
 def inactive(_: Installation) -> Iterator[Finding]:
-    """Keys that are refused now and work again when their user is activated."""
+    """Report keys of inactive users, which become valid again with their user."""
     theirs = _usable().filter(user__is_active=False)
     yield _finding("keys.inactive", theirs, "belong to inactive users", "Revoke them in the admin.")
 

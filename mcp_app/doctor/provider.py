@@ -1,4 +1,4 @@
-"""The identity provider: whether its keys can be had from here, as every process needs them."""
+"""The identity provider: check that this server can fetch its keys."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ REMEDY = "Compare OAUTH_ISSUER with what the provider calls itself. EGRESS_ALLOW
 
 
 def keys(_: Installation) -> Iterator[Finding]:
-    """Without keys no token can be verified."""
+    """Check the provider's keys, without which no token can be verified."""
     if not names_provider():
         return
     if optional_parts.PROVIDER.missing():
         yield skipped("provider.keys", "PyJWT is not installed", optional_parts.PROVIDER.remedy())
         return
-    # Not at the top: the libraries are needed where there is a provider.
+    # Imported late: the libraries are only installed with a provider.
     from mcp_app.auth.external.keys import usable
     from mcp_app.auth.external.provider import KeysAway, configured, fetch_keys
 

@@ -1,4 +1,4 @@
-"""Redis: reachable, new enough, with room, losing nothing, and with the right time."""
+"""Checks of Redis: reachable, recent, with free memory, persistent, with an accurate clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 def reachable(installation: Installation) -> Iterator[Finding]:
-    """Whether it answers, and how soon."""
+    """Check that Redis answers quickly."""
     check = "redis.reachable"
     if not installation.redis_url:
         remedy = "Start one, and set REDIS_URL."
@@ -39,7 +39,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
 
 
 def version(installation: Installation) -> Iterator[Finding]:
-    """Whether it knows the commands that are used."""
+    """Check that Redis supports the required commands."""
     found = RedisServerView(installation.redis_url).facts().version
     text = f"speaks as Redis {'.'.join(map(str, found))}"
     if not found:
@@ -51,7 +51,7 @@ def version(installation: Installation) -> Iterator[Finding]:
 
 
 def memory(installation: Installation) -> Iterator[Finding]:
-    """Whether there is room left, and a limit at all."""
+    """Check that Redis has a memory limit and is below it."""
     facts = RedisServerView(installation.redis_url).facts()
     if facts.used_memory is None or facts.max_memory is None:
         yield skipped("redis.memory", "this server does not tell how much memory it uses")
@@ -71,7 +71,7 @@ def memory(installation: Installation) -> Iterator[Finding]:
 
 
 def policy(installation: Installation) -> Iterator[Finding]:
-    """Whether it keeps what it was given."""
+    """Check that Redis does not evict keys."""
     found = RedisServerView(installation.redis_url).facts().policy
     if found is None:
         yield skipped("redis.policy", "this server does not tell its maxmemory-policy; it must be noeviction")
@@ -83,7 +83,7 @@ def policy(installation: Installation) -> Iterator[Finding]:
 
 
 def append_only(installation: Installation) -> Iterator[Finding]:
-    """Whether a restart forgets event streams and jobs."""
+    """Check that event streams and jobs survive a restart."""
     found = RedisServerView(installation.redis_url).facts().append_only
     if found is None:
         yield skipped("redis.append_only", "this server does not tell whether its append-only file is on")
@@ -95,12 +95,12 @@ def append_only(installation: Installation) -> Iterator[Finding]:
 
 
 def clock(installation: Installation) -> Iterator[Finding]:
-    """Whether its clock goes with ours."""
+    """Check that the server's clock agrees with this machine's."""
     yield clock_finding("redis.clock", RedisServerView(installation.redis_url).skew())
 
 
 def alone(installation: Installation) -> Iterator[Finding]:
-    """Whether another project uses the same database."""
+    """Check that no other project uses the same database."""
     check, others = "redis.alone", projects.others(installation.redis_url)
     if others:
         text = "another project uses this database of Redis: sessions, figures and message logs would mix"

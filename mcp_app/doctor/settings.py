@@ -1,4 +1,4 @@
-"""Settings that work at a desk and are not safe, or lose jobs, in public."""
+"""Checks of settings that suit development but are unsafe or lose jobs in production."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKER_SCHEMES = ("redis:", "rediss:", "redis+socket:")
 
 
 def debug(installation: Installation) -> Iterator[Finding]:
-    """DEBUG shows source and settings to any visitor who causes an error."""
+    """Check DEBUG, which reveals source and settings to any visitor who causes an error."""
     public = _public_hosts(installation)
     if django_settings.DEBUG and public:
         text = f"DEBUG is on, and the server answers to {', '.join(public)}"
@@ -28,7 +28,7 @@ def debug(installation: Installation) -> Iterator[Finding]:
 
 
 def loopback(_: Installation) -> Iterator[Finding]:
-    """Without credentials only this machine may come in."""
+    """Check that only this machine can connect without credentials."""
     settings = conf.get()
     if settings.auth == "loopback" and not settings.loopback:
         text = "no credential is asked for (AUTH is loopback), and other machines can connect"
@@ -42,7 +42,7 @@ def loopback(_: Installation) -> Iterator[Finding]:
 
 
 def secret_key(_: Installation) -> Iterator[Finding]:
-    """What signs sessions and cursors must not be known or guessed."""
+    """Check that the key that signs sessions and cursors is neither known nor guessable."""
     secret = str(django_settings.SECRET_KEY)
     why = ""
     if secret.startswith("django-insecure-"):
@@ -57,7 +57,7 @@ def secret_key(_: Installation) -> Iterator[Finding]:
 
 
 def broker(_: Installation) -> Iterator[Finding]:
-    """With Redis as the broker, workers must sit out a full one."""
+    """Check that workers survive a full Redis if it is the broker."""
     url = str(getattr(django_settings, "CELERY_BROKER_URL", "") or "")
     if not url.startswith(BROKER_SCHEMES):
         return

@@ -1,4 +1,4 @@
-"""The public address: which server answers, what it refuses, and whether event streams arrive at once."""
+"""Checks of the public address: the server behind it, rejected hosts and origins, delay of event streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNBUFFERED = "Switch response buffering and compression off for /mcp in the prox
 
 
 def alive(installation: Installation) -> Iterator[Finding]:
-    """Whether the server answers at its address, and as what."""
+    """Check that this server answers at its address."""
     check = "web.alive"
     if not installation.url:
         yield skipped(check, "no public address is known", "Set PUBLIC_URL, or give --url.")
@@ -56,7 +56,7 @@ def alive(installation: Installation) -> Iterator[Finding]:
 
 
 def ready(installation: Installation) -> Iterator[Finding]:
-    """Whether the web processes have what they need."""
+    """Check that the web processes have their dependencies."""
     answer = _get(installation, "/readyz")
     if answer.status == 200:
         yield ok("web.ready", "/readyz: nothing is missing")
@@ -69,7 +69,7 @@ def ready(installation: Installation) -> Iterator[Finding]:
 
 
 def hosts(installation: Installation) -> Iterator[Finding]:
-    """Whether its own name is let in and a foreign one is not (DNS rebinding)."""
+    """Check that the own host is accepted and a foreign one rejected (DNS rebinding)."""
     own = _knock(installation)
     if own.status == 421:
         text = f"{urlsplit(installation.url).netloc} is refused as a Host"
@@ -82,7 +82,7 @@ def hosts(installation: Installation) -> Iterator[Finding]:
 
 
 def origins(installation: Installation) -> Iterator[Finding]:
-    """Whether pages of its own address may ask, and those of others may not."""
+    """Check that pages of the own address are accepted as origin and others rejected."""
     parts = urlsplit(installation.url)
     own = _knock(installation, Origin=f"{parts.scheme}://{parts.netloc}")
     if own.status == 403:
@@ -98,7 +98,7 @@ def origins(installation: Installation) -> Iterator[Finding]:
 
 
 def event_stream(installation: Installation) -> Iterator[Finding]:
-    """Whether events arrive when they are sent, and not all at the end (proxy buffering)."""
+    """Check that events arrive when they are sent, not at the end (proxy buffering)."""
     check = "web.event_stream"
     endpoint = installation.url + ENDPOINT
     if connection_at(endpoint).needs_key and not installation.key:
@@ -122,7 +122,7 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
 
 
 def _timed(conversation: Conversation, installation: Installation) -> Finding:
-    """A slow call where there is one, else the first bytes of the server's own stream."""
+    """Time a slow call if a slow tool exists, else the first bytes of the server's own stream."""
     arrivals = conversation.call("count", _SLOWLY) if _has_slow_tool(installation) else None
     if arrivals is not None:
         return arrivals_finding(arrivals)
@@ -137,7 +137,7 @@ _SLOWLY = {"to": STEPS, "delay_seconds": STEP_SECONDS}
 
 
 def arrivals_finding(arrivals: Arrivals) -> Finding:
-    """What these times of a call that takes ``STEPS * STEP_SECONDS`` mean."""
+    """Return the finding for the timing of a call that takes ``STEPS * STEP_SECONDS``."""
     check = "web.event_stream"
     text = f"of a call of {STEPS * STEP_SECONDS:g} s the first event came after {arrivals.first:.2f} s"
     text += f", the last after {arrivals.last:.2f} s"
@@ -149,7 +149,7 @@ def arrivals_finding(arrivals: Arrivals) -> Finding:
 
 
 def _has_slow_tool(installation: Installation) -> bool:
-    """The demo's ``count``, which runs on a worker; not if it would wait for approval."""
+    """Return True if the demo's ``count`` can run on a worker without approval."""
     if not apps.is_installed(DEMO) or not installation.redis_url:
         return False
     try:
@@ -165,12 +165,15 @@ def _get(installation: Installation, path: str, **headers: str) -> SiteResponse:
 
 
 def _knock(installation: Installation, **headers: str) -> SiteResponse:
-    """GET of the endpoint without credential or session: it gets past Host and Origin, and leaves nothing."""
+    """Send a GET without credentials to the endpoint: it passes the Host and Origin checks without effect."""
     return _get(installation, ENDPOINT, Accept="text/event-stream", **headers)
 
 
 def _lets_in(installation: Installation, own: SiteResponse, **headers: str) -> bool:
-    """Whether these headers are answered like good ones: a refusal may be a proxy's, in any words or none."""
+    """Return True if the answer equals that of the own headers.
+
+    A proxy may reject a request with any status and body.
+    """
     try:
         answer = _knock(installation, **headers)
     except EgressFailed:

@@ -1,4 +1,4 @@
-"""Workers: which are seen, whether each queue has one, what waits, and whether the periodic task runs."""
+"""Checks of workers: live workers, served queues, waiting jobs, the periodic task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEAT_LATE = timedelta(minutes=15)
 
 
 def visible(installation: Installation) -> Iterator[Finding]:
-    """Nothing, when Redis lets workers be seen."""
+    """Report a skipped area if workers cannot be seen; report nothing otherwise."""
     if not installation.redis_url:
         yield skipped("workers.visible", "without Redis background tools run in the web process")
         return
@@ -35,7 +35,7 @@ def visible(installation: Installation) -> Iterator[Finding]:
 
 
 def seen(installation: Installation) -> Iterator[Finding]:
-    """The workers alive, with their queues."""
+    """Report the live workers with their queues."""
     workers = Presence(installation.redis_url).workers()
     for worker in workers:
         yield ok("workers.seen", f"{worker.name} listens to {', '.join(worker.queues) or 'no queue'}")
@@ -45,7 +45,7 @@ def seen(installation: Installation) -> Iterator[Finding]:
 
 
 def queues(installation: Installation) -> Iterator[Finding]:
-    """Whether each queue that tools of the catalogue use has a worker."""
+    """Check that each queue of a tool in the catalogue has a worker."""
     used = _used_queues()
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue in sorted(used - served):
@@ -58,7 +58,7 @@ def queues(installation: Installation) -> Iterator[Finding]:
 
 
 def jobs(installation: Installation) -> Iterator[Finding]:
-    """How many jobs of each queue no worker has taken."""
+    """Report the number of unclaimed jobs by queue."""
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue, waiting in sorted(JobQueues(installation.redis_url).depths(served | _used_queues()).items()):
         text = f"{waiting} wait in {queue}"
@@ -69,7 +69,7 @@ def jobs(installation: Installation) -> Iterator[Finding]:
 
 
 def beat(_: Installation) -> Iterator[Finding]:
-    """Whether the periodic task ran lately, when sessions left idle or closed tell of it; else nothing."""
+    """Check that the periodic task ran recently, judging by idle sessions; report nothing if unknown."""
     now = clock.utcnow()
     due = now - timedelta(seconds=conf.get().session_idle_seconds) - BEAT_LATE
     late = Session.objects.filter(ended_at=None, last_seen_at__lt=due).count()
