@@ -1,1 +1,1 @@
-"""Django's system checks of this app: mistakes that would only be noticed later."""
+"""Django system checks of this app, for mistakes that would otherwise surface late."""

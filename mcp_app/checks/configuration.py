@@ -1,4 +1,4 @@
-"""Mistakes in settings and code. Each check has an id, a hint, and a line in docs/checks.md."""
+"""Checks of settings and code. Each check has an id, a hint, and a line in docs/checks.md."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ STYLE, TEMPLATE = "mcp_app/admin.css", "mcp_admin/page.html"
 
 @checks.register(TAG)
 def settings_are_usable(**_: Any) -> list[CheckMessage]:
-    """The settings of this app, and what the doctor says of them."""
-    # Not at the top: no process but a checking one needs the doctor.
+    """Check the settings of this app, including the doctor's checks of settings."""
+    # Imported late: only a process that runs checks needs the doctor.
     from mcp_app.doctor import Installation
 
     try:
@@ -51,7 +51,7 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
 
 
 def _judged(installation: Installation) -> Iterator[CheckMessage]:
-    """What the doctor finds wrong in settings alone."""
+    """Yield the doctor's findings about settings."""
     from mcp_app.doctor import Level, settings
 
     reported = (
@@ -75,7 +75,7 @@ def _former_paths() -> Iterator[CheckMessage]:
 
 
 def _routers() -> Iterator[CheckMessage]:
-    """Some statements of ours are SQL for ``default``: rows that a router has elsewhere are two truths."""
+    """Check that database routers place all models in ``default``, which raw SQL statements use."""
     ours = [model for model in apps.get_models() if model.__module__.startswith("mcp_app.")]
     elsewhere = {
         alias
@@ -116,7 +116,7 @@ def _hosts() -> Iterator[CheckMessage]:
 
 
 def _credentials() -> Iterator[CheckMessage]:
-    """Whether people can come in, and by the tokens that somebody had in mind."""
+    """Check that clients can authenticate, and that the configured issuer is in use."""
     settings = conf.get()
     if settings.auth == "external":
         yield from _provider(settings)
@@ -185,10 +185,10 @@ def _asgi() -> Iterator[CheckMessage]:
 
 @checks.register(TAG)
 def endpoint_is_routed(**_: Any) -> list[CheckMessage]:
-    """The ASGI application must be ours, or lead to ours: else /mcp is a page that does not exist."""
+    """Check that the ASGI application serves /mcp."""
     named = getattr(django_settings, "ASGI_APPLICATION", None)
     if not named:
-        return []  # W006 tells.
+        return []  # W006 reports it.
     try:
         import_string(named)
     except ImportError as error:
@@ -202,13 +202,13 @@ def endpoint_is_routed(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
-    """With Redis, background tools are tasks of the project's Celery, which must know ours."""
+    """Check that, with Redis, the project's Celery application knows our tasks."""
     from mcp_app.execution.background import celery
 
     try:
         has_workers = bool(conf.get().redis_url)
     except ImproperlyConfigured:
-        return []  # E001 tells.
+        return []  # E001 reports it.
     if not has_workers:
         return []
     if not celery.is_found():
@@ -226,7 +226,7 @@ def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def pages_are_reached(**_: Any) -> list[CheckMessage]:
-    """Return a warning if an earlier URL pattern of the project catches the address of our pages."""
+    """Warn if an earlier URL pattern of the project matches the address of our pages."""
     if not getattr(django_settings, "ROOT_URLCONF", ""):
         return []
     try:
@@ -243,7 +243,7 @@ def pages_are_reached(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
-    """A viewset without permissions is an API for everybody, of which its tools are no smaller a part."""
+    """Warn about exposed viewsets without permissions, whose tools any caller may call."""
     from mcp_app.catalogue.exposure.viewsets.offering import open_tools
 
     if not (found := open_tools()):
@@ -255,7 +255,10 @@ def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def parts_are_complete(**_: Any) -> list[CheckMessage]:
-    """What a project seems to want, and lacks a library for; imported where it is used, so all else works."""
+    """Report optional parts that the project seems to use but lacks a library for.
+
+    The libraries are imported where they are used, so everything else works without them.
+    """
     wanted = (optional_parts.API, optional_parts.CONSOLE) if "mcp_app.urls" in sys.modules else ()
     return [
         Info(
@@ -291,7 +294,7 @@ def _folders() -> Iterator[CheckMessage]:
 
 
 def _may_write(folder: Path) -> bool:
-    """Whether a file can be made there; the folder itself is made at the first upload."""
+    """Return True if a file can be created in ``folder``, which the first upload creates if necessary."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
@@ -316,7 +319,7 @@ def _admin() -> Iterator[CheckMessage]:
 
 @checks.register(TAG)
 def permissions_of_code_exist(**_: Any) -> list[CheckMessage]:
-    """A permission that no model defines cannot be granted, so no user would see the entry."""
+    """Warn about permissions in code that no model defines: they cannot be granted."""
     known = {
         f"{model._meta.app_label}.{name}" for model in apps.get_models() for name in _codenames(model._meta)
     }
@@ -346,12 +349,12 @@ def _codenames(meta: Any) -> Iterator[str]:
 
 @checks.register(TAG, deploy=True)
 def background_tools_have_a_broker(**_: Any) -> list[CheckMessage]:
-    """Without Redis a background tool runs in a web process and ends with it."""
+    """Warn about background tools without Redis: they run in a web process and end with it."""
     names = sorted(tool.name for tool in registry.tools.values() if tool.background)
     try:
         missing = not conf.get().redis_url
     except ImproperlyConfigured:
-        return []  # E001 tells.
+        return []  # E001 reports it.
     if not (missing and names):
         return []
     text = (

@@ -1,6 +1,6 @@
-"""What is wrong in the database: these run with ``migrate`` and ``check --database default``.
+"""Checks of the database, run by ``migrate`` and ``check --database default``.
 
-What they need is imported by them, since no other process needs it.
+The checks import their dependencies, because no other process needs them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcp_app.models import NotificationChannel, Prompt, Resource, ResourceTempla
 
 
 def _can_be_read(databases: Iterable[str] | None) -> bool:
-    """Whether a check may ask our database, and our tables are there."""
+    """Return True if checks may query our database and it is fully migrated."""
     from mcp_app.prepare import is_migrated
 
     return "default" in (databases or ()) and is_migrated()
@@ -25,7 +25,10 @@ def _can_be_read(databases: Iterable[str] | None) -> bool:
 
 @checks.register(Tags.database)
 def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Of what was squashed all or nothing: else Django tells of a conflict, and its remedy is wrong."""
+    """Check that each squashed migration is applied fully or not at all.
+
+    Otherwise Django reports a conflict and suggests a wrong remedy.
+    """
     if "default" not in (databases or ()):
         return []
     from django.db.migrations.loader import MigrationLoader
@@ -47,7 +50,7 @@ def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: A
 
 @checks.register(Tags.database)
 def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """What administrators asked for."""
+    """Warn about entries whose permission does not exist."""
     from django.contrib.auth.models import Permission
 
     if not _can_be_read(databases):
@@ -70,7 +73,7 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
 
 @checks.register(Tags.database)
 def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Whoever chose to hear by mail would wait for ever; asks the rows, as not everybody wants mails."""
+    """Warn if users chose e-mail notifications but no mail server is configured."""
     from mcp_app.notices.mail import is_configured
 
     if is_configured() or not _can_be_read(databases):
@@ -84,10 +87,10 @@ def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[
 
 @checks.register(Tags.database)
 def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
+    """Warn about entries in code that have no row, which `migrate` and `mcp_prepare` create."""
     from mcp_app.catalogue.changes.code_mirror import not_in_database
 
-    # `migrate` checks first and brings them in last.
+    # `migrate` runs checks first and creates the rows last.
     if sys.argv[1:2] == ["migrate"] or not _can_be_read(databases):
         return []
     if not (absent := not_in_database()):

@@ -1,4 +1,4 @@
-"""Faults of the schemas that code offers."""
+"""Checks of the schemas of tools in code."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mcp_app import conf
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.checks.configuration import TAG
 
-# Commands that come before the tables: a schema may be read from them.
+# Commands that run before tables exist, which a schema may be derived from.
 _BEFORE_TABLES: Final = ("migrate", "makemigrations")
 
 
 @checks.register(TAG)
 def schemas_can_be_read(**_: Any) -> list[CheckMessage]:
-    """Report tools whose schemas cannot be read; a warning, because an error would stop ``migrate``."""
+    """Warn about tools with unreadable schemas; an error would stop ``migrate``."""
     if _comes_before_tables():
         return []
     hint = "Clients are not offered this tool; all others are served."
@@ -28,11 +28,11 @@ def schemas_can_be_read(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def clients_take_all_tools(**_: Any) -> list[CheckMessage]:
-    """Report tools that known clients refuse; with STRICT_SCHEMAS as errors."""
+    """Warn about tools that known clients reject; with STRICT_SCHEMAS these are errors."""
     try:
         strict = conf.get().strict_schemas
     except ImproperlyConfigured:
-        return []  # E001 tells.
+        return []  # E001 reports it.
     if _comes_before_tables():
         return []
     kind, number = (Error, "mcp_app.E036") if strict else (Warning, "mcp_app.W035")

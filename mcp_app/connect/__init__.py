@@ -1,1 +1,1 @@
-"""What a person needs to connect a client: the address, and text to paste; reads no rows."""
+"""Data to connect a client: the server's address and configurations to paste. Makes no queries."""

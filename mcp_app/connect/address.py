@@ -1,4 +1,4 @@
-"""Owns the address shown to clients: the public one of the settings, else the host a request named."""
+"""The address shown to clients: PUBLIC_URL, else the host of the request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from mcp_app.protocol.http.transport_security import names_loopback
 
 
 def public_url() -> str:
-    """The endpoint at the public address, empty when none is set; a wrong one is ImproperlyConfigured."""
+    """Return the endpoint at the public address, or "" if none is set.
+
+    Raises ImproperlyConfigured for a wrong address.
+    """
     settings = conf.get()
     base = settings.public_url
     if not base:
@@ -28,7 +31,10 @@ def public_url() -> str:
 
 
 def connection_at(url: str, key: str = "") -> ServerConnection:
-    """This server at ``url``; with ``key``, for its owner only. Raises ValueError for a wrong address."""
+    """Return this server at ``url``; ``key`` is shown in clear text.
+
+    Raises ValueError for a wrong address.
+    """
     settings = conf.get()
     server = settings.server
     local = settings.auth == "loopback" and names_loopback(urlsplit(url).netloc.encode())
@@ -43,15 +49,15 @@ def connection_at(url: str, key: str = "") -> ServerConnection:
 
 
 def connection_for(request: HttpRequest, key: str = "") -> ServerConnection:
-    """This server as the sender of ``request`` reaches it.
+    """Return this server as the sender of ``request`` reaches it.
 
-    Raises DisallowedHost (answered 400) when the address must come from a Host field that Django refuses or
-    that makes no address, ImproperlyConfigured for a wrong public address.
+    Raises DisallowedHost (answered 400) if the address comes from an invalid Host header,
+    ImproperlyConfigured for a wrong public address.
     """
     url = public_url()
     if url:
         return connection_at(url, key)
-    # get_host compares with ALLOWED_HOSTS; it accepts any digits as a port.
+    # get_host checks ALLOWED_HOSTS but accepts any digits as a port.
     url = f"{request.scheme}://{request.get_host()}{conf.get().server.path}"
     if not is_address(url):
         raise DisallowedHost("The Host field makes no address.")

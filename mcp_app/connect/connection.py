@@ -1,4 +1,4 @@
-"""Owns the facts about this server that a person needs to connect a client; pure, no framework."""
+"""Data about this server that clients need to connect. Independent of any framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEY_PLACEHOLDER = "YOUR_API_KEY"
 
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
 _REST = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*"
-# The characters of RFC 3986, without a user name, a password or a fragment.
+# The characters of RFC 3986, without user name, password or fragment.
 _ADDRESS = re.compile(rf"https?://{_HOST}(?:[/?]{_REST})?")
 _ADDRESS_LENGTH = 2048
 _KEY = re.compile(r"[A-Za-z0-9._~+/=-]+")
@@ -19,11 +19,11 @@ _NAME_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class ServerConnection:
-    """A server's name, its endpoint, and whether it wants a key.
+    """A server's name, its endpoint, and whether it requires a key.
 
-    ``title`` is its name for people, when it has one; ``key`` is shown wherever a client sends one. With
-    ``logs_in``, clients that can open a browser need no key. Raises ValueError for an address that no client
-    could use, or a key that no header could carry; both messages are for the person who wrote them.
+    ``title`` is the human-readable name, if any. ``key`` is inserted into every configuration that sends one.
+    With ``logs_in``, clients that can open a browser need no key. Raises ValueError for an invalid address or
+    a key that a header cannot carry; both messages are for the person who wrote them.
     """
 
     name: str
@@ -41,13 +41,13 @@ class ServerConnection:
 
     @property
     def client_name(self) -> str:
-        """The server's name as every client's configuration accepts it: letters, digits, ``-``, ``_``."""
+        """Name in a form that every client's configuration accepts: letters, digits, ``-``, ``_``."""
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", self.name)[:_NAME_LENGTH].strip("-")
         return plain or "mcp"
 
     @property
     def label(self) -> str:
-        """The server's name for people, as one line without hidden characters."""
+        """Human-readable name on one line, without hidden characters."""
         shown = "".join(
             character if character.isprintable() else " " for character in self.title or self.name
         )
@@ -55,16 +55,16 @@ class ServerConnection:
 
     @property
     def host(self) -> str:
-        """The host name of the endpoint, in lower case, without a port; an IPv6 address has no brackets."""
+        """Host name of the endpoint in lower case, without a port; IPv6 addresses have no brackets."""
         return urlsplit(self.url).hostname or ""
 
 
 def is_address(url: str) -> bool:
-    """Whether ``url`` is an absolute http or https address in plain characters."""
+    """Return True if ``url`` is an absolute http or https address in plain characters."""
     if len(url) > _ADDRESS_LENGTH or not _ADDRESS.fullmatch(url):
         return False
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
-    except ValueError:  # A port above 65535, or brackets around something that is no address.
+    except ValueError:  # A port above 65535, or an invalid address in brackets.
         return False

@@ -1,4 +1,4 @@
-"""Owns ``server.json``, the form in which MCP registries describe a server; pure, no framework."""
+"""``server.json``, the description of a server for MCP registries. Independent of any framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMESPACE_LENGTH = 128
 
 
 def server_json(connection: ServerConnection, version: str) -> dict[str, Any]:
-    """The document of a server that is reached at one address; ``version`` is the server's own."""
+    """Return the document of a server at one address; ``version`` is the server's version."""
     remote: dict[str, Any] = {"type": "streamable-http", "url": connection.url}
     if connection.needs_key and not connection.logs_in:
         remote["headers"] = [_authorization()]
@@ -42,7 +42,7 @@ def _authorization() -> dict[str, Any]:
 
 
 def _namespace(host: str) -> str:
-    """``com.example.mcp`` for ``mcp.example.com``; registries accept it from the owner of the domain."""
+    """Return ``com.example.mcp`` for ``mcp.example.com``: registries verify the domain's owner."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Owns the commands, files, links and code that connect each known client; pure text, correctly escaped."""
+"""Commands, files, links and code that connect each known client, correctly escaped."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from urllib.parse import quote
 from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection
 from mcp_app.protocol.versions import V2025_11_25
 
-# Harmless between double quotes in a POSIX shell, in cmd.exe and in PowerShell.
+# Safe between double quotes in POSIX shells, cmd.exe and PowerShell.
 _DOUBLE_QUOTED = re.compile(r"[A-Za-z0-9 _.:/=@,+~?&;()\[\]-]+")
 _VS_CODE_INPUT = "mcp-api-key"
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One way to connect: ``text`` to paste at ``place``, and for some clients a ``link`` that does it."""
+    """Instructions for one client:
+
+    ``text`` to paste at ``place``, and for some clients an install ``link``.
+    """
 
     client: str
     title: str
@@ -33,8 +36,8 @@ class Snippet:
 
 
 def snippets(connection: ServerConnection, *clients: str) -> list[Snippet]:
-    """What connects the named clients, or all known ones; raises KeyError for an unknown name."""
-    # A client that has a header for its key, even a wrong one, does not open a browser.
+    """Return the snippets of the named clients, or of all clients. Raises KeyError for an unknown name."""
+    # Clients with an Authorization header, even a wrong one, do not open a browser.
     browsing = replace(connection, needs_key=False) if connection.logs_in else connection
     return [
         _SNIPPETS[client](browsing if client in LOGGING_IN else connection) for client in clients or _SNIPPETS
@@ -42,13 +45,13 @@ def snippets(connection: ServerConnection, *clients: str) -> list[Snippet]:
 
 
 def shell_word(word: str) -> str:
-    """``word`` as one word of a command line; in Windows' shells too, unless it holds what they expand."""
+    """Return ``word`` quoted for POSIX shells, and where possible for Windows shells as well."""
     quoted = shlex.quote(word)
     return f'"{word}"' if quoted != word and _DOUBLE_QUOTED.fullmatch(word) else quoted
 
 
 def literal(text: str) -> str:
-    """``text`` between double quotes; for ASCII a literal in JSON, JavaScript, Python and TOML alike."""
+    """Return ``text`` in double quotes; ASCII text is valid in JSON, JavaScript, Python and TOML."""
     return json.dumps(text)
 
 
@@ -57,12 +60,12 @@ def _pretty(value: Any) -> str:
 
 
 def bearer(key: str) -> str:
-    """The value of an Authorization header."""
+    """Return the value of an Authorization header."""
     return f"Bearer {key}"
 
 
 def _entry(connection: ServerConnection, key: str) -> dict[str, Any]:
-    """The server as JSON configurations describe it."""
+    """Return the server's entry in JSON configurations."""
     entry: dict[str, Any] = {"type": "http", "url": connection.url}
     if connection.needs_key:
         entry["headers"] = {"Authorization": bearer(key)}
@@ -70,7 +73,7 @@ def _entry(connection: ServerConnection, key: str) -> dict[str, Any]:
 
 
 def header_option(connection: ServerConnection, option: str) -> str:
-    """A command's option that sends the key, after a blank; empty when none is needed."""
+    """Return a command-line option that sends the key, with a leading space; "" without a key."""
     return (
         f" {option} {shell_word('Authorization: ' + bearer(connection.key))}" if connection.needs_key else ""
     )
@@ -84,7 +87,7 @@ def _claude_code(connection: ServerConnection) -> Snippet:
 
 def _claude(connection: ServerConnection) -> Snippet:
     query = f"connectorName={quote(connection.label, safe='')}&connectorUrl={quote(connection.url, safe='')}"
-    # A connector is called from Claude's own machines, and only by https.
+    # Claude's servers call a connector, and only by https.
     link = f"https://claude.ai/customize/connectors?modal=add-custom-connector&{query}"
     note = "Claude calls from the internet: the address must be https and reachable from there."
     if connection.needs_key:
@@ -121,7 +124,7 @@ def _claude_desktop(connection: ServerConnection) -> Snippet:
 
 
 def _vscode(connection: ServerConnection) -> Snippet:
-    # VS Code asks for the key and keeps it in its secret store, so that no link and no file holds it.
+    # VS Code prompts for the key and stores it as a secret, so no link or file contains it.
     asking = _entry(connection, f"${{input:{_VS_CODE_INPUT}}}")
     question = {
         "type": "promptString",
@@ -145,12 +148,12 @@ def _vscode(connection: ServerConnection) -> Snippet:
 
 
 def _twice_decoded(text: str) -> str:
-    """JSON for an address that VS Code decodes twice: a ``%`` of its own is written as a JSON escape."""
+    """Return JSON for a URL that VS Code decodes twice: ``%`` is written as a JSON escape."""
     return quote(text.replace("%", "\\u0025"), safe="")
 
 
 def _cursor(connection: ServerConnection) -> Snippet:
-    # A link ends up in histories: it never holds an issued key.
+    # Links are recorded in histories, so they never contain an issued key.
     config = base64.b64encode(json.dumps(_entry(connection, KEY_PLACEHOLDER)).encode()).decode()
     query = f"name={quote(connection.client_name, safe='')}&config={quote(config, safe='')}"
     return Snippet(
@@ -173,7 +176,7 @@ def _codex(connection: ServerConnection) -> Snippet:
 
 
 def _servers(connection: ServerConnection, address: str, kind: str = "") -> str:
-    """JSON with ``mcpServers``, as many clients read it; ``address`` is their name for its URL."""
+    """Return JSON with ``mcpServers``; ``address`` is the client's name for the URL field."""
     entry: dict[str, Any] = {"type": kind} if kind else {}
     entry[address] = connection.url
     if connection.needs_key:
@@ -208,7 +211,7 @@ def _zed(connection: ServerConnection) -> Snippet:
 
 
 def _goose(connection: ServerConnection) -> Snippet:
-    # Values between double quotes mean in YAML what they mean in JSON.
+    # Double-quoted strings mean the same in YAML and JSON.
     lines = [
         "extensions:",
         f"  {connection.client_name}:",
@@ -228,7 +231,7 @@ def _inspector(connection: ServerConnection) -> Snippet:
         f"npx @modelcontextprotocol/inspector --server-url {shell_word(connection.url)} --transport http"
     )
     text = command + header_option(connection, "--header")
-    # On an older one npx takes an old version, which ends with a riddle.
+    # With an older Node.js, npx installs an old version that fails with an obscure error.
     return Snippet("inspector", "MCP Inspector", "In a terminal", text, note="Needs Node.js 22.19 or newer.")
 
 
@@ -334,7 +337,7 @@ _SNIPPETS: dict[str, Callable[[ServerConnection], Snippet]] = {
     "curl": _curl,
 }
 CLIENTS = tuple(_SNIPPETS)
-# Those that open a browser as docs/oauth.md says.
+# Clients that open a browser to log in, see docs/oauth.md.
 LOGGING_IN = frozenset({"claude-code", "claude", "claude-desktop", "vscode", "cursor", "inspector"})
-# The few that an operator is shown where there is little room.
+# The clients shown where there is little room.
 PASTED = ("claude-code", "vscode", "cursor", "codex")

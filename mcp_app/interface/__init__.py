@@ -1,1 +1,1 @@
-"""What admin, console and API share: texts made safe to show, marks, links, summaries."""
+"""Shared by admin, console and API: safe display of text, marks, links, summaries."""

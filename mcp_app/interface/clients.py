@@ -1,4 +1,4 @@
-"""Owns the names of clients, where the log has sessions."""
+"""Names of clients by session."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from mcp_app.models import Session
 
 
 def client_names(sessions: Iterable[str]) -> dict[str, str]:
-    """What the clients of these sessions call themselves, as far as they are stored; one query."""
+    """Return the client names of stored sessions, in one query."""
     return dict(Session.objects.filter(pk__in=set(sessions)).values_list("pk", "client_name"))

@@ -1,6 +1,6 @@
-"""Owns the admin's pages of what belongs to a message: its call, its tool, where it can be made again.
+"""Links from a message to admin pages: its call, its tool, the test bench.
 
-Each is None where there is none, or where this visitor may not open it.
+Each is None if it does not exist or the user may not open it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOOL_NOT_FOUND = "tool_not_found"
 
 
 def call_page(user: Any, *, method: str, session: str | None, target: str, request_id: str) -> str | None:
-    """The page of the background call that a request became."""
+    """Return the page of the background call that a request started."""
     if method != CALLED or not session or not user.has_perm("mcp_app.view_call"):
         return None
     calls = Call.objects.filter(session_id=session, tool=target).order_by("-accepted_at")[:200]
@@ -29,7 +29,7 @@ def call_page(user: Any, *, method: str, session: str | None, target: str, reque
 
 
 def tool_page(user: Any, *, method: str, target: str) -> str | None:
-    """The tool that was called."""
+    """Return the page of the called tool."""
     if method != CALLED or not user.has_perm("mcp_app.view_tool"):
         return None
     tool = _tool(target)
@@ -37,7 +37,7 @@ def tool_page(user: Any, *, method: str, target: str) -> str | None:
 
 
 def refused_tool(user: Any, *, method: str, answer: str) -> Tool | None:
-    """The tool that a caller asked for and was told there is none of, where there is one all the same."""
+    """Return the existing tool behind a "tool not found" answer."""
     if method != CALLED or TOOL_NOT_FOUND not in answer or not user.has_perm("mcp_app.view_tool"):
         return None
     try:
@@ -49,7 +49,7 @@ def refused_tool(user: Any, *, method: str, answer: str) -> Tool | None:
 
 
 def replay_page(user: Any, *, method: str, kind: str, target: str, pk: int | None) -> str | None:
-    """Where the call can be made again with other arguments: the tool's test bench, for a stored message."""
+    """Return the tool's test bench, filled with the arguments of a stored call."""
     if method != CALLED or kind != "request" or pk is None:
         return None
     if not user.has_perms(["mcp_app.try_entries", "mcp_app.view_tool"]):

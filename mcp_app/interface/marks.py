@@ -1,4 +1,4 @@
-"""Owns how lists show the lines of the message log that are no messages but record a state."""
+"""Display of log lines that record a state instead of a message."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 
 
 class Mark(NamedTuple):
-    """The sign in place of a message's arrow, the word in place of its outcome, and what the sign means."""
+    """The sign in place of a message's arrow, the word in place of its outcome, and the sign's meaning."""
 
     sign: str
     word: str
     meaning: str
 
 
-# The live console has the same in its ``line.js``.
+# ``line.js`` of the live console has the same table.
 SHOWN: Final = {
     "running": Mark("⋯", "running", "mark: no answer yet"),
     "waiting": Mark("⋯", "waiting", "mark: the call waits, no answer yet"),

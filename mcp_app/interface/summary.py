@@ -1,4 +1,4 @@
-"""Owns the few words that say in a list what a message is about; its text is still to be marked."""
+"""Short summaries of messages for lists. Their hidden characters are not marked yet."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 
 LONGEST = 160
-# Longer texts are not parsed for their summary: many a second pass.
+# Longer texts are not parsed: lists summarize many messages a second.
 PARSED = 4_096
 
 
 def summary(kind: str, method: str, payload: str, answer: str, outcome: str) -> str:
-    """``{"text":"hi"}`` of a call, ``3 of 10 reading`` of progress, the error of what went wrong."""
+    """Return ``{"text":"hi"}`` for a call, ``3 of 10 reading`` for progress, the error for a failure."""
     if outcome in ("error", "tool_error") and (said := _error(answer)):
         return _cut(said)
     message = _object(payload)

@@ -1,4 +1,4 @@
-"""Owns showing text of unknown origin: hidden characters become visible, JSON is indented."""
+"""Safe display of untrusted text: hidden characters become visible, JSON is indented."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from mcp_app.observability.hidden_characters import HIDDEN
 _IN_BLOCK = re.compile(f"([{HIDDEN}])")
 _IN_LINE = re.compile(f"([\t\n{HIDDEN}])")
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
-# Indenting must not turn a deeply nested text of a few KiB into megabytes.
+# Bounds the indent: a deeply nested text of a few KiB would grow to megabytes.
 _DEEPEST_INDENT = 40
 
 
 def code_point(character: str) -> str:
-    """``U+202E`` for the character of that number."""
+    """Return a character's code point, such as ``U+202E``."""
     return f"U+{ord(character):04X}"
 
 
 def marked(text: object) -> str:
-    """One line of plain text (not HTML) in which every hidden character reads ``⟦U+202E⟧``."""
+    """Return one line of plain text (not HTML) with hidden characters written as ``⟦U+202E⟧``."""
     return _IN_LINE.sub(lambda match: f"⟦{code_point(match[1])}⟧", str(text))
 
 
 def marked_block(text: str) -> str:
-    """Lines of plain text (not HTML), marked as by ``marked``; line feeds and tabs stay."""
+    """Return lines of plain text (not HTML), marked as by ``marked`` except line feeds and tabs."""
     return replace_hidden(text, lambda character: f"⟦{code_point(character)}⟧")
 
 
 def has_hidden(text: str) -> bool:
-    """Whether a text of several lines holds a hidden character."""
+    """Return True if a multi-line text contains a hidden character."""
     return _IN_BLOCK.search(text) is not None
 
 
 def replace_hidden(text: str, write: Callable[[str], str]) -> str:
-    """A text of several lines with what ``write`` makes of each hidden character in its place."""
+    """Return a multi-line text with each hidden character replaced by the result of ``write``."""
     return _IN_BLOCK.sub(lambda match: write(match[1]), text)
 
 
@@ -60,12 +60,12 @@ def _html(text: str, hidden: re.Pattern[str]) -> SafeString:
 
 
 def visible(text: object) -> SafeString:
-    """One line as escaped HTML; hidden characters, line feeds among them, become marks."""
+    """Return one line as escaped HTML, with hidden characters and line feeds as marks."""
     return format_html('<bdi class="mcp-text">{}</bdi>', _html(str(text), _IN_LINE))
 
 
 def visible_block(text: object) -> SafeString:
-    """Lines as escaped HTML for a ``pre``; hidden characters become marks, line feeds and tabs stay."""
+    """Return lines as escaped HTML for a ``pre``, with hidden characters as marks."""
     return _html(str(text), _IN_BLOCK)
 
 
@@ -90,10 +90,10 @@ def _line_start(depth: int) -> str:
 
 
 def indented_json(text: str, limit: int) -> str:
-    """At most about ``limit`` characters of ``text``, indented when it looks like JSON, otherwise as it is.
+    """Return at most about ``limit`` characters of ``text``, indented if it looks like JSON.
 
-    Works on tokens without building values: numbers, escapes and duplicate names stay as sent, a text that
-    was cut off is still indented, and nesting cannot exhaust the stack.
+    Works on tokens without building values: numbers, escapes and duplicate names are unchanged, truncated
+    text is indented as well, and nesting cannot exhaust the stack.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return text[:limit]
@@ -107,5 +107,5 @@ def indented_json(text: str, limit: int) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A stored JSON value as indented text with stable order; characters beyond ASCII stay readable."""
+    """Return a JSON value as indented text with sorted keys and unescaped non-ASCII characters."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)

@@ -1,1 +1,1 @@
-"""Tells people what waits for them: by mail and webhook from a worker, by the browser from an open page."""
+"""Notifications about open tasks: by e-mail and webhook from a worker, in the browser from an open page."""

@@ -1,4 +1,4 @@
-"""The only writer of people's choices: by which way they hear of what."""
+"""The notification choices of users: channels and kinds. The only module that writes them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mcp_app.notices.needs import for_person, present
 
 
 def channels_of(user: Any) -> dict[str, NotificationChannel]:
-    """What a person chose, by the way."""
+    """Return a user's channels by name."""
     return {channel.way: channel for channel in NotificationChannel.objects.filter(user=user)}
 
 
 def waiting_for(user: Any) -> list[dict[str, str]]:
-    """What waits for a person now, of the kinds that their browser is to tell of."""
+    """Return the user's current tasks, of the kinds chosen for browser notifications."""
     way = NotificationChannel.Way.BROWSER
     kinds = NotificationChannel.objects.filter(user=user, way=way).values_list("kinds", flat=True).first()
     needs = for_person(user, present(kinds)) if kinds else []
@@ -27,9 +27,9 @@ def waiting_for(user: Any) -> list[dict[str, str]]:
 
 
 def choose(*, user: Any, way: str, kinds: Sequence[str], address: str = "", new_secret: bool = False) -> str:
-    """Store a person's choice for one way; returns the webhook's secret when it is a new one, else "".
+    """Store a user's choice for one channel. Returns the webhook's secret if it is new, else "".
 
-    What waits at that moment is told first. A changed address gets a secret of its own, and no old error.
+    Current tasks are notified first. A changed address gets a new secret, and errors are reset.
     """
     with transaction.atomic():
         channel = NotificationChannel.objects.select_for_update().filter(user=user, way=way).first()

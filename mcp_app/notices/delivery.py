@@ -1,6 +1,6 @@
-"""Finds who has something to hear, and delivers it: a thread looks, a job of a worker sends.
+"""Delivery of notifications: a thread finds channels with new tasks, a worker's job sends them.
 
-What was told is stored after it was sent: a process that dies between tells twice, never not at all.
+Sent tasks are recorded after sending. A process that dies in between sends them twice, but never loses one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mcp_app.notices import mail, webhook
 from mcp_app.notices.needs import Attention, for_person, page_of_choices, present
 
 LOOK_SECONDS: Final = 5.0
-# At most one notification in this time, for all that came in it.
+# Minimum time between two notifications of a channel; one covers all tasks in between.
 PAUSE_SECONDS: Final = 60.0
 MOST_TRIES: Final = 5
-# Between two tests, which are sent while somebody waits for the page.
+# Minimum time between two tests, which are sent while the user waits for the page.
 TEST_PAUSE: Final = timedelta(seconds=10)
 MOST_CHANNELS: Final = 500
-# Keys of what is no longer among the newest, and may come back to them.
+# Maximum number of stored keys, including older tasks that may return among the newest.
 MOST_KEPT: Final = 1_000
 BY_JOB: Final = (NotificationChannel.Way.EMAIL, NotificationChannel.Way.WEBHOOK)
 
@@ -35,7 +35,7 @@ log = logging.getLogger("mcp.notices")
 
 
 def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
-    """Look until ``stop`` is set; survives the loss of the database and of the broker."""
+    """Look for new tasks until ``stop`` is set; retry while the database or the broker is down."""
     while not stop.wait(LOOK_SECONDS):
         try:
             with undivided():  # A worker's main process forks.
@@ -45,13 +45,13 @@ def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
         except Exception:
             log.exception(
                 "Looking for notifications failed"
-            )  # Without this thread nobody would look any more.
+            )  # Without this thread, no notifications are sent.
         finally:
             close_old_connections()
 
 
 def look(hand_on: Callable[[int], bool]) -> int:
-    """Queue a job for each channel that has something new; returns how many."""
+    """Queue a job for each channel with new tasks, and return their number."""
     due = NotificationChannel.objects.filter(way__in=BY_JOB, due_at__lte=clock.now())
     channels = list(due.exclude(kinds=[]).select_related("user")[:MOST_CHANNELS])
     if not channels:
@@ -63,7 +63,7 @@ def look(hand_on: Callable[[int], bool]) -> int:
 
 
 def deliver(channel_id: int) -> bool:
-    """Send what a channel has not told yet; returns whether something was."""
+    """Send a channel's new tasks. Returns True if something was sent."""
     channel = NotificationChannel.objects.select_related("user").filter(pk=channel_id).first()
     if channel is None or not channel.kinds:
         return False
@@ -81,7 +81,7 @@ def deliver(channel_id: int) -> bool:
 
 
 def send_test(*, user: Any, way: str) -> str:
-    """Send a test at once, by a way as its owner stored it; returns what is wrong, else ""."""
+    """Send a test through a stored channel immediately. Returns the error message, or ""."""
     channel = NotificationChannel.objects.select_related("user").filter(user=user, way=way).first()
     if (
         way not in BY_JOB
@@ -124,7 +124,7 @@ def _unsaid(channel: NotificationChannel, needs: Collection[Attention]) -> list[
 
 
 def _claim(channel: NotificationChannel) -> bool:
-    """Whether this process is the one to queue the job: of several workers one is."""
+    """Return True if this process may queue the job: of several workers only one may."""
     mine = NotificationChannel.objects.filter(pk=channel.pk, due_at=channel.due_at)
     return bool(mine.update(due_at=clock.now(PAUSE_SECONDS)))
 
@@ -134,13 +134,13 @@ def _told(channel: NotificationChannel, needs: Collection[Attention], **more: ob
     before = [key for key in channel.told if key not in set(now)]
     kept = [*now, *before][:MOST_KEPT]
     due = clock.now(PAUSE_SECONDS)
-    # Not what its owner chose meanwhile.
+    # Skip the update if the user changed the choice in the meantime.
     same = NotificationChannel.objects.filter(pk=channel.pk, kinds=channel.kinds, address=channel.address)
     same.update(told=kept, tries=0, due_at=due, **more)
 
 
 def _failed(channel: NotificationChannel, needs: Collection[Attention], error: Exception) -> None:
-    """Try again later, each time after a longer pause; after the last, these are given up."""
+    """Schedule a retry with exponential backoff; after the last retry, mark the tasks as sent."""
     words = _words(error)
     log.warning("A notification by %s for user %s failed: %s", channel.way, channel.user_id, words)
     said = {"error": words, "error_at": clock.now()}

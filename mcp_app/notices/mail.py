@@ -1,4 +1,4 @@
-"""Notifies by e-mail, by the mail settings of the Django project."""
+"""Notifications by e-mail, through the mail settings of the Django project."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from mcp_app import conf
 from mcp_app.notices.needs import Attention, arguments_of, whole_url
 from mcp_app.notices.outcome import Undelivered
 
-# For each step of the conversation; all of it is bounded by the job's time limit.
+# Timeout of each SMTP step; the job's time limit bounds the whole delivery.
 SECONDS: Final = 10.0
 MOST_NAMED: Final = 20
 
 
 def is_configured() -> bool:
-    """Whether the project names a way for mail; Django's defaults name a server on this machine."""
+    """Return True if the project configures mail: Django's defaults point to a server on this machine."""
     settings: Any = django_settings
     return any(settings.is_overridden(name) for name in ("EMAIL_HOST", "EMAIL_BACKEND", "MAILERS"))
 
 
 def send(to: str, needs: Sequence[Attention]) -> None:
-    """One mail for all of them; raises Undelivered, and whatever a project's own way for mail raises."""
+    """Send one mail about all tasks.
+
+    Raises Undelivered, and any exception of the project's mail backend.
+    """
     if not to:
         raise Undelivered("The account has no e-mail address.")
     if not is_configured():
@@ -37,7 +40,7 @@ def send(to: str, needs: Sequence[Attention]) -> None:
 def _subject(needs: Sequence[Attention]) -> str:
     server = conf.get().server.label
     what = needs[0].text if len(needs) == 1 else f"{len(needs)} things wait for you"
-    # A line break in a subject would begin another header, which Django refuses.
+    # A line break in a subject would start another header, so Django rejects it.
     return " ".join(f"[{server}] {what}".split())
 
 

@@ -1,4 +1,4 @@
-"""What waits for people, and for whom: calls to approve or stuck, new errors, drafts, ending keys."""
+"""Tasks that need a person: calls to approve, stuck calls, new errors, drafts, ending keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS: Final = {
     DRAFTS: "drafts that wait to be published",
     KEYS: "API keys that end soon",
 }
-# What one needs to deal with each.
+# Permissions required to act on each kind.
 PERMISSIONS: Final = {
     APPROVALS: ("mcp_app.decide_call", "mcp_app.view_call"),
     STUCK: ("mcp_app.change_call", "mcp_app.view_call"),
@@ -39,7 +39,7 @@ PERMISSIONS: Final = {
     DRAFTS: (PUBLISH,),
     KEYS: ("mcp_app.view_apikey",),
 }
-# Of each kind, the newest: with more, the page that the mail leads to is the place.
+# Maximum number of tasks of a kind; the linked page shows the rest.
 MOST: Final = 200
 NEW_ERROR: Final = timedelta(days=1)
 SAID: Final = 120
@@ -48,7 +48,7 @@ LONGEST_ARGUMENTS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """One thing that waits; ``text`` has no arguments, and no words of a caller but the caller's name."""
+    """An open task; ``text`` holds no arguments, and from the caller only the caller's name."""
 
     kind: str
     key: str
@@ -58,13 +58,13 @@ class Attention:
 
 
 def present(kinds: Collection[str]) -> list[Attention]:
-    """All that waits now, whoever is to deal with it."""
+    """Return all open tasks of these kinds, for any user."""
     found = {APPROVALS: _approvals, STUCK: _stuck, ERRORS: _errors, DRAFTS: _drafts, KEYS: _keys}
     return [need for kind, find in found.items() if kind in kinds for need in find()]
 
 
 def for_person(user: Any, needs: Collection[Attention]) -> list[Attention]:
-    """Of these, what this person may see and deal with now."""
+    """Return the tasks that this user may currently view and act on."""
     if not (user.is_active and user.is_staff):
         return []
     has = permissions_of(user)
@@ -75,7 +75,7 @@ def for_person(user: Any, needs: Collection[Attention]) -> list[Attention]:
 
 
 def arguments_of(need: Attention) -> str:
-    """What a waiting call is asked to do, without secrets; empty unless NOTIFY_ARGUMENTS says so."""
+    """Return a waiting call's redacted arguments; empty unless NOTIFY_ARGUMENTS is on."""
     if need.call is None or not conf.get().notify_arguments:
         return ""
     text = Call.objects.values_list("arguments", flat=True).get(pk=need.call.pk)
@@ -84,7 +84,7 @@ def arguments_of(need: Attention) -> str:
 
 
 def whole_url(path: str) -> str:
-    """The address of a page for somebody who is elsewhere."""
+    """Return the absolute address of a page, for messages outside the site."""
     return f"{conf.get().public_url.rstrip('/')}{path}"
 
 
@@ -100,7 +100,7 @@ def _approvals() -> Iterator[Attention]:
 
 def _errors() -> Iterator[Attention]:
     for group in new_since(clock.utcnow() - NEW_ERROR)[:MOST]:
-        # Not its words: they may repeat an argument.
+        # Without the error's text, which may repeat an argument.
         text = f"New error in {marked(group.tool or group.method)}"
         yield Attention(ERRORS, f"error:{group.pk}", text, _page("message_error", group.pk))
 
@@ -125,13 +125,13 @@ def _stuck() -> Iterator[Attention]:
 def _keys() -> Iterator[Attention]:
     rows = ending_keys().order_by("expires_at").values_list("pk", "name", "expires_at")
     for pk, name, ends in rows[:MOST]:
-        assert ends is not None  # Only keys that end are asked for.
+        assert ends is not None  # The query only returns keys with an expiry.
         text = f"The API key {marked(name)[:SAID]} ends on {ends.astimezone(UTC):%Y-%m-%d}"
         yield Attention(KEYS, f"key:{pk}:{ends.timestamp():.0f}", text, _page("apikey_change", pk))
 
 
 def page_of_choices() -> str:
-    """Where each person chooses of what they hear."""
+    """Return the address of the page on which users choose notifications."""
     return _address("mcp_notifications")
 
 
@@ -143,4 +143,4 @@ def _address(view: str, *args: Any) -> str:
     try:
         return reverse(view, args=args)
     except NoReverseMatch:
-        return "/"  # A project without Django's admin.
+        return "/"  # The project does not serve Django's admin.

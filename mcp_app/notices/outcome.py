@@ -1,7 +1,7 @@
-"""Says that a notification did not arrive."""
+"""The exception for a failed notification."""
 
 from __future__ import annotations
 
 
 class Undelivered(Exception):
-    """The notification did not arrive; the text is for its owner."""
+    """Raised when a notification was not delivered; the message is for its owner."""

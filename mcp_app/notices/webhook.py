@@ -1,4 +1,4 @@
-"""Notifies by a POST to a person's address, signed as Standard Webhooks says, through the guarded fetch."""
+"""Notifications by POST to a user's address, signed per Standard Webhooks, through the guarded fetch."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _SEALED_FOR: Final = "webhook"
 
 
 def new_secret() -> str:
-    """256 random bits, in the form that libraries of receivers take."""
+    """Return 256 random bits in the format of Standard Webhooks libraries."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def sealed(secret: str) -> str:
-    """What is stored: a copy of the database signs nothing."""
+    """Return the encrypted secret for storage: a copy of the database cannot sign."""
     return key_ring(conf.get(), _SEALED_FOR).seal(secret.encode())
 
 
 def objection_to(address: str) -> str:
-    """Why nothing is sent to an address; "" when something may be. Asks no network."""
+    """Return the reason why an address is not allowed, or "". Makes no network request."""
     try:
         target = read(address, _policy(address))
     except (EgressError, ValueError) as error:
@@ -51,7 +51,7 @@ def objection_to(address: str) -> str:
 
 
 def send(address: str, secret: str, needs: Sequence[Attention]) -> None:
-    """One POST for all of them; raises Undelivered."""
+    """Send one POST with all tasks. Raises Undelivered."""
     if problem := objection_to(address):
         raise Undelivered(problem)
     body = orjson.dumps({"type": "needs_you", "needs": [_shown(need) for need in needs]})
@@ -66,7 +66,7 @@ def send(address: str, secret: str, needs: Sequence[Attention]) -> None:
 
 
 def signed(secret: str, identity: str, at: int, body: bytes) -> dict[str, str]:
-    """The headers by which a receiver knows who sent it, when, and that it has seen it already."""
+    """Return the headers that let a receiver verify sender and time, and detect duplicates."""
     key = base64.b64decode(key_ring(conf.get(), _SEALED_FOR).open(secret).decode().removeprefix(PREFIX))
     signature = hmac.digest(key, b"%b.%d.%b" % (identity.encode(), at, body), "sha256")
     return {
@@ -84,7 +84,7 @@ def _shown(need: Attention) -> dict[str, str]:
 
 
 def _policy(address: str) -> Policy:
-    """No redirect, little time, any answer; the port that the address names."""
+    """Return a fetch policy without redirects, with a short timeout, for the port of the address."""
     port = urlsplit(address).port
     return Policy(
         ports=frozenset({443, 80, *(() if port is None else (port,))}),
