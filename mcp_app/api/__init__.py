@@ -1,1 +1,1 @@
-"""The REST API under ``/api/``: what the admin does, by the same services and permissions, for programs."""
+"""The REST API under ``/api/``: the admin's functions for programs, by the same services and permissions."""

@@ -1,4 +1,4 @@
-"""Authentication: an API key as for /mcp, or a login to this site; ``request.auth`` is the principal."""
+"""Authentication by an API key as for /mcp, or by a login to this site; ``request.auth`` is the principal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from mcp_app.protocol.scopes import ADMIN
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """``Authorization: Bearer <API key or OAuth token>``. With any such header nothing else is looked at."""
+    """Authentication by ``Authorization: Bearer <API key or OAuth token>``.
+
+    If the header is present, no other authentication is tried.
+    """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        """The key's user and principal, None without the header; raises AuthenticationFailed (S1)."""
+        """Return the key's user and principal; None without the header. Raises AuthenticationFailed (S1)."""
         header = request.META.get("HTTP_AUTHORIZATION")
         if header is None:
             return None
-        # Whatever is wrong costs the same look-up and gets the same answer.
+        # Every invalid credential costs the same look-up and gets the same answer.
         token = readable(header)
         if (find := kind_of(token)) is not None:
             principal = find(token)
@@ -45,14 +48,14 @@ class ApiKeyAuthentication(BaseAuthentication):
         return key.user, principal
 
     def authenticate_header(self, request: Request) -> str:
-        """The challenge of a 401."""
+        """Return the challenge of a 401 response."""
         metadata = _metadata(request)
         error = "invalid_token" if "HTTP_AUTHORIZATION" in request.META else ""
         return worded(error, realm="api", metadata=metadata, scope=requested((ADMIN,)) if metadata else "")
 
 
 class InsufficientScope(PermissionDenied):
-    """403 with the challenge that names the scope to request."""
+    """A 403 response with a challenge that names the scope to request."""
 
     def __init__(self, principal: Principal, metadata: str) -> None:
         refused = insufficient(principal, ADMIN, metadata)
@@ -61,14 +64,15 @@ class InsufficientScope(PermissionDenied):
 
 
 def _of_token(request: Request, principal: Principal) -> tuple[Any, Any]:
-    """The user of an OAuth token."""
+    """Return the user and the principal of an OAuth token."""
     _check_scope(request, principal)
     return get_user_model()._default_manager.get(pk=str(principal.user_id)), principal
 
 
 def _check_scope(request: Request, principal: Principal) -> None:
-    """What this API does is administration, so nothing less than that scope opens it: the views ask for the
-    permissions of the user, which know no ceiling.
+    """Raise InsufficientScope unless the principal has the admin scope.
+
+    The views only check the user's permissions, which scopes do not restrict.
     """
     if principal.scopes is not None and ADMIN not in principal.scopes:
         raise InsufficientScope(principal, _metadata(request))
@@ -79,9 +83,9 @@ def _metadata(request: Request) -> str:
 
 
 class BrowserAuthentication(SessionAuthentication):
-    """The login of the admin; what changes anything needs the CSRF token too."""
+    """Authentication by the admin's login; unsafe methods require the CSRF token."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        """The user and their principal, None without a login; raises PermissionDenied (CSRF)."""
+        """Return the user and their principal; None without a login. Raises PermissionDenied (CSRF)."""
         found = super().authenticate(request)
         return None if found is None else (found[0], principal_of_user(found[0]))

@@ -1,4 +1,4 @@
-"""What every view of the API is: nothing of it depends on the settings of the framework in a host project."""
+"""Base classes of the API's views, independent of a host project's REST framework settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METHODS = ("get", "head", "post", "patch", "delete")
 
 
 class Guarded:
-    """The base of every view: authentication, throttle, permission; ``needs`` is by action or method."""
+    """Base of every view: authentication, throttling, permissions; ``needs`` is keyed by action or method."""
 
     authentication_classes: Any = (ApiKeyAuthentication, BrowserAuthentication)
     throttle_classes: Any = (Throttle,)
@@ -43,12 +43,12 @@ class Guarded:
 
     @property
     def called(self) -> str | None:
-        """The action of a viewset, the method of a plain view."""
+        """Action of a viewset, or method of a plain view."""
         method = (self.request.method or "").lower()
         return getattr(self, "action", "get" if method == "head" else method)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """As the framework's, but refused requests count as well."""
+        """Authenticate, throttle, then check permissions, so that denied requests are counted."""
         view: Any = self
         view.format_kwarg = None
         request.accepted_renderer, request.accepted_media_type = view.perform_content_negotiation(request)
@@ -58,11 +58,11 @@ class Guarded:
         view.check_permissions(request)
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
-        """Problems, whatever the host project has."""
+        """Return the handler for problem responses, whatever the host project configures."""
         return problems.answer
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Nothing here is for anybody else, so nothing is kept on the way."""
+        """Forbid caching, since every response depends on the user."""
         done: Any = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
         done.headers.setdefault("Cache-Control", "no-store")
         return done
@@ -72,7 +72,10 @@ class Given(Serializer[Any]):
     """A body: unknown members are refused, because the client may rely on them."""
 
     def to_internal_value(self, data: Any) -> Any:
-        """The checked values; raises ValidationError by field."""
+        """Return the validated values.
+
+        Raises ValidationError by field, also for unknown fields.
+        """
         if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
             text = f"There is no such field; there are: {', '.join(self.fields)}."
             raise ValidationError({name: [text] for name in unknown})
@@ -80,18 +83,18 @@ class Given(Serializer[Any]):
 
 
 class ApiView(Guarded, APIView):
-    """One address."""
+    """Base of views at a single address."""
 
 
 class ApiViewSet(Guarded, GenericViewSet[Any]):
-    """A list of rows and each of them. ``filters`` says what the list can be narrowed by."""
+    """Base of views of a list of rows and each row; ``filters`` defines the list's filters."""
 
     pagination_class: Any = KeysetPages
     filter_backends: Any = ()
     filters: ClassVar[type[Serializer[Any]]] = NoFilter
 
     def page(self, rows: Any, serializer: Any = None) -> Response:
-        """One page of ``rows`` that fit the query."""
+        """Return one page of the ``rows`` that match the query."""
         found = self.paginate_queryset(self._narrowed(rows))
         shown = (serializer or self.get_serializer)(found, many=True)
         return self.get_paginated_response(shown.data)

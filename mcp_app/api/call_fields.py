@@ -1,4 +1,4 @@
-"""Background calls as the API shows them: without secrets, except one's own answers to oneself."""
+"""Background calls in the API: redacted, except a caller's own answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.api.formats import RowSerializer
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 
-# Redacted whole: nothing is cut here.
+# Redact the whole text: nothing is truncated here.
 WHOLE = 1 << 30
 LISTED = (
     "id", "tool", "state", "outcome", "principal", "session_id", "accepted_at", "started_at", "finished_at",
@@ -62,14 +62,14 @@ class CallShown(CallListed):
         return found
 
     def _clean(self, call: Call, text: str) -> str:
-        # Over MCP, too, the caller is given the answer as it is.
+        # The caller also gets the unredacted answer over MCP.
         if call.principal == self.context["request"].auth.key:
             return text
         return redactor().message(text.encode("utf-8", "replace"), WHOLE)
 
 
 def value_of(text: str) -> Any:
-    """The value of a stored JSON text; the text itself when it is none."""
+    """Return the value of a stored JSON text; the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Background calls: start, follow, cancel, make again."""
+"""Background calls: start, follow, cancel, retry."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class CallViews(ApiViewSet):
             actor=request.user,
             key=_key(request),
             tool=given.validated_data["tool"],
-            # As they were sent: a tool's schema says what they must be.
+            # Pass the arguments as sent: the tool's schema validates them.
             arguments=self.request.data.get("arguments", {}),
         )
         return self._made(call_id, 202 if is_new else 200)

@@ -1,4 +1,4 @@
-"""The catalogue: what is offered, edited through the same services as in the admin."""
+"""The catalogue, edited through the same services as in the admin."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _needs(model: str) -> dict[str, RequiredPermissions]:
         "partial_update": change,
         "enable": change,
         "disable": change,
-        # Nothing changes for clients.
+        # Clients do not notice a review.
         "accept": to(f"change_{model}"),
         "destroy": RequiredPermissions((f"delete_{model}", "publish_entries"), every=True),
     }
@@ -78,7 +78,7 @@ class EntryViews(ApiViewSet):
         return Response(self.get_serializer(self.write(entry, values)).data)
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
-        """Store the values by the service that is meant for the entry."""
+        """Store the values through the entry's service."""
         return update_entry(entry=entry, actor=self.request.user, **values)
 
     @described(request=None)
@@ -143,7 +143,7 @@ class OwnEntryViews(EntryViews):
         return Response(self.get_serializer(entry).data, status=201)
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
-        """One's own entry whole, of others what may be said of them."""
+        """Store all values of an entry made here; of an entry from code only the editable ones."""
         if source_of(entry).follows:
             return super().write(entry, values)
         return type(self).save(entry=entry, actor=self.request.user, **values)

@@ -1,4 +1,4 @@
-"""Catalogue entries as the API shows and takes them; it takes what a catalogue file says of an entry."""
+"""Catalogue entries in the API, with the fields of a catalogue file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class EntryGiven(RowSerializer[Any]):
     """Values for a service. Types are those of JSON, taken literally; whether they fit, the service says."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """The values; raises ValidationError by field."""
+        """Return the values for the service. Raises ValidationError by field."""
         if not isinstance(data, dict):
             raise serializers.ValidationError({"non_field_errors": ["The body must be an object."]})
         values: dict[str, Any] = {}
@@ -120,7 +120,7 @@ class EntryGiven(RowSerializer[Any]):
         return value
 
     def get_validators(self) -> list[Any]:
-        """None: the services check."""
+        """Return no validators: the services validate."""
         return []
 
 

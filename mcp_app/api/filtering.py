@@ -1,4 +1,4 @@
-"""What lists can be narrowed by: each field is a parameter of the query, its source the look-up it means."""
+"""Filters of lists: each field is a query parameter, its source the look-up."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mcp_app.sessions.services import session_states
 
 
 def asked(form: type[serializers.Serializer[Any]], request: Request, *more: str) -> Any:
-    """The query as a validated ``form``; raises ValidationError, also for an unknown parameter.
+    """Return the query as a validated ``form``.
 
-    ``more`` are parameters that other code reads.
+    ``more`` are parameters that other code reads. Raises ValidationError, also for an unknown parameter.
     """
     given = {name: value for name, value in request.query_params.items() if name not in more}
     checked = form(data=given)
@@ -87,7 +87,7 @@ class SessionFilter(serializers.Serializer[Any]):
     until = _moment("created_at__lte")
 
     def narrow(self, rows: Any) -> Any:
-        """The states, as in the admin."""
+        """Filter by the same states as the admin."""
         return _in_state(rows, session_states(), self.validated_data)
 
 
@@ -117,7 +117,7 @@ class CallFilter(serializers.Serializer[Any]):
     until = _moment("accepted_at__lte")
 
     def narrow(self, rows: Any) -> Any:
-        """Open ones are looked for by what they are not."""
+        """Filter by the query; ``open`` excludes the terminal states."""
         asked = dict(self.validated_data)
         if asked.get("state") == "open":
             del asked["state"]
@@ -132,7 +132,7 @@ class KeyFilter(serializers.Serializer[Any]):
     user = _text(150, login_name("user"))
 
     def narrow(self, rows: Any) -> Any:
-        """The states, as in the admin."""
+        """Filter by the same states as the admin."""
         return _in_state(rows, key_states(), self.validated_data)
 
 

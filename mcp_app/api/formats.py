@@ -1,4 +1,4 @@
-"""The bytes that come and go: strict, bounded JSON in, JSON that hides nothing out; times with their zone."""
+"""Request and response formats: strict, bounded JSON in, JSON without hidden characters out, zoned times."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ M = TypeVar("M", bound=Model)
 
 
 class TooLarge(APIException):
-    """The body has more bytes than are read."""
+    """Raised when the body exceeds the limit."""
 
     status_code = 413
     default_detail = "The body is too large."
 
 
 class JsonParser(BaseParser):
-    """A body of strict JSON that a database can hold."""
+    """Parser of strict JSON that a database can store."""
 
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
-        """The value; raises TooLarge and ParseError."""
+        """Return the value. Raises TooLarge and ParseError."""
         try:
             return parse_json(read(stream, conf.get().max_body_bytes).decode("utf-8"))
         except UnicodeDecodeError as error:
@@ -49,7 +49,7 @@ class JsonParser(BaseParser):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueFile:
-    """A body as it came, for ``catalogue.transfer`` to read."""
+    """A raw body for ``catalogue.transfer`` to read."""
 
     content: bytes
     notation: str
@@ -59,26 +59,26 @@ class _FileParser(BaseParser):
     notation: ClassVar[str]
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
-        """A CatalogueFile; raises TooLarge."""
+        """Return a ``CatalogueFile``. Raises TooLarge."""
         return CatalogueFile(read(stream, MAX_BYTES), self.notation)
 
 
 class JsonFileParser(_FileParser):
-    """A catalogue file in JSON."""
+    """Parser of a catalogue file in JSON."""
 
     media_type = "application/json"
     notation = "json"
 
 
 class YamlFileParser(_FileParser):
-    """A catalogue file in YAML."""
+    """Parser of a catalogue file in YAML."""
 
     media_type = "application/yaml"
     notation = "yaml"
 
 
 def read(stream: IO[bytes], limit: int) -> bytes:
-    """The whole body; raises TooLarge."""
+    """Return the whole body. Raises TooLarge."""
     content = stream.read(limit + 1)
     if len(content) > limit:
         raise TooLarge(f"The body has more than {limit} bytes.")
@@ -86,14 +86,13 @@ def read(stream: IO[bytes], limit: int) -> bytes:
 
 
 class JsonRenderer(BaseRenderer):
-    """Indented JSON; characters that hide or reorder text, or steer a terminal, are escaped."""
+    """Renderer of indented JSON that escapes characters which hide or reorder text, or control a terminal."""
 
     media_type = "application/json"
     format = "json"
     charset = None
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
-        """The encoded value."""
         if data is None:
             return b""
         text = json.dumps(data, cls=JSONEncoder, ensure_ascii=False, allow_nan=False, indent=2)
@@ -101,14 +100,14 @@ class JsonRenderer(BaseRenderer):
 
 
 class DateTimeField(serializers.DateTimeField):
-    """The framework's, with a zone also where the project has switched USE_TZ off."""
+    """The framework's field, with a time zone even if the project disables USE_TZ."""
 
     def default_timezone(self) -> tzinfo:
         return timezone.get_current_timezone()
 
 
 class RowSerializer(serializers.ModelSerializer[M]):
-    """What shows rows of ours."""
+    """Base serializer of our models."""
 
     serializer_field_mapping: ClassVar[dict[Any, Any]] = {
         **serializers.ModelSerializer.serializer_field_mapping,

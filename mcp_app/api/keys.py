@@ -1,4 +1,4 @@
-"""API keys, issued and revoked, never changed; and the audit trail."""
+"""API keys, which are issued and revoked but never changed, and the audit trail."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _owner(asking: Any, name: str | None) -> Any:
     if name is None or name == asking.get_username():
         return asking
     if not asking.is_superuser:
-        # Before the user is looked up, so that the answer does not reveal which users exist.
+        # Deny before the look-up, so that the answer does not reveal which users exist.
         raise PermissionDenied("Only superusers issue keys for others.")
     users = get_user_model()
     owner = users._default_manager.filter(**{users.USERNAME_FIELD: name}).first()

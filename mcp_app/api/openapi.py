@@ -1,4 +1,4 @@
-"""How views describe themselves in the OpenAPI document: what they need, how a list can be narrowed."""
+"""OpenAPI descriptions of views, including required permissions and list filters."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Described(AutoSchema):
-    """Adds the permission an operation needs and the parameters its list can be narrowed by."""
+    """A schema that adds the required permission and the list filters to each operation."""
 
     view: Any
 
     def get_description(self) -> str:  # type: ignore[override]  # The library's own has this signature.
-        """The method's docstring after its first line, and the permission it needs."""
+        """Return the method's docstring after its first line, and the required permission."""
         need = self.view.needs.get(getattr(self.view, "action", self.method.lower()))
         return f"{super().get_description().partition(LINE)[2].strip()}{LINE}{LINE}{need}".strip()
 
     def get_summary(self) -> str:
-        """The first line of the method's text."""
+        """Return the first line of the method's docstring."""
         return super().get_description().partition(LINE)[0]
 
     def get_tags(self) -> list[str]:
-        """The first part of the address; what is about the API itself stands together."""
+        """Return the first part of the path; operations about the API itself share a tag."""
         found = super().get_tags()
         return ["api"] if found in ([], ["schema"]) else found
 
     def get_auth(self) -> list[Any]:
-        """The same for every operation: the document says it once."""
+        """Return nothing: the document defines authentication globally."""
         return []
 
     def get_request_serializer(self) -> Any:
-        """What a view takes, where that is not what it shows."""
+        """Return the serializer of the request body if it differs from the response's."""
         return getattr(self.view, "given", None) or super().get_request_serializer()
 
     def get_override_parameters(self) -> list[Any]:
-        """The filters of a list, besides what the method declares."""
+        """Return the declared parameters, and the filters of a list."""
         declared = list(super().get_override_parameters())
         filters = getattr(self.view, "filters", None)
         if filters is not None and getattr(self.view, "action", "") == "list":
@@ -49,7 +49,7 @@ class Described(AutoSchema):
 
 
 def described(**what: Any) -> Callable[[F], F]:
-    """As the library's own ``extend_schema``, without a setting of the framework in the host project."""
+    """Decorate a method like ``extend_schema``, without framework settings in the host project."""
 
     def decorate(method: F) -> F:
         found: Any = method

@@ -1,4 +1,4 @@
-"""Pages by key: the page after a row is found by the index, however many rows come before it."""
+"""Keyset pagination: the index finds the next page, independent of the number of earlier rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD_CURSOR = "Use a cursor as an earlier page gave it."
 
 
 class KeysetPages(CursorPagination):
-    """``limit`` rows, and the addresses of the pages beside them; the view says in which order."""
+    """Pages of ``limit`` rows with links to adjacent pages; the view defines the order."""
 
     page_size = SIZE
     max_page_size = LARGEST
@@ -28,20 +28,23 @@ class KeysetPages(CursorPagination):
     ordering: Any = "-id"
 
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> Any:
-        """The view's order; rows that are equal in it stay in one order too."""
+        """Return the view's order with the key as a tie-breaker."""
         self._model = queryset.model
         order = getattr(view, "order", self.ordering)
         return (order,) if order.endswith("id") else (order, "-pk")
 
     def get_page_size(self, request: Request) -> int:
-        """What ``limit`` says; raises ValidationError when it is no such number."""
+        """Return ``limit``. Raises ValidationError if it is invalid."""
         text = request.query_params.get("limit", str(SIZE))
         if not (text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= LARGEST):
             raise ValidationError({"limit": [f"Must be a whole number from 1 to {LARGEST}."]})
         return int(text)
 
     def decode_cursor(self, request: Request) -> Any:
-        """The framework's, of which the position is a value of the field that orders the rows."""
+        """Return the cursor.
+
+        Raises ValidationError unless its position is a valid value of the ordering field.
+        """
         encoded = request.query_params.get(self.cursor_query_param)
         if encoded is None:
             return None
@@ -55,7 +58,7 @@ class KeysetPages(CursorPagination):
         return cursor
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """A page as the document describes it."""
+        """Return the schema of a page."""
         address = {"type": ["string", "null"], "format": "uri"}
         return {
             "type": "object",
@@ -65,12 +68,12 @@ class KeysetPages(CursorPagination):
 
 
 class LogPages(KeysetPages):
-    """Pages of the message log: each examines a bounded number of rows, so it may be short."""
+    """Pages of the message log. Each page examines a bounded number of rows, so it may be short."""
 
     def paginate_log(
         self, asked: dict[str, Any], request: Request, *, without: tuple[str, ...]
     ) -> list[Message]:
-        """The page that the cursor names of the messages that fit ``asked``, newest first."""
+        """Return the cursor's page of the messages that match ``asked``, newest first."""
         self.base_url = request.build_absolute_uri()
         self.ordering = self.get_ordering(request, Message.objects, None)
         cursor = self.decode_cursor(request) or Cursor(0, False, None)
@@ -81,11 +84,11 @@ class LogPages(KeysetPages):
         return self._found.messages[::-1]
 
     def get_next_link(self) -> str | None:
-        """Where older messages are."""
+        """Return the address of older messages."""
         return self._link(self._found.older, is_back=False)
 
     def get_previous_link(self) -> str | None:
-        """Where newer messages are."""
+        """Return the address of newer messages."""
         return self._link(self._found.newer, is_back=True)
 
     def _link(self, pk: int | None, *, is_back: bool) -> str | None:

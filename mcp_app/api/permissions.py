@@ -1,4 +1,7 @@
-"""What each action needs: the admin's own permissions (docs/roles.md); what names no need is refused."""
+"""Required permissions of each action, the same as in the admin (docs/roles.md).
+
+Undeclared actions are denied.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,16 @@ from rest_framework.request import Request
 
 @dataclass(frozen=True, slots=True)
 class RequiredPermissions:
-    """Permissions of ``mcp_app`` of which one, or with ``every`` each, is needed; none: a login or key."""
+    """Permissions of ``mcp_app``: any of them is needed, or all with ``every``.
+
+    Without names, any login or key is enough.
+    """
 
     names: tuple[str, ...] = ()
     every: bool = False
 
     def met_by(self, user: Any) -> bool:
-        """Whether an active user has them."""
+        """Return True if an active user has the permissions."""
         if not self.names:
             return bool(user.is_active)
         asked = (user.has_perm(f"mcp_app.{name}") for name in self.names)
@@ -36,24 +42,24 @@ ANYBODY = RequiredPermissions()
 
 
 def seeing(model: str) -> RequiredPermissions:
-    """As in the admin, the permission to change rows includes viewing them."""
+    """Return the permissions to view rows; as in the admin, the permission to change includes viewing."""
     return RequiredPermissions((f"view_{model}", f"change_{model}"))
 
 
 def to(permission: str) -> RequiredPermissions:
-    """One permission."""
+    """Return a single permission."""
     return RequiredPermissions((permission,))
 
 
 class HasNeeded(BasePermission):
-    """Checks the permissions that the view's action needs; without a login there are none."""
+    """A check of the permissions that the view's action requires; requests without a login have none."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Whether to go on; raises PermissionDenied naming what is missing."""
+        """Return True if permitted. Raises PermissionDenied naming the missing permission."""
         if request.auth is None or not request.user.is_authenticated:
             return False
         if request.method not in view.allowed_methods:
-            return True  # The answer is 405.
+            return True  # The view answers 405.
         need: RequiredPermissions | None = view.needs.get(view.called)
         if need is None:
             return False

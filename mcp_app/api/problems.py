@@ -1,4 +1,4 @@
-"""Every refusal as ``application/problem+json`` (RFC 9457), in words that tell nothing of the inside."""
+"""Errors as ``application/problem+json`` (RFC 9457), without internal details."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mcp_app.streams.base import StreamsError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
-# Of refusals that end by themselves.
+# Statuses of temporary refusals.
 PASSING = (429, 503)
 NOT_VALID = "The values are not valid."
 BROKEN = "Something went wrong here. The server's log has it."
@@ -42,14 +42,14 @@ log = logging.getLogger("mcp.api")
 
 
 class StateConflict(exceptions.APIException):
-    """The thing is not in a state that allows this."""
+    """Raised when the object's state does not allow the action."""
 
     status_code = 409
     default_detail = "This cannot be done now."
 
 
 def answer(error: Exception, context: dict[str, Any]) -> Response:
-    """The answer to whatever a view raised."""
+    """Return the response to an exception of a view."""
     set_rollback()
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
@@ -86,7 +86,7 @@ _PLAIN: tuple[tuple[Any, int, str], ...] = (
 
 
 def problem(status: int, detail: str, *, wait: float = 0.0, **more: Any) -> Response:
-    """One answer; ``more`` are members beside the standard ones."""
+    """Return a problem response; ``more`` are additional members."""
     data = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     response = Response({**data, **more}, status=status, content_type=MEDIA_TYPE)
     if wait:
@@ -95,7 +95,7 @@ def problem(status: int, detail: str, *, wait: float = 0.0, **more: Any) -> Resp
 
 
 def _of_retry(error: RetryRefused) -> Response:
-    """Return the answer to a refused retry: a conflict, unless the call may begin later."""
+    """Return the response to a refused retry: a conflict, unless a later retry may succeed."""
     if not error.code:
         return problem(409, str(error))
     status = ANSWERS[Code(error.code)].status
@@ -104,7 +104,7 @@ def _of_retry(error: RetryRefused) -> Response:
 
 
 def errors_of(error: ValidationError) -> dict[str, list[str]]:
-    """The complaints of a service by field; those about the whole stand under ``""``."""
+    """Return the messages of a service's error by field; those without a field have the key ``""``."""
     if not hasattr(error, "error_dict"):
         return {"": error.messages}
     return {"" if name == NON_FIELD_ERRORS else name: told for name, told in error.message_dict.items()}
@@ -121,7 +121,7 @@ def _of_framework(error: exceptions.APIException) -> Response:
 
 
 def _flat(detail: Any, name: str = "") -> dict[str, list[str]]:
-    """Complaints by the path of their field: ``arguments.size``."""
+    """Return messages by the path of their field, such as ``arguments.size``."""
     if not isinstance(detail, Mapping):
         return {name: [str(text) for text in (detail if isinstance(detail, list) else [detail])]}
     found: dict[str, list[str]] = {}
@@ -143,7 +143,10 @@ def _broken(error: Exception, context: dict[str, Any]) -> Response:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """What Django refuses before any view, such as a wrong Host; in the words of the API below ``/api/``."""
+    """Handle requests that Django rejects before any view, such as a wrong Host.
+
+    Below ``/api/`` the response is a problem document.
+    """
     if not request.path.startswith(reverse("mcp_api:root")):
         return defaults.bad_request(request, exception)
     response = problem(400, "This request cannot be read: look at its Host.")

@@ -1,4 +1,4 @@
-"""The API describing itself: a root to begin at, the OpenAPI document, a page to read and try it."""
+"""The API's self-description: the root, the OpenAPI document, and the documentation page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_app.api.page.reading import by_tag, prose
 from mcp_app.api.permissions import ANYBODY
 from mcp_app.api.problems import MEDIA_TYPE
 
-# Raised when something is taken away or means something else.
+# Incremented when something is removed or changes its meaning.
 VERSION = "1"
 LISTS = ("tools", "prompts", "resources", "templates", "sessions", "messages", "calls", "keys", "audit")
 OTHERS = {
@@ -113,7 +113,7 @@ class Docs(ApiView):
         return render(request._request, "mcp_api/docs.html", context)
 
     def handle_exception(self, exc: Exception) -> Any:
-        """Visitors of a page are sent to the login."""
+        """Redirect anonymous visitors of the page to the login."""
         if isinstance(exc, NotAuthenticated) and (login := _admin_address("login")):
             return redirect_to_login(self.request.get_full_path(), login)
         return super().handle_exception(exc)
@@ -149,7 +149,7 @@ def _admin_address(view: str) -> str:
 
 
 def document() -> dict[str, Any]:
-    """The document of this installation, without its address."""
+    """Return this installation's OpenAPI document, without its address."""
     return copy.copy(_document(address_of("mcp_api:root")))
 
 
@@ -178,7 +178,7 @@ def _document(root: str) -> dict[str, Any]:
 
 
 def add_refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """The permissions of each operation, and its problem responses."""
+    """Add authentication and the problem response to each operation."""
     components = result.setdefault("components", {})
     components.setdefault("schemas", {})["Problem"] = PROBLEM
     components["securitySchemes"] = SECURITY

@@ -52,7 +52,7 @@ class SessionViews(ApiViewSet):
         return Response(self.get_serializer(self.get_object()).data)
 
     def get_object(self) -> Session:
-        """The session; what cannot be an id is not looked for."""
+        """Return the session. Raises Http404 for an id with a NUL character, which databases reject."""
         if "\0" in self.kwargs["pk"]:
             raise Http404
         found: Session = super().get_object()

@@ -1,4 +1,4 @@
-"""Rate limits: per person, and per address for unauthenticated requests; shared by all processes."""
+"""Rate limits per principal, and per address for unauthenticated requests, shared by all processes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WINDOW_SECONDS = 60.0
 
 
 class Throttle(BaseThrottle):
-    """Counts every request before its permissions are looked at."""
+    """A throttle that counts every request before its permissions are checked."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        """True; raises Throttled with the seconds to wait."""
+        """Return True. Raises Throttled with the seconds to wait."""
         if request.auth is None:
             count_address(request)
         else:
@@ -30,7 +30,7 @@ class Throttle(BaseThrottle):
 
 
 def count_address(request: Request) -> None:
-    """Count an unauthenticated request; raises Throttled."""
+    """Count an unauthenticated request. Raises Throttled."""
     _count(
         f"api/from/{client_network(request.META.get('REMOTE_ADDR') or 'unknown')}",
         conf.get().api_refusals_per_minute,

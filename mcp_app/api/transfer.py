@@ -1,4 +1,4 @@
-"""The catalogue as one file: out, and in with a dry run that says what would change."""
+"""Export and import of the catalogue as one file, with a dry run."""
 
 from __future__ import annotations
 

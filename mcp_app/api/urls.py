@@ -1,4 +1,4 @@
-"""The addresses of the API; a project includes them where it likes."""
+"""URLs of the API, included by the project."""
 
 from __future__ import annotations
 

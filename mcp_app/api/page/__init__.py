@@ -1,1 +1,1 @@
-"""The page on which the API is read and tried."""
+"""The page that documents the API and sends requests to it."""

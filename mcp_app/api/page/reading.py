@@ -1,4 +1,4 @@
-"""What the API's page shows of the OpenAPI document: its operations by tag, each with its fields."""
+"""Data for the API's page from the OpenAPI document: operations by tag, each with its fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 Document = Mapping[str, Any]
 REFERENCE = "#/components/schemas/"
-# What stands for a value in an example.
+# Sample values by type.
 SAMPLES: dict[str, Any] = {"boolean": True, "integer": 1, "number": 1.0, "array": [], "object": {}}
 
 
@@ -30,7 +30,7 @@ class Field:
 
 @dataclass(frozen=True)
 class DocumentedResponse:
-    """What an operation answers with one status."""
+    """The fields of an operation's response with one status."""
 
     status: str
     fields: tuple[Field, ...]
@@ -38,7 +38,7 @@ class DocumentedResponse:
 
 @dataclass(frozen=True)
 class Operation:
-    """One method at one address."""
+    """An HTTP method at a path."""
 
     key: str
     method: str
@@ -53,7 +53,7 @@ class Operation:
 
 
 def by_tag(document: Document) -> dict[str, list[Operation]]:
-    """All operations."""
+    """Return all operations by tag."""
     found: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
         for method, told in methods.items():
@@ -80,7 +80,7 @@ def _operation(document: Document, path: str, method: str, told: Document) -> Op
 
 def _parameter(document: Document, told: Document) -> Field:
     schema = told["schema"]
-    # Without a default, none of several choices is sent.
+    # Without a default, no choice is sent.
     return _field(document, told["name"], {**schema, **told}, told.get("required", False), told["in"])
 
 
@@ -90,7 +90,7 @@ def _answer(document: Document, status: str, told: Document) -> DocumentedRespon
 
 
 def _fields(document: Document, schema: Document, sent: bool = False) -> Iterable[Field]:
-    """The fields of an object; of a page of a list, those of its rows."""
+    """Yield the fields of an object; for a page of a list, the fields of its rows."""
     whole = _resolved(document, schema)
     rows = whole.get("properties", {}).get("results")
     whole = _resolved(document, rows["items"]) if rows else whole
@@ -104,7 +104,7 @@ def _field(document: Document, name: str, told: Document, required: bool, place:
     schema = _resolved(document, told.get("schema", told))
     text = told.get("description", schema.get("description", ""))
     choices = tuple(str(each) for each in schema.get("enum", ()) if each not in ("", None))
-    # The library lists the choices once more in its words for them.
+    # The library repeats the choices in the description.
     return Field(name, _kind(document, schema), required, prose("" if choices else text), choices, place)
 
 
@@ -119,7 +119,7 @@ def _kind(document: Document, schema: Document) -> str:
 
 
 def _resolved(document: Document, schema: Document) -> Document:
-    """The schema itself, where it is named, or the first of several that may hold."""
+    """Return the referenced schema, or the first alternative of a composed one."""
     for _ in range(5):
         several = schema.get("allOf") or schema.get("oneOf") or schema.get("anyOf")
         if "$ref" in schema:
@@ -130,7 +130,7 @@ def _resolved(document: Document, schema: Document) -> Document:
 
 
 def _example(document: Document, schema: Document) -> Any:
-    """What a body must have at least."""
+    """Return the smallest valid body."""
     whole = _resolved(document, schema)
     properties = whole.get("properties", {})
     needed = [name for name in whole.get("required", ()) if not properties[name].get("readOnly")]
@@ -145,7 +145,7 @@ def _sample(schema: Document) -> Any:
 
 
 def prose(text: str) -> SafeString:
-    """A text with what it marks as code."""
+    """Return a text as HTML with backticks as ``code`` elements."""
     parts = enumerate(text.split("`"))
     pieces = ((format_html("<code>{}</code>", each) if at % 2 else each,) for at, each in parts)
     return format_html_join("", "{}", pieces)
