@@ -1,4 +1,4 @@
-"""Owns what happens once when Django has loaded every app: entries are registered, signals connected."""
+"""App configuration: registers entries, checks and signals when Django has loaded every app."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class McpAppConfig(AppConfig):
-    """The Model Context Protocol app."""
+    """The configuration of the Model Context Protocol app."""
 
     name = "mcp_app"
     label = "mcp_app"
@@ -23,14 +23,17 @@ class McpAppConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Import ``mcp.py`` of every app; a wrong definition there is an error that names the function."""
+        """Import ``mcp.py`` of every app.
+
+        A wrong definition there raises an error that names the function.
+        """
         from mcp_app.catalogue.definitions.discovery import autodiscover
         from mcp_app.checks import configuration, rows, schemas  # noqa: F401 - importing registers
         from mcp_app.conf import forget, projects_redis
 
         projects_redis()
         autodiscover()
-        # A test run begins after this and before it makes its database: what was read until then is stale.
+        # Tests create their database after this, so discard data that was read until now.
         forget()
         pre_migrate.connect(forget, sender=self, dispatch_uid="mcp_app.forget")
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
@@ -43,7 +46,7 @@ class McpAppConfig(AppConfig):
 
 
 def _listen_for_ends() -> None:
-    """Have the work of credentials end with them, also where a shell ends them past the services."""
+    """End the work of a credential together with it, even if a shell bypasses the services."""
     from mcp_app.auth import ended
 
     ended.register(_end_work)
@@ -53,7 +56,7 @@ def _listen_for_ends() -> None:
 
 
 def _end_work(which: Q, principal: str, actor: Any) -> EndedWork:
-    from mcp_app.execution.services import end_work_of  # Not at the start: most commands end nothing.
+    from mcp_app.execution.services import end_work_of  # Imported late: most commands never end work.
 
     return end_work_of(which, principal, actor)
 

@@ -1,4 +1,4 @@
-"""The ASGI entry point of a project: serves MCP, /metrics and health checks, and passes everything else on.
+"""ASGI entry point of a project: serves MCP, /metrics and health checks, and forwards other requests.
 
 In the ``asgi.py`` of a project::
 
@@ -36,11 +36,11 @@ log = logging.getLogger("mcp.asgi")
 
 
 def get_application(project: Any, *, prefix: str = "") -> Routes:
-    """An ASGI application that serves MCP and passes all other requests to ``project``.
+    """Return an ASGI application that serves MCP and forwards all other requests to ``project``.
 
-    ``project`` is what ``django.core.asgi.get_asgi_application()`` returned, or an application around it.
-    With ``prefix`` ("/ai") the addresses are ``/ai/mcp``, ``/ai/healthz`` and so on. Raises
-    ImproperlyConfigured when Django has not been set up.
+    ``project`` is the result of ``django.core.asgi.get_asgi_application()``, or an application around it.
+    With ``prefix`` ("/ai") the paths are ``/ai/mcp``, ``/ai/healthz`` and so on. Raises ImproperlyConfigured
+    if Django is not set up.
     """
     if not apps.ready:
         raise ImproperlyConfigured("Call django.core.asgi.get_asgi_application() before get_application().")
@@ -50,23 +50,23 @@ def get_application(project: Any, *, prefix: str = "") -> Routes:
 
 
 class Routes:
-    """Routes by exact path, before any middleware; starts and stops the MCP service with the server.
+    """An ASGI router by exact path, before any middleware, which also starts and stops the MCP service.
 
     Most servers announce start and stop (lifespan). Daphne does not: there the first request starts the
     service.
     """
 
     def __init__(self, project: Any, prefix: str = "") -> None:
-        # Django must have loaded its apps before anything that touches models is imported.
+        # Django must load its apps before modules with models are imported.
         from mcp_app.auth.site import DOCUMENTS
         from mcp_app.execution import long_poll
         from mcp_app.transports import health
         from mcp_app.transports.application import mcp
         from mcp_app.transports.resource_metadata import resource_metadata
 
-        # A static file is read from disk in one go; that is what the warning says, and they are small.
+        # The warning is about static files read at once, which are small.
         warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
-        # Any: Django's handler and others are typed for more narrow messages than they take.
+        # Any, because Django's handler and others declare narrower message types than they accept.
         self._project: Any = project
         self._prefix = prefix
         self._mcp, self._long_poll = mcp, long_poll
@@ -100,13 +100,13 @@ class Routes:
             await self._websocket(scope, receive, send)
 
     def drain(self) -> None:
-        """The server is about to stop: end open event streams so that clients go to another process."""
+        """End open event streams before the server stops, so that clients reconnect to another process."""
         self._mcp.drain()
         self._long_poll.stop()
 
     async def _http_below(self, root: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request to a project that is mounted below a path, or that has MCP below a prefix."""
-        # The specification has the root in the path; some servers leave it out.
+        """Serve a request to a project below a mount path, or with MCP below a prefix."""
+        # By the specification, the path includes the root path; some servers omit it.
         inner = scope["path"].removeprefix(root)
         path = inner.removeprefix(self._prefix)
         route = self.routes.get(path) if inner == self._prefix + path else None
@@ -116,14 +116,14 @@ class Routes:
             await route({**scope, "path": path, "root_path": root + self._prefix}, receive, send)
 
     async def _without_slash(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve an address with a slash at its end as the same address without it."""
+        """Serve a path with a trailing slash like the path without it."""
         path = scope["path"].removesuffix("/")
         await self.routes[path]({**scope, "path": path}, receive, send)
 
     async def _first_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The first request of a server without lifespan events: Daphne, which ``runserver`` uses.
+        """Start MCP at the first request to a server without lifespan events, such as Daphne.
 
-        It may be the first since the developer's last edit, so the catalogue is updated here.
+        The request may be the first since the developer's last edit, so the catalogue is updated first.
         """
         from mcp_app.catalogue.changes.code_mirror import mirror
 
@@ -136,11 +136,11 @@ class Routes:
         self.routes.update({ENDPOINT: self._mcp.endpoint or self._mcp, **self._others})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The live console; its libraries are loaded when its first page connects."""
+        """Serve a WebSocket of the live console, whose libraries are loaded at its first connection."""
         from mcp_app.console import address
 
         if not address.is_socket(scope):
-            # Django's own handler knows no WebSockets; the project's application around it may.
+            # Django's handler does not accept WebSockets, but the project's application around it may.
             is_plain = isinstance(self._project, ASGIHandler)
             await (address.refuse(receive, send) if is_plain else self._project(scope, receive, send))
             return
@@ -150,7 +150,10 @@ class Routes:
         await console(scope, receive, send)
 
     async def _load_console(self) -> Endpoint:
-        """The application for WebSockets. Not on the event loop: loading takes a tenth of a second."""
+        """Return the console's WebSocket application.
+
+        Imports it in a thread, because that takes a tenth of a second.
+        """
         from mcp_app.catalogue.changes.code_mirror import mirror
 
         routing = await asyncio.to_thread(import_module, "mcp_app.console.routing")
@@ -171,11 +174,12 @@ class Routes:
             await send(refused)
             return
         if django_settings.DEBUG:
-            # A developer's server was started again after an edit, not after `migrate`.
+            # In development, servers restart after an edit, without `migrate`.
             await sync_to_async(mirror)()
         else:
             await aquery(_tell_what_is_not_offered)
-        # What async tools await of the ORM runs in the thread that this gives work to.
+        # The ORM calls of async tools run in this thread of ``sync_to_async``, which yields to the event
+        # loop.
         await sync_to_async(yield_to_event_loop)()
         self._long_poll.begin()
         self._mcp.announced = True
@@ -192,20 +196,20 @@ class Routes:
 
 
 def _tell_what_is_not_offered() -> None:
-    """Log which tools are not offered yet because `migrate` has not run since they were added."""
+    """Log the entries from code that are not offered because `migrate` has not run since they were added."""
     from mcp_app.catalogue.changes.code_mirror import not_in_database
 
     try:
         absent = not_in_database()
     except DatabaseError:
-        return  # The database may be away at start; everything else waits for it.
+        return  # The database may be down at start; other parts wait for it.
     if absent:
         names = ", ".join(absent)
         log.warning("Clients are not offered what code defines: %s. Run `manage.py migrate`.", names)
 
 
 class _ProjectLifespan:
-    """Start and stop of the project's own application, if it handles more than Django does."""
+    """Lifespan events of the project's own application, unless it is Django's plain handler."""
 
     def __init__(self, project: Endpoint, scope: Scope) -> None:
         self._told: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
@@ -215,9 +219,10 @@ class _ProjectLifespan:
             self._task = asyncio.ensure_future(project(scope, self._told.get, self._said.put))
 
     async def says(self, event: str) -> MutableMapping[str, Any] | None:
-        """Tell it of an event and wait for its answer; returns one that says it failed.
+        """Send an event and wait for the answer; return the answer if it reports a failure.
 
-        An application that ends or raises instead has no lifespan, which the specification allows.
+        An application that returns or raises instead does not support lifespan, which the specification
+        permits.
         """
         if self._task is None or self._task.done():
             return None
@@ -233,9 +238,9 @@ class _ProjectLifespan:
 
 
 def _before_stopping(drain: Callable[[], None]) -> None:
-    """End open event streams as soon as the process is asked to stop.
+    """Call ``drain`` as soon as the process receives a stop signal.
 
-    Servers wait for open responses before they announce their end (lifespan), and an event stream is open for
+    Servers wait for open responses before they announce their end (lifespan), and event streams stay open for
     minutes. The server's own signal handler runs as before.
     """
     if threading.current_thread() is not threading.main_thread():

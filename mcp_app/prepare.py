@@ -1,4 +1,4 @@
-"""Brings what code defines into the database: the catalogue's rows and the roles; safe to repeat."""
+"""Idempotent update of the database from code: rows of the catalogue, and roles."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mcp_app.catalogue.changes.code_mirror import Mirrored, mirror
 
 
 def prepare() -> tuple[Mirrored, list[str]]:
-    """Return what changed in the catalogue, and the roles made or completed. Raises django.db.Error."""
+    """Return the changes of the catalogue, and the created or completed roles. Raises django.db.Error."""
     return mirror(), make_roles()
 
 
 def after_migrate(
     sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Any = None, verbosity: int = 1, **_: Any
 ) -> None:
-    """Receives ``post_migrate``, so that a deployment is ready to serve when ``migrate`` is done.
+    """Receive ``post_migrate``, so that a deployment can serve right after ``migrate``.
 
-    ``flush``, which ends each test that may use transactions, sends the signal without a plan and is left
-    alone; so is a database that has not all of our tables.
+    Does nothing without a plan, since ``flush`` sends the signal at the end of transactional tests, and
+    nothing while some of our tables are missing.
     """
     if not _is_ready(sender, using, plan):
         return
@@ -38,23 +38,26 @@ def after_migrate(
 
 
 def roles_after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Any = None, **_: Any) -> None:
-    """Receive ``post_migrate`` of another app whose permissions the roles hold, before or after our own."""
+    """Receive ``post_migrate`` of another app whose permissions the roles include."""
     if _is_ready(sender, using, plan):
         make_roles()
 
 
 def _is_ready(sender: AppConfig, using: str, plan: Any) -> bool:
-    """Return True if roles can be made; then the permissions of ``sender`` exist."""
+    """Return True if roles can be created, after creating the permissions of ``sender``."""
     if plan is None or using != DEFAULT_DB_ALIAS or not router.allow_migrate(using, "mcp_app"):
         return False
     if not is_migrated("mcp_app", using):
         return False
-    # A role holds permissions, which another receiver of the same signal makes: perhaps after us.
+    # Roles hold permissions that another receiver of this signal creates, perhaps after this one.
     create_permissions(apps.get_app_config(sender.label), verbosity=0, using=using)
     return True
 
 
 def is_migrated(label: str = "mcp_app", using: str = DEFAULT_DB_ALIAS) -> bool:
-    """Whether the tables have their newest form: ``migrate`` checks the system before it gives them that."""
+    """Return True if every migration of ``label`` is applied:
+
+    ``migrate`` runs checks before it applies them.
+    """
     loader = MigrationLoader(connections[using])
     return set(loader.graph.leaf_nodes(label)) <= set(loader.applied_migrations)

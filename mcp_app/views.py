@@ -1,4 +1,4 @@
-"""Owns the public pages: how to connect a client, for people and for MCP registries; reads no rows."""
+"""Public pages: instructions to connect a client, and ``server.json`` for registries. Makes no queries."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mcp_app.connect.snippets import snippets
 @login_not_required
 @require_safe
 def connect(request: HttpRequest) -> HttpResponse:
-    """The page with a line, a file or a link for each known client; 404 when it is switched off."""
+    """Show the configuration of each known client. Raises Http404 if the page is off."""
     _only_when_on()
     connection = connection_for(request)
-    # Without the request no context processor runs: nothing of a visitor's session is looked at.
+    # Render without the request: no context processor may read the visitor's session.
     page = render_to_string(
         "mcp_connect/page.html",
         {
@@ -38,7 +38,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def server_document(request: HttpRequest) -> HttpResponse:
-    """``server.json``, as MCP registries read it; 404 when the page is switched off."""
+    """Return ``server.json`` for MCP registries. Raises Http404 if the page is off."""
     _only_when_on()
     document = server_json(connection_for(request), conf.get().server.version)
     layout: dict[str, Any] = {"indent": 2, "ensure_ascii": False}
@@ -51,7 +51,7 @@ def _only_when_on() -> None:
 
 
 def _policy() -> str:
-    """The page may load its own style, script and icon, and nothing else."""
+    """Return a policy that permits only the page's own style, script and icon."""
     source = urlsplit(static("mcp_app/copy.js")).netloc or "'self'"
     return (
         f"default-src 'none'; style-src {source}; script-src {source}; img-src {source}; "

@@ -1,1 +1,1 @@
-"""Template filters of the app; they know nothing of the admin or of stored rows."""
+"""Template tags and filters of the app."""

@@ -1,4 +1,4 @@
-"""Owns the card that says how to connect a client; reads no rows."""
+"""The card that explains how to connect a client. Makes no queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ register = template.Library()
 
 @register.inclusion_tag("mcp_admin/connect.html", takes_context=True)
 def mcp_connect(context: template.Context) -> dict[str, Any]:
-    """The endpoint's address and lines to paste, with a placeholder for the key."""
+    """Return the endpoint's address and configurations with a placeholder for the key."""
     connection = connection_for(context["request"])
     user = context["request"].user
     return {

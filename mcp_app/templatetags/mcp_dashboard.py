@@ -1,4 +1,4 @@
-"""Owns the place of the figures on the admin's first page."""
+"""The dashboard on the admin's first page."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ register = template.Library()
 
 @register.inclusion_tag("mcp_admin/dashboard.html", takes_context=True)
 def mcp_dashboard(context: template.Context) -> dict[str, Any]:
-    """The figures for this visitor; none without the permission to view messages or calls."""
-    # Not above: the skin loads the tag libraries while the admin is still being imported.
+    """Return the user's dashboard; None without the permission to view messages or calls."""
+    # Imported late: Unfold loads tag libraries while the admin is still being imported.
     from mcp_app.admin.dashboard import dashboard, may_see
 
     request = context["request"]

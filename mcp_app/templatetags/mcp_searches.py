@@ -1,4 +1,4 @@
-"""Owns the row of saved searches on the pages of the log."""
+"""The row of saved searches on the pages of the log."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mcp_app.interface.text import marked
 from mcp_app.message_log.search.saved import LONGEST_NAME, searches_of
 
 register = template.Library()
-# More than that are found on their own page.
+# Further searches are listed on their own page.
 MOST_SHOWN: Final = 12
 
 
 @register.inclusion_tag("mcp_admin/saved_searches.html", takes_context=True)
 def mcp_saved_searches(context: template.Context, parameter: str, text: str) -> dict[str, Any]:
-    """Links that put a saved search into this page's ``parameter``, and the form that saves ``text``."""
+    """Return links that put a saved search into ``parameter``, and the form that saves ``text``."""
     request = context["request"]
     found = list(searches_of(request.user).order_by("name", "pk")[: MOST_SHOWN + 1])
-    # One's own before those of others.
+    # The user's own searches come first.
     rows = sorted(found[:MOST_SHOWN], key=lambda row: row.user_id != request.user.pk)
     return {
         "request": request,

@@ -1,4 +1,4 @@
-"""Template filters that show text of unknown origin; they are written in ``mcp_app.interface.text``."""
+"""Template filters for untrusted text, defined in ``mcp_app.interface.text``."""
 
 from django import template
 

@@ -1,4 +1,4 @@
-"""Owns how long something took, as all pages write it."""
+"""The format of durations on all pages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ register = template.Library()
 
 @register.filter
 def took(milliseconds: float) -> str:
-    """``1.5 ms``, ``3.2 s``, ``2 min 06 s``."""
-    # Not above: the skin loads the tag libraries while the admin is still being imported.
+    """Format milliseconds as ``1.5 ms``, ``3.2 s`` or ``2 min 06 s``."""
+    # Imported late: Unfold loads tag libraries while the admin is still being imported.
     from mcp_app.admin.markup import span
 
     return f"{milliseconds:.1f} ms" if milliseconds < 1_000 else span(timedelta(milliseconds=milliseconds))

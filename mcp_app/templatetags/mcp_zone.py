@@ -1,4 +1,4 @@
-"""Owns naming the time zone on pages that have no admin class to do it for them."""
+"""The time zone on pages without an admin class."""
 
 from django import template
 
@@ -9,11 +9,11 @@ register = template.Library()
 
 @register.simple_tag
 def mcp_zone_script() -> str:
-    """The address of the script that names the zone and lets one choose another."""
+    """Return the address of the script that shows the time zone and offers to change it."""
     return time_zone.zone_script()
 
 
 @register.simple_tag
 def mcp_zone_name() -> str:
-    """The zone of this page."""
+    """Return the time zone of this page."""
     return time_zone.shown_zone()

@@ -1,1 +1,1 @@
-"""One module per command."""
+"""Management commands, one per module."""

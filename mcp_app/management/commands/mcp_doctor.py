@@ -1,4 +1,4 @@
-"""``manage.py mcp_doctor``: what is wrong with this installation, and what to do about it."""
+"""``manage.py mcp_doctor``: examine this installation and print each fault with its remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDER = (Level.OK, Level.SKIPPED, Level.WARNING, Level.ERROR)
 
 
 class Command(BaseCommand):
-    """Print what every check found, errors last; exit status 1 when there is one."""
+    """Print the findings of all checks, errors last. The exit status is 1 if there is an error."""
 
     help = (
         "Look at settings, database, Redis, workers, keys and the public address; name each fault's remedy."
@@ -26,13 +26,11 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Where the server is, as whom to talk to it, for people or for programs."""
         parser.add_argument("--url", default="", help="the address as clients reach it (from PUBLIC_URL)")
         parser.add_argument("--key", default="", help="an API key; safer in the environment as MCP_API_KEY")
         parser.add_argument("--json", action="store_true", help="a list of objects")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Look and print; raises CommandError for an address or a key that cannot be used."""
         try:
             key = options["key"] or os.environ.get("MCP_API_KEY", "")
             findings = examine(Installation.configured(options["url"], key))
@@ -46,7 +44,7 @@ class Command(BaseCommand):
             sys.exit(1)
 
     def _write(self, findings: list[Finding]) -> None:
-        """One line each; Django's styles have colours on a terminal only."""
+        """Write one line per finding, in color on a terminal."""
         styles = {
             Level.OK: self.style.SUCCESS,
             Level.WARNING: self.style.WARNING,

@@ -1,4 +1,4 @@
-"""``manage.py mcp_export``: write the catalogue as administrators edit it to a file or to standard output."""
+"""``manage.py mcp_export``: write the catalogue to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from mcp_app.catalogue.transfer.report import problem_lines
 
 
 class Command(BaseCommand):
-    """Read the catalogue and write one file; nothing is changed."""
+    """Write the catalogue, as administrators edit it, to a file."""
 
     help = (
         "Write tools, prompts, resources and templates as administrators edit them, to move them elsewhere."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The notation and where to."""
         parser.add_argument("--format", choices=NOTATIONS, help="by default what --output ends in, else json")
         parser.add_argument("--output", metavar="FILE", help="by default standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write it; raises CommandError when an upload or the file cannot be."""
         output = options["output"]
         try:
             text = export_catalogue(options["format"] or notation_of(output or ""))

@@ -1,4 +1,4 @@
-"""``manage.py mcp_import``: bring the catalogue to what a file says, or only say what that would change."""
+"""``manage.py mcp_import``: import a catalogue file, or print the differences."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from mcp_app.catalogue.transfer.report import difference_lines, problem_lines
 
 
 class Command(BaseCommand):
-    """All of the file is imported, or nothing."""
+    """Import the whole file or nothing."""
 
     help = "Bring tools, prompts, resources and templates to what a file of mcp_export says."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The file and how to take it."""
         parser.add_argument("file", metavar="FILE", help="- reads standard input")
         parser.add_argument("--format", choices=NOTATIONS, help="by default what FILE ends in, else json")
         parser.add_argument("--dry-run", action="store_true", help="say what would change, change nothing")
@@ -39,7 +38,6 @@ class Command(BaseCommand):
         parser.add_argument("--actor", metavar="USERNAME", help="who is named in history and audit trail")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import it; raises CommandError with every problem, one on each line."""
         name = options["file"]
         try:
             imported = import_catalogue(
@@ -62,7 +60,7 @@ class Command(BaseCommand):
 
 
 def _content(name: str) -> bytes:
-    # One byte more than is allowed shows that there is too much.
+    # One byte beyond the limit reveals a file that is too large.
     try:
         if name == "-":
             return sys.stdin.buffer.read(MAX_BYTES + 1)

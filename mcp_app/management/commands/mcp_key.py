@@ -1,4 +1,4 @@
-"""``manage.py mcp_key``: issue, list and revoke API keys without any admin."""
+"""``manage.py mcp_key``: issue, list and revoke API keys without the admin."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ MOST_DAYS = 36_500
 
 
 class Command(BaseCommand):
-    """API keys from the shell. The audit trail names no user for them."""
+    """Manage API keys. The audit trail names no user for these changes."""
 
     help = "Issue, list and revoke API keys. A key has the permissions of its user."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the three subcommands."""
         actions = parser.add_subparsers(dest="action", required=True)
         add = actions.add_parser("add", help="Issue a key and print it; it cannot be shown again.")
         add.add_argument("user", metavar="USER", help="the name the user logs in with")
@@ -48,7 +47,6 @@ class Command(BaseCommand):
         revoke.add_argument("id", type=int, metavar="ID", help="as listed")
 
     def handle(self, *, action: str, **options: Any) -> None:
-        """Run one subcommand. Raises CommandError for an unknown user or key and for refused values."""
         {"add": self._add, "list": self._list, "revoke": self._revoke}[action](options)
 
     def _add(self, options: dict[str, Any]) -> None:
@@ -56,7 +54,7 @@ class Command(BaseCommand):
             raise CommandError(KEYS_ARE_OFF)
         expires_at = _expiry(options["days"])
         key, secret = _issue(_user(options["user"]), options["name"], expires_at, options["scope"] or BASIC)
-        # The key alone goes to standard output, so that a script can store it.
+        # Only the key goes to standard output, so that scripts can store it.
         self.stdout.write(secret)
         until = f"expires on {expires_at:%Y-%m-%d}" if expires_at else "never expires"
         self.stderr.write(f"Key {key.pk} of {marked(options['user'])}: {until}. It cannot be shown again.")

@@ -1,4 +1,4 @@
-"""``manage.py mcp_prepare``: what ``migrate`` does at its end, by hand."""
+"""``manage.py mcp_prepare``: update the catalogue and the roles as ``migrate`` does at its end."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from mcp_app.prepare import prepare
 
 
 class Command(BaseCommand):
-    """Bring the catalogue that code defines, and the roles, into the database."""
+    """Store the catalogue from code and the roles in the database."""
 
     help = "Bring the tools, prompts and resources that code defines, and the roles, into the database."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do it; raises CommandError when the database cannot be used."""
         try:
             mirrored, made = prepare()
         except DatabaseError as error:

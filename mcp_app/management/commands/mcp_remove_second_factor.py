@@ -1,4 +1,4 @@
-"""``manage.py mcp_remove_second_factor NAME``: for an only administrator who lost the device."""
+"""``manage.py mcp_remove_second_factor NAME``: for a sole administrator who lost the device."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from mcp_app.optional_parts import SECOND_FACTOR
 
 
 class Command(BaseCommand):
-    """Removes the second factor of one person; the audit trail says so."""
+    """Remove one person's second factor and record it in the audit trail."""
 
     help = "Remove the second factor of a person who lost the device and the recovery codes."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Who."""
         parser.add_argument("username")
 
     def handle(self, *, username: str, **_: Any) -> None:
-        """Remove it."""
         if not SECOND_FACTOR.is_there():
             raise CommandError(SECOND_FACTOR.remedy())
         from mcp_app.oauth.second_factor import factors

@@ -1,4 +1,4 @@
-"""``manage.py mcp_snippets``: what to paste to connect a client, and ``server.json`` for a registry."""
+"""``manage.py mcp_snippets``: print client configurations, and ``server.json`` for a registry."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ KNOWN = (*CLIENTS, REGISTRY)
 
 
 class Command(BaseCommand):
-    """Print the lines that connect each known client; needs no database and shows no key."""
+    """Print the configuration of each known client, without database access and without a key."""
 
     help = "Print what to paste to connect a client."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """One client or all, at which address, for people or for programs."""
         parser.add_argument("--client", metavar="NAME", help=f"only this one, text alone: {', '.join(KNOWN)}")
         parser.add_argument("--url", default="", help="the endpoint as clients reach it (from PUBLIC_URL)")
         parser.add_argument("--json", action="store_true", help="a list of objects")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print; an unknown client or an address that cannot be used is a CommandError."""
         client = options["client"]
         if client is not None and client not in KNOWN:
             raise CommandError(f"There is no client {client!r}. Known ones: {', '.join(KNOWN)}.")
@@ -46,7 +44,7 @@ class Command(BaseCommand):
 
 
 def _connection(url: str) -> ServerConnection:
-    """This server at ``url``, or at its public address; raises CommandError."""
+    """Return this server at ``url``, or at its public address. Raises CommandError."""
     try:
         url = url or public_url()
         if not url:

@@ -1,4 +1,4 @@
-"""``manage.py mcp_startapp NAME``: an app with a first tool, its test and a README."""
+"""``manage.py mcp_startapp NAME``: create an app with a first tool, its test and a README."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ TEMPLATE = Path(__file__).resolve().parents[2] / "app_template"
 
 
 class Command(TemplateCommand):
-    """As Django's ``startapp``, with tools."""
+    """Create an app like Django's ``startapp``, with a tool."""
 
     help = "Make a Django app with a first MCP tool and its test, in the current folder or a named one."
     missing_args_message = "You must provide an application name."
     rewrite_template_suffixes = ((".py-tpl", ".py"), (".md-tpl", ".md"))
 
     def handle(self, **options: Any) -> None:  # type: ignore[override]
-        """Write the files; raises CommandError for a name or a folder that cannot be used."""
         name, folder = options.pop("name"), options.pop("directory")
         if folder is not None:
-            # Django's command wants the folder to be there.
+            # Django's command requires an existing folder.
             try:
                 Path(folder).expanduser().mkdir(parents=True, exist_ok=True)
             except OSError as error:

@@ -1,4 +1,4 @@
-"""``manage.py mcp_stdio``: this server for one client that starts it as its child (specification: stdio)."""
+"""``manage.py mcp_stdio``: serve one client that starts this server as its child (specification: stdio)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,17 @@ NOBODY = "Say as whom: --user NAME, or an API key in the environment as MCP_API_
 
 
 class Command(BaseCommand):
-    """Speak MCP on standard input and output; logs go to standard error."""
+    """Serve MCP on standard input and output. Logs go to standard error."""
 
     help = "Serve one MCP client on standard input and output; logs go to standard error."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The options that identify the client."""
         parser.add_argument(
             "--user", default="", metavar="NAME", help="the user whose permissions the client has"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until the client ends its input; raises CommandError when it cannot begin."""
         try:
             mirror()
             principal = _principal(options["user"])
@@ -45,19 +43,22 @@ class Command(BaseCommand):
             serving = loop.create_task(serve_stdio(principal))
             outlast(partial(loop.run_until_complete, serving), serving.done)
         sys.stderr.flush()
-        # STDIO-04: a tool's thread that goes on must not keep a client waiting for the end of its child.
+        # STDIO-04: a tool's thread that is still running must not delay the end of the process.
         os._exit(0)
 
 
 async def serve_stdio(principal: Principal) -> None:
-    """Imported late: everything that touches the event loop, after the client is authenticated."""
+    """Serve ``principal``.
+
+    Imports late everything that uses the event loop, after authentication.
+    """
     from mcp_app.transports.stdio.application import serve
 
     await serve(principal)
 
 
 def _principal(name: str) -> Principal:
-    """The client's principal: a named user, the owner of a key, or the anonymous local user."""
+    """Return the client's principal: a named user, the owner of a key, or the anonymous local user."""
     if name:
         users = get_user_model()
         user = users._default_manager.filter(**{users.USERNAME_FIELD: name}, is_active=True).first()
