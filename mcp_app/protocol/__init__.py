@@ -1,1 +1,1 @@
-"""The pure core: bytes and dataclasses in, decisions out; it knows no Django, Redis, event loop or clock."""
+"""Protocol core: bytes and dataclasses in, decisions out; independent of Django, Redis, event loop, clock."""

@@ -1,13 +1,15 @@
-"""The states of a call and its transitions; not where it runs or is stored.
+"""The states of a call and its transitions.
 
-A call is *accepted*, then *running* under an attempt, perhaps waiting as *input_required* for the client,
-and ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expired it is
-*retried*: the call is accepted again. So it is when a task is *resumed*: one that asks ends its attempt, and
-the client's answer begins another. A call that needs approval begins as *approval_needed*, from where
-no attempt can start: it is *approved*, and then accepted like any other, or *refused*. Nothing leaves a
-terminal state, so of a racing finish and cancel only the first one counts.
+A call is *accepted*, then *running* under an attempt, and may wait as *input_required* for the client. It
+ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expires, the call is
+*retried*: it becomes accepted again. A task that asks its client ends its attempt. The client's answer
+*resumes* it as accepted, for a further attempt.
 
-The writers of stored calls take the states of their compare-and-sets from ``Transition``.
+A call that needs approval starts as *approval_needed*, from which no attempt can start. It is *approved*, and
+so accepted like any other call, or *refused*. No transition leaves a terminal state: of a concurrent finish
+and cancel only the first counts.
+
+Code that updates stored calls takes the states of its compare-and-sets from ``Transition``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Where a call is in its life."""
+    """The state of a call."""
 
     APPROVAL_NEEDED = "approval_needed"
     ACCEPTED = "accepted"
@@ -28,9 +30,9 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-# No process runs such a call: a cancel ends it at once.
+# No process runs these calls: a cancel ends them immediately.
 UNSTARTED: Final = (State.APPROVAL_NEEDED, State.ACCEPTED)
-# An attempt works on it, or it waits for its client.
+# An attempt runs the call, or the call waits for its client.
 ACTIVE: Final = (State.RUNNING, State.INPUT_REQUIRED)
 OPEN: Final = (*UNSTARTED, *ACTIVE)
 TERMINAL: Final = frozenset(State) - frozenset(OPEN)
@@ -38,7 +40,7 @@ TERMINAL: Final = frozenset(State) - frozenset(OPEN)
 
 @unique
 class Transition(Enum):
-    """What happens to a call: the states in which it can, and the state that follows."""
+    """A transition of a call: the states that allow it, and the state that follows."""
 
     APPROVE = ((State.APPROVAL_NEEDED,), State.ACCEPTED)
     REFUSE = ((State.APPROVAL_NEEDED,), State.FAILED)
@@ -47,7 +49,7 @@ class Transition(Enum):
     ANSWER = ((State.INPUT_REQUIRED,), State.RUNNING)
     RESUME = ((State.INPUT_REQUIRED,), State.ACCEPTED)
     RETRY = (ACTIVE, State.ACCEPTED)
-    # That a call asks and was answered is noted later than it happens, so it may end before that.
+    # Questions and answers are recorded with a delay, so a call may end before they are.
     COMPLETE = (ACTIVE, State.COMPLETED)
     FAIL = (ACTIVE, State.FAILED)
     CANCEL = (OPEN, State.CANCELLED)
@@ -65,10 +67,10 @@ _SHOWN: Final = {
 
 
 def shown_state(state: str) -> str:
-    """A state in the words of pages: whatever does not run yet waits, and for what."""
+    """Return the text that pages show for a state; a waiting call shows its reason."""
     return _SHOWN.get(State(state), state)
 
 
 def is_terminal(state: str) -> bool:
-    """Whether the call has its one outcome."""
+    """Return True if the call has its final outcome."""
     return state in TERMINAL

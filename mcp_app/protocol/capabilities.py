@@ -1,4 +1,4 @@
-"""What each side says it can do at ``initialize``, by revision; it decides nothing about single requests."""
+"""Capabilities of both sides at ``initialize``, by protocol revision."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import orjson
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2024_11_05, V2025_06_18, V2025_11_25, is_modern
 
-# What a client can declare that means something here.
+# Capabilities of clients that the server supports.
 CLIENT: Final = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
 EXTENSIONS: Final = "extensions"
 EXPERIMENTAL: Final = "experimental"
-# Larger declarations are read each time: a memo of what clients chose the size of must stay small.
+# Larger declarations are not memoized: clients choose their size, and the memo must stay small.
 MEMO_BYTES: Final = 2048
 MAX_EXTENSIONS: Final = 20
 MAX_EXTENSION_NAME: Final = 128
-# For the settings of all extensions that a client declares; those beyond are known by name only.
+# For the settings of all extensions of a client. Extensions beyond it are stored by name only.
 MAX_SETTINGS_BYTES: Final = 2048
 
 
@@ -36,7 +36,7 @@ def server_capabilities(
     extensions: Mapping[str, Any] | None = None,
     tasks: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The ``capabilities`` of an InitializeResult: exactly what is served (CAP-01, CAP-06).
+    """Return the ``capabilities`` of an InitializeResult: exactly those served (CAP-01, CAP-06).
 
     ``extensions`` are settings by id (CAP-05).
     """
@@ -62,7 +62,7 @@ def server_capabilities(
 
 @dataclass(frozen=True, slots=True)
 class ClientCapabilities:
-    """What the server may ask of a client (CAP-02)."""
+    """The requests that the server may send to a client (CAP-02)."""
 
     roots: bool = False
     sampling: bool = False
@@ -73,9 +73,10 @@ class ClientCapabilities:
 
     @classmethod
     def parse(cls, capabilities: object, version: str = V2025_11_25) -> ClientCapabilities:
-        """Read the ``capabilities`` of an ``initialize`` as the negotiated version defines them.
+        """Parse the ``capabilities`` of an ``initialize`` as the negotiated version defines them.
 
-        What is unknown is ignored (GEN-02, DLG-000-04). Raises InvalidParams when a known one is no object.
+        Unknown members are ignored (GEN-02, DLG-000-04). Raise InvalidParams if a known member is not an
+        object.
         """
         if not isinstance(capabilities, dict):
             raise InvalidParams("'capabilities' must be an object.")
@@ -96,7 +97,7 @@ class ClientCapabilities:
 
 
 def required(needed: Iterable[str]) -> dict[str, Any]:
-    """What a client must declare for the fields ``needed`` of ClientCapabilities, in its form (CAP-03)."""
+    """Return the capabilities, in client form, for the ``needed`` fields of ClientCapabilities (CAP-03)."""
     found: dict[str, Any] = {}
     for name in needed:
         kind, _, part = name.partition("_")
@@ -105,7 +106,7 @@ def required(needed: Iterable[str]) -> dict[str, Any]:
 
 
 def known(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the capabilities that mean something here; others are ignored (GEN-02).
+    """Return the supported capabilities and drop all others (GEN-02).
 
     The size of the result is bounded, because it is stored with each session.
     """
@@ -122,7 +123,7 @@ def known(capabilities: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(extensions: dict[str, Any]) -> dict[str, Any]:
-    """Return the first well-formed extensions with their settings, as far as these fit."""
+    """Return the first well-formed extensions; settings that exceed the size limit become ``{}``."""
     found: dict[str, Any] = {}
     room = MAX_SETTINGS_BYTES
     for name, settings in extensions.items():
@@ -137,10 +138,10 @@ def _bounded(extensions: dict[str, Any]) -> dict[str, Any]:
 
 
 def extension_members(version: str) -> tuple[str, ...]:
-    """Return the capabilities that hold extensions, on both sides, the decisive one last (DLG-000-12).
+    """Return the capabilities that hold extensions, on both sides; the last one wins (DLG-000-12).
 
-    The revisions before 2026-07-28 know ``experimental`` only; the published extensions, MCP Apps among them,
-    are negotiated in ``extensions`` there as well.
+    Revisions before 2026-07-28 define ``experimental`` only. Published extensions such as MCP Apps are
+    negotiated in ``extensions`` there as well.
     """
     return (EXTENSIONS,) if is_modern(version) else (EXPERIMENTAL, EXTENSIONS)
 
@@ -148,7 +149,7 @@ def extension_members(version: str) -> tuple[str, ...]:
 def declared_extensions(capabilities: dict[str, Any], version: str) -> dict[str, dict[str, Any]]:
     """Return the settings of the extensions that a client declared, by id.
 
-    For an id in both members, the settings in ``extensions`` count as they are: the two are not merged.
+    For an id in both members, the settings in ``extensions`` replace the others: the two are not merged.
     """
     found: dict[str, dict[str, Any]] = {}
     for member in extension_members(version):

@@ -1,13 +1,13 @@
-"""What early clients say differently: accepted in the legacy era, each by its own switch, and never sent.
+"""Deviations of early clients: accepted in the legacy era, each by its own switch, and never sent.
 
-The published legacy revisions give none of these another meaning; a message of the modern era is not touched.
+The published legacy revisions give none of these another meaning. Messages of the modern era are unaffected.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# The values of the setting DIALECTS. Names that begin notifications are those notifications.
+# The values of the setting DIALECTS. Names of notifications are those that clients send.
 INITIALIZED: Final = "initialized"
 EXIT: Final = "exit"
 CANCEL_REQUEST: Final = "$/cancelRequest"
@@ -27,7 +27,7 @@ ALL: Final = (
     EARLY_ADDRESS,
 )
 
-# The values of the setting ROUTING_HEADERS: how the headers of ``interim_headers`` are looked at.
+# The values of the setting ROUTING_HEADERS: the check of the headers in ``interim_headers``.
 OFF: Final = "off"
 PRESENT: Final = "present"
 STRICT: Final = "strict"

@@ -54,7 +54,7 @@ class McpError(Exception):
 
     code: int = -32603
     http_status: int = 200
-    # Seconds, 0.0 where no time is known.
+    # In seconds; 0.0 if unknown.
     retry_after: float = 0.0
     # The code of a refused call (``refusals.Code``).
     refusal: str = ""
@@ -68,7 +68,7 @@ class McpError(Exception):
         http_status: int | None = None,
         request_id: str | int | None = None,
     ) -> None:
-        """``request_id`` is the id of the refused request where it could be read, for the answer to echo."""
+        """Set message and overrides; the answer repeats ``request_id``, the id of the refused request."""
         self.message = message if message is not None else _default_message(type(self))
         super().__init__(self.message)
         self.data = data
@@ -84,7 +84,7 @@ class McpError(Exception):
         return ()
 
     def to_wire(self) -> dict[str, Any]:
-        """The ``error`` member of a JSON-RPC response."""
+        """Return the ``error`` member of a JSON-RPC response."""
         wire: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.data is not None:
             wire["data"] = self.data
@@ -163,7 +163,7 @@ class MissingCapability(PeerError):
     def __init__(
         self, message: str | None = None, *, required: dict[str, Any] | None = None, **rest: Any
     ) -> None:
-        """``required`` is in the form of a client's capabilities."""
+        """Put ``required``, in the form of a client's capabilities, into the data."""
         super().__init__(message, data={"requiredCapabilities": required or {}}, **rest)
 
 
@@ -175,7 +175,7 @@ class UnsupportedVersion(PeerError):
     def __init__(
         self, message: str | None = None, *, requested: str = "", supported: tuple[str, ...] = (), **rest: Any
     ) -> None:
-        """``requested`` is named as it was sent; ``supported`` are all versions that are served (VER-08)."""
+        """Put ``requested``, as it was sent, and all ``supported`` versions into the data (VER-08)."""
         super().__init__(message, data={"supported": list(supported), "requested": requested}, **rest)
 
 
@@ -197,7 +197,7 @@ class Refused(PeerError):
 
     @property
     def headers(self) -> Headers:
-        """The header fields this refusal carries."""
+        """The header fields of this refusal."""
         return self._headers
 
 
@@ -207,7 +207,7 @@ class Unauthorized(Refused):
     http_status = 401
 
     def __init__(self, message: str | None = None, *, challenge: str = "Bearer", **rest: Any) -> None:
-        """``challenge`` is the whole WWW-Authenticate value (RFC 9110 section 11.6.1 makes it compulsory)."""
+        """Set ``challenge`` as the whole WWW-Authenticate value (required by RFC 9110 section 11.6.1)."""
         super().__init__(message, headers=((b"www-authenticate", challenge.encode("latin-1")),), **rest)
 
 
@@ -217,7 +217,7 @@ class Forbidden(Refused):
     http_status = 403
 
     def __init__(self, message: str | None = None, *, challenge: str | None = None, **rest: Any) -> None:
-        """``challenge`` names the missing scopes (RFC 6750 section 3.1); leave it out for other refusals."""
+        """Set ``challenge``, which names missing scopes (RFC 6750 section 3.1); other refusals omit it."""
         self.challenge = challenge
         headers = ((b"www-authenticate", challenge.encode("latin-1")),) if challenge else ()
         super().__init__(message, headers=headers, **rest)
@@ -235,7 +235,7 @@ class MethodNotAllowed(Refused):
     http_status = 405
 
     def __init__(self, message: str | None = None, *, allow: str = "GET, POST, DELETE", **rest: Any) -> None:
-        """``allow`` lists the methods that are (RFC 9110 section 15.5.6 makes the field compulsory)."""
+        """Set ``allow`` as the list of allowed methods (required by RFC 9110 section 15.5.6)."""
         super().__init__(message, headers=((b"allow", allow.encode("ascii")),), **rest)
 
 
@@ -270,7 +270,7 @@ class MisdirectedRequest(Refused):
 
 
 def _retry_after(seconds: float) -> Headers:
-    # A client that waits the truncated time would come too early and be refused again.
+    # Rounded up: a client that waits a truncated time would be refused again.
     return ((b"retry-after", b"%d" % max(1, ceil(seconds))),)
 
 
@@ -280,7 +280,7 @@ class TooManyRequests(Refused):
     http_status = 429
 
     def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
-        """``retry_after`` is in seconds and is rounded up."""
+        """Set Retry-After; ``retry_after`` is in seconds and is rounded up."""
         super().__init__(message, headers=_retry_after(retry_after), **rest)
         self.retry_after = retry_after
 
@@ -305,7 +305,7 @@ class Unavailable(ServerFault):
     http_status = 503
 
     def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
-        """``retry_after`` is in seconds and is rounded up."""
+        """Set Retry-After; ``retry_after`` is in seconds and is rounded up."""
         super().__init__(message, **rest)
         self.retry_after = retry_after
 
@@ -315,7 +315,7 @@ class Unavailable(ServerFault):
         return _retry_after(self.retry_after)
 
 
-# T-MOD-08; codes missing here keep the status of the error itself.
+# T-MOD-08. Other codes use the status of the error itself.
 MODERN_STATUS: Final = {
     -32700: 400,
     -32600: 400,
@@ -325,22 +325,22 @@ MODERN_STATUS: Final = {
     -32021: 400,
     -32022: 400,
 }
-# RPC-09: of the codes that JSON-RPC keeps for itself the modern era knows these only. What stands for a code
-# of the legacy era there; for any other it is an internal error.
+# RPC-09: of the codes that JSON-RPC reserves, the modern era defines only these. ``_MODERN_CODE`` maps codes
+# of the legacy era. Other reserved codes become internal errors.
 _MODERN_CODES: Final = frozenset((*MODERN_STATUS, -32603))
 _MODERN_CODE: Final = {-32002: -32602, -32800: -32603}
 _RESERVED: Final = range(-32768, -31999)
 
 
 def http_status_for(error: McpError, version: str) -> int:
-    """The HTTP status of an answer that is only this error, for a legacy or modern ``version`` name."""
+    """Return the HTTP status of an answer that is only this error, for a legacy or modern ``version``."""
     if isinstance(error, Refused) or not is_modern(version):
         return error.http_status
     return MODERN_STATUS.get(error.code, error.http_status)
 
 
 def fitted(error: McpError, version: str) -> McpError:
-    """The error with a code that the revision of ``version`` knows."""
+    """Return the error with a code that ``version`` defines; other reserved codes become internal errors."""
     code = _MODERN_CODE.get(error.code, -32603 if error.code in _RESERVED else error.code)
     if error.code in _MODERN_CODES or code == error.code or not is_modern(version):
         return error

@@ -1,9 +1,9 @@
-"""Reads the key of a principal: ``user:<id>``, ``user:<id>/<way>`` or ``user:<id>/bench/by:<id>``.
+"""Parses the key of a principal: ``user:<id>``, ``user:<id>/<credential>`` or ``user:<id>/bench/by:<id>``.
 
-Every bound counts people, never credentials: a person makes further API keys and OAuth clients at will, and
-each would be a further share. ``share_of`` names the share of a person in one bound.
+Every limit counts people, never credentials: a person can create any number of API keys and OAuth clients.
+``share_of`` returns the name of a person's counter for one limit.
 
-Only what one client must not see or change of another goes by the whole key, so by credential: sessions,
+Data that one client must not see or change of another is keyed by the whole key, so by credential: sessions,
 event streams and their ids, replay, tasks, ``requestState``, cursors and idempotency keys. Audit and message
 log name the credential as well.
 """
@@ -13,16 +13,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NewType
 
-# Separates the user from the person acting as that user.
+# Separates the user from the person who acts as that user.
 ACTOR: Final = "/by:"
-# Counted for the person of a principal.
+# The person behind a principal, for limits.
 Person = NewType("Person", str)
-# A name of a counter that is one person's.
+# The name of one person's counter.
 Share = NewType("Share", str)
 
 
 class Bound(StrEnum):
-    """A quantity that is bounded for each person. Each has its row in ``docs/limits.md``."""
+    """A quantity that is limited for each person. Each has its row in ``docs/limits.md``."""
 
     CALLS_PER_MINUTE = "tool"
     RUNNING_CALLS = "running"
@@ -41,7 +41,7 @@ class Bound(StrEnum):
 
 
 def actor_of(key: str) -> str:
-    """The person acting under a principal's key, as the primary key of their user; "" if it is the user."""
+    """Return the primary key of the person acting under a principal's key; "" if it is the user."""
     _, found, actor = key.partition(ACTOR)
     return actor if found else ""
 
@@ -49,13 +49,13 @@ def actor_of(key: str) -> str:
 def person_of(key: str) -> Person:
     """Return the person behind a principal, whatever the credential; a key without a user is its own person.
 
-    A person who tries something as another user does so on their own account. A machine is the person of its
-    service user. All callers without a credential, on loopback, are one person.
+    Calls that a person makes as another user count for that person. A machine counts as its service user. All
+    callers without a credential, on loopback, are one person.
     """
     actor = actor_of(key) if ACTOR in key else ""
     return Person(f"user:{actor}" if actor else key.partition("/")[0])
 
 
 def share_of(bound: Bound, key: str, what: str = "") -> Share:
-    """Return the name of the counter of a principal's person in a bound; ``what`` if there are several."""
+    """Return the counter name of a principal's person for a limit; ``what`` separates several counters."""
     return Share(f"{bound}/{what}/{person_of(key)}" if what else f"{bound}/{person_of(key)}")

@@ -1,6 +1,6 @@
-"""How often each key did something in its current window, and which addresses are one key.
+"""Rate limit windows by key, and the grouping of client addresses into networks.
 
-Bounded; the clock is the caller's.
+The number of keys is bounded. The caller passes the time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ KEYS: Final = 10_000
 
 
 class RateWindow:
-    """Counts in windows, each begun by a key's first hit; of too many keys the oldest go."""
+    """Counters in windows that start at a key's first hit; beyond the bound the oldest keys are dropped."""
 
     __slots__ = ("_keys", "_windows")
 
@@ -21,10 +21,10 @@ class RateWindow:
         self._windows: dict[str, tuple[float, int]] = {}
 
     def hit(self, key: str, now: float, seconds: float = 60.0) -> tuple[int, float]:
-        """Count once more; returns how often now, and in how many seconds counting begins anew."""
+        """Count a hit; return the count in this window and the seconds until the window ends."""
         until, count = self._windows.get(key, (0.0, 0))
         if until <= now:
-            # To the end of the order, so that those that are forgotten first are the oldest.
+            # Reinserted at the end, so that the oldest keys are dropped first.
             self._windows.pop(key, None)
             until, count = now + seconds, 0
             if len(self._windows) >= self._keys:
@@ -34,7 +34,10 @@ class RateWindow:
 
 
 def client_network(address: str) -> str:
-    """The clients that are counted together: of IPv6 a /64, because one client has all addresses of that."""
+    """Return the network that is counted as one client: an IPv4 address, or the /64 of an IPv6 address.
+
+    One client can use every address of its /64.
+    """
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The scopes of OAuth tokens: what each lets a client do, and which one a request needs (AUTH-10, AUTH-50).
+"""The scopes of OAuth tokens: texts, implications, and the scope of each method (AUTH-10, AUTH-50).
 
-A scope is a ceiling, never a right: a token does what its scopes allow and its user may.
+A scope is an upper limit, never a permission: a token needs both its scopes and its user's permissions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RESOURCES: Final = "mcp:resources"
 PROMPTS: Final = "mcp:prompts"
 ADMIN: Final = "mcp:admin"
 
-# In the order in which people and clients see them; the texts are shown on the consent page.
+# In display order. The consent page shows the texts.
 WORDS: Final = {
     MCP: "Connect, and see which tools, resources and prompts there are",
     TOOLS: "Call tools as you: what they read, change or send is done in your name",
@@ -24,7 +24,7 @@ WORDS: Final = {
 }
 ALL: Final = tuple(WORDS)
 EVERY: Final = " ".join(ALL)
-# The scopes a client should request first: clients that cannot extend them later work with these.
+# The scopes a client should request first. Clients that cannot extend them later work with these.
 BASIC: Final = (MCP, TOOLS, RESOURCES, PROMPTS)
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -44,7 +44,7 @@ _BY_METHOD: Final = {
             "resources/list",
             "resources/templates/list",
             "logging/setLevel",
-            # And what they name: see below.
+            # Also depends on the params: see ``needed``.
             "subscriptions/listen",
             "completion/complete",
         ),
@@ -54,12 +54,12 @@ _BY_METHOD: Final = {
 
 
 def widened(scopes: Iterable[str]) -> frozenset[str]:
-    """What a token with ``scopes`` may be used for: broader scopes satisfy narrower ones (AUTH-11)."""
+    """Return ``scopes`` and the narrower scopes that they imply (AUTH-11)."""
     return frozenset(implied for scope in scopes for implied in _IMPLIED.get(scope, (scope,)))
 
 
 def needed(method: str, params: Mapping[str, Any] = _NOTHING) -> str:
-    """The scope that a request needs; methods of extensions run code of apps, as tools do."""
+    """Return the scope that a request needs; methods of extensions run code of apps: ``mcp:tools``."""
     if method == "completion/complete":
         return _of_completion(params)
     if method == "subscriptions/listen":
@@ -68,26 +68,26 @@ def needed(method: str, params: Mapping[str, Any] = _NOTHING) -> str:
 
 
 def _of_completion(params: Mapping[str, Any]) -> str:
-    """Suggested values are data: they need what using the prompt or reading the resource does."""
+    """Return the scope of the completed prompt or resource: suggested values are data."""
     ref = params.get("ref")
     kind = ref.get("type") if isinstance(ref, dict) else None
     return {"ref/prompt": PROMPTS, "ref/resource": RESOURCES}.get(kind if isinstance(kind, str) else "", MCP)
 
 
 def _of_subscription(params: Mapping[str, Any]) -> str:
-    """To hear of changes of resources is to subscribe to them, as ``resources/subscribe`` does."""
+    """Return the scope of ``resources/subscribe`` if the filter names resources, else ``mcp``."""
     asked = params.get("notifications")
     return RESOURCES if isinstance(asked, dict) and asked.get("resourceSubscriptions") else MCP
 
 
 def in_order(scopes: Iterable[str]) -> str:
-    """The known ones of ``scopes`` as one ``scope`` value, always in the same order."""
+    """Return the known ``scopes`` as one ``scope`` value in a fixed order."""
     held = frozenset(scopes)
     return " ".join(scope for scope in ALL if scope in held)
 
 
 def words_of(user: str) -> dict[str, str]:
-    """The same where a credential is made that does not act as the reader; ``user`` is whom it acts as."""
+    """Return the texts for a credential that acts as another person; ``user`` is that user's name."""
     return {
         **WORDS,
         TOOLS: f"Call tools as {user}: what they read, change or send is done in that user's name",

@@ -1,4 +1,4 @@
-"""The published protocol revisions, their eras and version negotiation; it knows nothing of messages."""
+"""The published protocol revisions, their eras and version negotiation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LEGACY_NAMES: Final = frozenset(LEGACY)
 
 
 def is_modern(name: str) -> bool:
-    """Whether a version name, known or not, is of the modern era: it is none of the four legacy names."""
+    """Return True if a version name, known or not, is not one of the four legacy names."""
     return name not in LEGACY_NAMES
 
 
 def negotiate(requested: str, served: Sequence[str]) -> str:
-    """The version an ``initialize`` asking for ``requested`` is answered with (lifecycle, VER-02).
+    """Return the version that answers an ``initialize`` for ``requested`` (lifecycle, VER-02).
 
-    Only handshake versions take part, whatever ``served`` holds besides. Raises ValueError when it holds
-    none, which is a fault of the configuration and never of the client.
+    Only legacy versions take part, whatever else ``served`` holds. Raise ValueError if it holds none, which
+    is a configuration error.
     """
     handshake = [name for name in served if name in LEGACY_NAMES]
     if not handshake:

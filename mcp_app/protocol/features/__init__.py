@@ -1,1 +1,1 @@
-"""Shapes of the features that clients declare: questions, subscriptions, tasks."""
+"""Message shapes of features that clients declare: elicitation, sampling, subscriptions, tasks."""

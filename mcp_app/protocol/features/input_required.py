@@ -1,4 +1,4 @@
-"""Questions inside of results, as 2026-07-28 has them: their shape, and that of what a retry brings."""
+"""Questions inside results of 2026-07-28, and the answers that a retry of the request carries."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from mcp_app.protocol.errors import InvalidParams
 
-# MRTR-03: what may be asked, and what a question that was given no key is called by.
+# MRTR-03: the allowed kinds of questions, and the default key of a question.
 KINDS: Final = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-# MRTR-01: the requests that may be answered so.
+# MRTR-01: the requests whose result may be a question.
 METHODS: Final = frozenset(("tools/call", "prompts/get", "resources/read"))
 MAX_RESPONSES: Final = 100
 
@@ -21,22 +21,22 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_.:~/-]{1,128}")
 
 
 def result(requests: dict[str, dict[str, Any]], state: str) -> dict[str, Any]:
-    """MRTR-02: a result that asks instead of telling; ``requests`` by key. A task has no state (STATE-08)."""
+    """Return a result that asks for input (MRTR-02); ``requests`` by key. Tasks have no state (STATE-08)."""
     told = {"requestState": state} if state else {}
     return {"resultType": "input_required", "inputRequests": requests, **told}
 
 
 def check_key(key: str) -> str:
-    """The key itself; raises ValueError for one that should not travel as a member's name."""
+    """Return the key; raise ValueError if it is not allowed as a member name."""
     if not _KEY.fullmatch(key):
         raise ValueError("The key of a question has 1 to 128 letters, digits or any of _.:~/- only.")
     return key
 
 
 def responses(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The ``inputResponses`` of a request by key. Raises InvalidParams for what can be no answers (MRTR-08).
+    """Return the ``inputResponses`` of a request by key. Raise InvalidParams for malformed ones (MRTR-08).
 
-    Whether an answer fits its question is judged where that is asked again; unknown keys do no harm.
+    The repeated question checks its answer. Unknown keys are harmless.
     """
     if "inputResponses" not in params:
         return {}
@@ -52,14 +52,14 @@ def responses(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def is_answer(method: str, answer: dict[str, Any]) -> bool:
-    """Whether a response can be one to a question of this kind at all."""
+    """Return True if a response has the form of an answer to this kind of question."""
     if method == "roots/list":
         return type(answer.get("roots")) is list
     return ("action" if method == "elicitation/create" else "content") in answer
 
 
 def state(params: dict[str, Any]) -> str | None:
-    """The ``requestState`` of a request as it was sent, None without; raises InvalidParams."""
+    """Return the ``requestState`` of a request, None if absent; raise InvalidParams if it is not a string."""
     if "requestState" not in params:
         return None
     found = params["requestState"]
@@ -69,7 +69,7 @@ def state(params: dict[str, Any]) -> str | None:
 
 
 def invalid_state() -> InvalidParams:
-    """The one error for whatever is wrong with a state (STATE-06)."""
+    """Return the common error for every invalid state (STATE-06)."""
     return InvalidParams(
         "The requestState is not valid for this request: make the request again without it.",
         data={"reason": "invalid_request_state"},

@@ -1,4 +1,4 @@
-"""The shape of ``sampling/createMessage`` requests and of their answers; it asks no client."""
+"""The shape of ``sampling/createMessage`` requests and of their answers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _BLOCKS: Final[dict[str, dict[str, type]]] = {
 
 
 def build_params(messages: str | list[dict[str, Any]], *, max_tokens: int, **options: Any) -> dict[str, Any]:
-    """The params of a request (SAMP-01). ``messages`` is a text, or messages in their wire form.
+    """Return the params of a request (SAMP-01). ``messages`` is a text, or messages in wire form.
 
     ``options``: system_prompt, model_preferences, include_context, temperature, stop_sequences, metadata,
-    tools, tool_choice; one that is None is left out. Raises ValueError naming what is wrong.
+    tools, tool_choice. Options that are None are omitted. Raise ValueError with the problem.
     """
     if isinstance(messages, str):
         messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
@@ -49,7 +49,7 @@ def build_params(messages: str | list[dict[str, Any]], *, max_tokens: int, **opt
 
 
 def needed_capabilities(params: dict[str, Any]) -> tuple[str, ...]:
-    """The fields of ClientCapabilities that a client must have for these params (SAMP-02)."""
+    """Return the fields of ClientCapabilities that these params require (SAMP-02)."""
     needed = ["sampling"]
     if "tools" in params or "toolChoice" in params:
         needed.append("sampling_tools")
@@ -80,9 +80,9 @@ def _is_priority(value: Any) -> bool:
 
 
 def check_messages(messages: list[dict[str, Any]]) -> None:
-    """Check a conversation (SAMP-03). Raises ValueError naming the first message that is wrong.
+    """Check a conversation (SAMP-03). Raise ValueError for the first invalid message.
 
-    A message with tool results holds nothing else, and each tool use is answered once, in the next message.
+    A message with tool results contains nothing else. Each tool use is answered once, in the next message.
     """
     if not messages:
         raise ValueError("Sampling needs at least one message.")
@@ -121,9 +121,9 @@ def _is_block(block: Any) -> bool:
 
 
 def check_result(result: dict[str, Any]) -> dict[str, Any]:
-    """The client's answer itself. Raises InvalidAnswer when it is no CreateMessageResult (SAMP-06).
+    """Return the client's answer. Raise InvalidAnswer if it is not a CreateMessageResult (SAMP-06).
 
-    Any text is a good ``stopReason`` (SAMP-07).
+    Any string is a valid ``stopReason`` (SAMP-07).
     """
     content = result.get("content")
     blocks = content if isinstance(content, list) else [content]

@@ -1,4 +1,4 @@
-"""``subscriptions/listen`` of 2026-07-28: its filter, and the form of its notifications."""
+"""``subscriptions/listen`` of 2026-07-28: its filter and its notifications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIST_CHANGED: Final = {
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
 }
-# The members of a filter that ask for the changes of one list each.
+# The members of a filter that subscribe to changes of one list each.
 LISTS: Final = {
     "toolsListChanged": "tools",
     "promptsListChanged": "prompts",
@@ -31,7 +31,7 @@ _END: Final = b"null}}}"
 
 
 class Notice:
-    """A notification, encoded once for all subscriptions: only the id that each adds is missing (SUB-03)."""
+    """A notification encoded once for all subscriptions; each adds its id (SUB-03)."""
 
     __slots__ = ("_head", "_tag", "_tagged", "method")
 
@@ -40,18 +40,18 @@ class Notice:
         members = dict(params or {})
         meta = {**members.pop("_meta", {}), SUBSCRIPTION_ID: None}
         self._head = encode_notification(method, {**members, "_meta": meta}).removesuffix(_END)
-        # For the last tag: clients number their requests alike, and of one message all that follows is cheap.
+        # Memo of the last tag: clients number their requests alike, so most subscriptions reuse it.
         self._tag = self._tagged = b""
 
     def tagged(self, tag: bytes) -> bytes:
-        """The whole notification on the subscription of an encoded id."""
+        """Return the whole notification for the subscription with this encoded id."""
         if tag != self._tag:
             self._tag, self._tagged = tag, b"%b%b}}}" % (self._head, tag)
         return self._tagged
 
 
 def read_filter(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The filter of a request, its known members of the right type; raises InvalidParams (SUB-01)."""
+    """Return the filter of a request after type checks; raise InvalidParams (SUB-01)."""
     asked = params.get("notifications")
     if type(asked) is not dict:
         raise InvalidParams("subscriptions/listen needs the member 'notifications', an object.")
@@ -62,7 +62,7 @@ def read_filter(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_names(asked: object, member: str, most: int) -> list[str]:
-    """A list of at most ``most`` names in a filter, each once, in their order; raises InvalidParams."""
+    """Return the distinct names in a filter's member, in order; raise InvalidParams above ``most``."""
     if type(asked) is not list or any(type(name) is not str for name in asked):
         raise InvalidParams(f"The member {member!r} must be a list of strings.")
     names = list(dict.fromkeys(asked))
@@ -72,15 +72,15 @@ def read_names(asked: object, member: str, most: int) -> list[str]:
 
 
 def acknowledgement(tag: bytes, granted: Mapping[str, Any]) -> bytes:
-    """SUB-02: the first message of a subscription says which part of its filter is served."""
+    """Return the first message of a subscription: the served part of its filter (SUB-02)."""
     return Notice(ACKNOWLEDGED, {"notifications": granted}).tagged(tag)
 
 
 def closing(request_id: Id, server_meta: Mapping[str, Any]) -> bytes:
-    """SUB-09: the answer to the request, which ends its subscription."""
+    """Return the answer to the request, which ends its subscription (SUB-09)."""
     return encode_result(request_id, complete(METHOD, {}, {**server_meta, SUBSCRIPTION_ID: request_id}))
 
 
 def cancelled(request_id: Id, reason: str) -> bytes:
-    """CAN-07: on a shared channel, what comes before the answer that ends a subscription."""
+    """Return the notification before the closing answer on a shared channel (CAN-07)."""
     return Notice(CANCELLED, {"requestId": request_id, "reason": reason}).tagged(encode_id(request_id))

@@ -1,6 +1,6 @@
-"""Tasks on the wire, their names, states and shapes; no calls, no stores.
+"""Tasks on the wire: their names, states and shapes.
 
-Two revisions have them: 2026-07-28 as an extension, 2025-11-25 in its core.
+Two revisions have tasks: 2026-07-28 as an extension, 2025-11-25 in its core.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 NOTIFICATION: Final = "notifications/tasks"
 # The member of a subscription's filter that names tasks.
 TASK_IDS: Final = "taskIds"
-# The ``_meta`` of a core task's messages (TASK4-09), and the notification of its changes.
+# The ``_meta`` key of a core task's messages (TASK4-09), and the notification of its changes.
 RELATED: Final = "io.modelcontextprotocol/related-task"
 STATUS_NOTIFICATION: Final = "notifications/tasks/status"
-# What a client has to declare, as the error that asks for it says it.
+# The capability that clients must declare, as the error names it.
 REQUIRED: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
 
 
 class Status(StrEnum):
-    """What a client sees of a task's life; nothing follows the last three."""
+    """The status of a task as clients see it; the last three are final."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -34,7 +34,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task at one moment. ``rest`` is what its status adds: inputRequests, result or error (TASKX-06)."""
+    """A snapshot of a task. ``rest`` depends on the status: inputRequests, result or error (TASKX-06)."""
 
     id: str
     status: Status
@@ -46,15 +46,15 @@ class Task:
     rest: Mapping[str, Any] = field(default_factory=dict)
 
     def created(self) -> dict[str, Any]:
-        """The result of the request that made it (TASKX-04)."""
+        """Return the result of the request that created the task (TASKX-04)."""
         return {"resultType": "task", **self._members()}
 
     def detailed(self) -> dict[str, Any]:
-        """All there is to know, as ``tasks/get`` and ``notifications/tasks`` tell it."""
+        """Return all members for ``tasks/get`` and ``notifications/tasks``."""
         return {**self._members(), **self.rest}
 
     def core(self) -> dict[str, Any]:
-        """As 2025-11-25 has it; what belongs to the status is asked for by ``tasks/result`` (TASK4-04)."""
+        """Return the form of 2025-11-25; ``tasks/result`` returns its result separately (TASK4-04)."""
         return {**self._state(), "ttl": self._ttl_ms, "pollInterval": self.poll_ms}
 
     def _members(self) -> dict[str, Any]:
@@ -76,10 +76,10 @@ class Task:
 
 
 def related(members: Mapping[str, Any], task_id: str) -> dict[str, Any]:
-    """Params or a result with a ``_meta`` that names the core task they belong to (TASK4-09)."""
+    """Add a ``_meta`` that names the core task to params or a result (TASK4-09)."""
     return {**members, "_meta": {**members.get("_meta", {}), RELATED: {"taskId": task_id}}}
 
 
 def stamp(at: datetime) -> str:
-    """A moment in the one form the protocol has for it."""
+    """Return a time in the protocol's only format."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,1 +1,1 @@
-"""What stands around messages on HTTP: header fields, events of a stream, allowed origins."""
+"""HTTP around messages: header fields, events of a stream, allowed origins."""

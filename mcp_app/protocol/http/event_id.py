@@ -1,4 +1,4 @@
-"""The id of an event on the wire: stream, epoch, position; not who may read it."""
+"""The wire format of event ids: stream, epoch, position."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from mcp_app.protocol.errors import Refused
 
-# One spelling for each position, so that two ids are the same exactly when their texts are.
+# Each position has one spelling, so ids are equal exactly if their texts are.
 _PATTERN: Final = re.compile(
     r"(?P<stream>[a-z0-9-]{1,40})\.(?P<epoch>0|[1-9a-f][0-9a-f]{0,11})\.(?P<offset>0|[1-9][0-9]{0,14})"
 )
@@ -20,19 +20,19 @@ class InvalidEventId(Refused):
 
 @dataclass(frozen=True, slots=True)
 class EventId:
-    """A position in a stream; ``epoch`` differs from that of an earlier stream of this name (T-RES-02)."""
+    """A position in a stream; ``epoch`` distinguishes streams that had the same name (T-RES-02)."""
 
     stream: str
     epoch: int
     offset: int
 
     def encode(self) -> str:
-        """Visible ASCII, at most 69 characters: ``<stream>.<epoch in hexadecimal>.<offset>``."""
+        """Return ``<stream>.<epoch in hexadecimal>.<offset>``: visible ASCII, at most 69 characters."""
         return f"{self.stream}.{self.epoch:x}.{self.offset}"
 
 
 def parse(text: str) -> EventId:
-    """The position an event id names. Raises InvalidEventId (400) for anything we did not write ourselves."""
+    """Parse an event id. Raise InvalidEventId (400) for any text that ``encode`` does not write."""
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise InvalidEventId

@@ -9,24 +9,24 @@ from typing import Final
 _BEGIN: Final = b"=?base64?"
 _END: Final = b"?="
 _BLANKS: Final = b" \t"
-# Servers pass header bytes on unchanged: beyond ASCII their meaning is undefined (HDR-14).
+# HTTP servers pass header bytes on unchanged: beyond ASCII their meaning is undefined (HDR-14).
 _PRINTABLE: Final = bytes(range(0x20, 0x7F)) + b"\t"
 _SHOWN: Final = 64
 
 
 def is_plain(value: bytes) -> bool:
-    """Whether a header value holds printable ASCII only."""
+    """Return True if a header value holds printable ASCII only."""
     return not value.translate(None, _PRINTABLE)
 
 
 def shown(value: object) -> str:
-    """A value in an error or a log: short, and without a line break of its own (HDR-13)."""
+    """Return a value for an error or a log: shortened, without line breaks (HDR-13)."""
     text = value if isinstance(value, str) else str(value)
     return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def decode(value: bytes) -> str | None:
-    """The text a header value stands for; None when it cannot be one (HDR-07, HDR-14, B64-01 to B64-03)."""
+    """Return the text of a header value; None if it is invalid (HDR-07, HDR-14, B64-01 to B64-03)."""
     value = value.strip(_BLANKS)
     if not is_plain(value):
         return None
@@ -35,14 +35,14 @@ def decode(value: bytes) -> str | None:
     encoded = value[len(_BEGIN) : -len(_END)]
     try:
         decoded = base64.b64decode(encoded, validate=True)
-        # Bits beyond the last byte could spell one value in several ways.
+        # Unused bits of the last character would allow several spellings of one value.
         return decoded.decode() if base64.b64encode(decoded) == encoded else None
     except (binascii.Error, UnicodeDecodeError):
         return None
 
 
 def encode(text: str) -> bytes:
-    """A text as a header value, encoded when it could not be read back otherwise (B64-04)."""
+    """Return a text as a header value, base64-encoded if its plain form is ambiguous (B64-04)."""
     if text.isascii() and text.isprintable() and text == text.strip(" "):
         plain = text.encode()
         if not (plain.startswith(_BEGIN) and plain.endswith(_END)):

@@ -1,4 +1,4 @@
-"""What the HTTP header fields say, checked and memoised by value; it knows no hosts and no sessions."""
+"""HTTP header fields, collected, checked and memoized by value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.protocol.errors import HeadersTooLarge, Refused
 MAX_FIELDS: Final = 100
 MAX_BYTES: Final = 16 * 1024
 
-# Two of any of these can be read differently by a proxy and by us (S8), so two are never right.
+# A proxy and this server may read duplicates of these differently (S8), so they are refused.
 _SINGULAR: Final = frozenset(
     (
         b"authorization",
@@ -25,18 +25,18 @@ _SINGULAR: Final = frozenset(
         b"origin",
     )
 )
-# Between two values of a routing header, whose era is not known yet: no header value may hold this byte, so
-# the comparison with the body refuses them with the code of that era (HDR-08).
+# Joins two values of a routing header, whose era is still unknown. No header value may hold this byte, so the
+# comparison with the body refuses them with the code of that era (HDR-08).
 _TWICE: Final = b"\xff, "
 _ZERO: Final = re.compile(rb"0(\.0{0,3})?")
-# Tab is white space inside of a value (RFC 9110 section 5.5).
+# Tab is white space inside a value (RFC 9110 section 5.5).
 _CONTROLS: Final = bytes(code for code in range(32) if code != 9) + b"\x7f"
 
 
 def collect(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Header fields by lower-case name. Raises Refused (400) or HeadersTooLarge (431).
+    """Return header fields by lower-case name. Raise Refused (400) or HeadersTooLarge (431).
 
-    A field that may be repeated is joined by commas (RFC 9110 section 5.3).
+    Repeated fields are joined by commas (RFC 9110 section 5.3).
     """
     fields = list(headers)
     found = dict(fields)
@@ -66,30 +66,30 @@ def _merge(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 @lru_cache(maxsize=256)
 def accepts_both(accept: bytes | None) -> bool:
-    """Whether both forms of an answer to POST are welcome (T-POST-02); a missing header takes anything."""
+    """Return True if Accept allows both forms of an answer to POST (T-POST-02), or is missing."""
     return _accepts(accept, b"application/json") and _accepts(accept, b"text/event-stream")
 
 
 @lru_cache(maxsize=256)
 def accepts_json(accept: bytes | None) -> bool:
-    """Return True if a JSON body is welcome; a missing header takes anything."""
+    """Return True if Accept allows a JSON body, or is missing."""
     return _accepts(accept, b"application/json")
 
 
 @lru_cache(maxsize=256)
 def accepts_sse(accept: bytes | None) -> bool:
-    """Whether an event stream is welcome (T-GET-01); a missing header takes anything."""
+    """Return True if Accept allows an event stream (T-GET-01), or is missing."""
     return _accepts(accept, b"text/event-stream")
 
 
 @lru_cache(maxsize=256)
 def is_json(content_type: bytes | None) -> bool:
-    """Whether a body is declared as JSON, whatever the parameters (T-POST-03)."""
+    """Return True if a body is declared as JSON, whatever the parameters (T-POST-03)."""
     return content_type is not None and _media_type(content_type) == b"application/json"
 
 
 def is_identity(content_encoding: bytes | None) -> bool:
-    """Whether a body comes uncompressed; we never decompress, so that nothing can explode (S10)."""
+    """Return True if a body is not compressed; the server never decompresses, against zip bombs (S10)."""
     return content_encoding is None or content_encoding.strip(b" \t").lower() in (b"", b"identity")
 
 
@@ -98,7 +98,7 @@ def _media_type(value: bytes) -> bytes:
 
 
 def _accepts(accept: bytes | None, wanted: bytes) -> bool:
-    """RFC 9110 section 12.5.1: the most specific range that covers the type decides, ``q=0`` refuses."""
+    """Apply RFC 9110 section 12.5.1: the most specific range that covers the type wins, ``q=0`` refuses."""
     if accept is None:
         return True
     ranges = {_media_type(part): not _is_refused(part) for part in accept.split(b",")}
@@ -109,7 +109,7 @@ def _accepts(accept: bytes | None, wanted: bytes) -> bool:
 
 
 def _is_refused(part: bytes) -> bool:
-    """Whether a media range carries a quality of zero."""
+    """Return True if a media range has a quality of zero."""
     for parameter in part.split(b";")[1:]:
         name, _, value = parameter.partition(b"=")
         if name.strip(b" \t").lower() == b"q":

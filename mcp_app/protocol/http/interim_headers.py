@@ -1,7 +1,7 @@
-"""Routing headers beside a legacy session, as a transport between the eras had them (HDR-12, DLG-002-01).
+"""Routing headers in a legacy session, as an interim transport defined them (HDR-12, DLG-002-01).
 
-The published legacy revisions know no such headers: they are not asked for, but wrong ones are refused,
-because a proxy has routed by them. The modern era has rules and codes of its own.
+The published legacy revisions do not require such headers. Wrong headers are refused, because a proxy has
+routed by them. The modern era has its own rules and codes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from mcp_app.protocol.messages.jsonrpc import Notification, Request
 
 METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
-# Which member of the params the header Mcp-Name repeats.
+# The member of the params that the header Mcp-Name repeats.
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-# That transport's own code; the published legacy revisions give the number no meaning (DLG-002-02).
+# The code of that transport. The published legacy revisions give the number no meaning (DLG-002-02).
 MISMATCH: Final = -32001
 SHOWN: Final = 64
 
 
 def check(fields: Mapping[bytes, bytes], message: Request | Notification, *, strict: bool) -> None:
-    """Raises Refused when a header says something else than the body or, if ``strict``, is missing."""
+    """Raise Refused if a header contradicts the body or, if ``strict``, is missing."""
     problem = _problem(METHOD, fields, message.method, strict=strict)
     member = NAMED_BY.get(message.method)
     named = message.params.get(member) if member else None
-    # What is no string equals no header; the params are refused for what they are further on.
+    # Skip names that are not strings: the handler rejects them.
     if problem is None and type(named) is str:
         problem = _problem(NAME, fields, named, strict=strict)
     if problem is not None:
@@ -38,11 +38,11 @@ def check(fields: Mapping[bytes, bytes], message: Request | Notification, *, str
 def check_params(
     fields: Mapping[bytes, bytes], message: Request, schema: Mapping[str, Any], *, strict: bool
 ) -> None:
-    """Raises Refused when an ``Mcp-Param-*`` header differs from the argument it is annotated for."""
+    """Raise Refused if an ``Mcp-Param-*`` header differs from its annotated argument."""
     try:
         headers = param_headers.read(schema)
     except ValueError:
-        return  # An invalid annotation is ignored here; the tool's author gets the error at registration.
+        return  # Ignored here: the tool's author gets the error at registration.
     if not strict:
         headers = tuple(header for header in headers if header.field in fields)
     arguments = message.params.get("arguments")
@@ -70,5 +70,5 @@ def _refused(problem: str, message: Request | Notification) -> Refused:
 
 
 def _shown(text: str) -> str:
-    """A value in an error: short, and without a line break of its own."""
+    """Return a value for an error: shortened, without line breaks."""
     return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "…")

@@ -1,6 +1,6 @@
-"""``x-mcp-header``: the arguments of a tool that clients mirror as headers, and whether one fits its header.
+"""``x-mcp-header``: arguments that clients mirror as headers, and their comparison (XMH-01 to XMH-13).
 
-Knows no request: the catalogue reads the annotations once, the routing check compares (XMH-01 to XMH-13).
+The catalogue reads the annotations once. The routing check compares the headers of each call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _TYPES: Final = frozenset(("integer", "string", "boolean"))
-# What is mirrored passes through proxies and their logs (XMH-11).
+# Mirrored arguments pass through proxies and their logs (XMH-11).
 _SECRET: Final = re.compile(
     # "max_tokens" counts something.
     r"passw|secret|token(?!s)|api[_-]?key|credential|authorization",
@@ -30,14 +30,14 @@ _SECRET: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ParamHeader:
-    """One annotated property: its header as it is looked up and as it is written, and where its value is."""
+    """An annotated property: the header's lookup key and display name, and the path of the argument."""
 
     field: bytes
     name: str
     path: tuple[str, ...]
 
     def value(self, arguments: Mapping[str, Any]) -> Any:
-        """The argument, None when it or an object around it is absent or null (XMH-13)."""
+        """Return the argument; None if it or a parent object is absent or null (XMH-13)."""
         found: Any = arguments
         for key in self.path:
             found = found.get(key) if isinstance(found, dict) else None
@@ -45,7 +45,7 @@ class ParamHeader:
 
 
 def read(schema: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
-    """The annotations of an input schema. Raises ValueError, which says what is wrong with one (XMH-06)."""
+    """Return the annotations of an input schema. Raise ValueError for an invalid annotation (XMH-06)."""
     if ANNOTATION in schema:
         raise ValueError(f"{ANNOTATION} belongs on a property, not on the schema itself.")
     found = tuple(_walk(schema, ()))
@@ -83,7 +83,7 @@ def _header(member: Mapping[str, Any], path: tuple[str, ...]) -> ParamHeader:
 
 
 def _refuse_elsewhere(node: Any, *, top: bool) -> None:
-    """XMH-05: an annotation counts only where ``properties`` alone lead to it."""
+    """Raise ValueError for annotations that ``properties`` alone do not lead to (XMH-05)."""
     if isinstance(node, list):
         for item in node:
             _refuse_elsewhere(item, top=False)
@@ -96,7 +96,7 @@ def _refuse_elsewhere(node: Any, *, top: bool) -> None:
             continue
         if keyword == "properties" and isinstance(below, dict):
             for member in below.values():
-                # At the top what stands directly on a member was read already; below that it is refused.
+                # At the top the annotation of a member was read before; deeper ones are refused.
                 if top and isinstance(member, dict):
                     _refuse_elsewhere(_without_annotation(member), top=True)
                 else:
@@ -112,7 +112,7 @@ def _without_annotation(member: Mapping[str, Any]) -> dict[str, Any]:
 def mismatch(
     headers: tuple[ParamHeader, ...], fields: Mapping[bytes, bytes], arguments: Mapping[str, Any]
 ) -> str | None:
-    """What is wrong with the ``Mcp-Param-*`` headers of a call; None when they say what the body says."""
+    """Return the first problem of a call's ``Mcp-Param-*`` headers; None if they match the body."""
     for header in headers:
         value, sent = header.value(arguments), fields.get(header.field)
         if value is None:
@@ -131,7 +131,7 @@ def mismatch(
 
 
 def _equal(text: str, value: Any) -> bool:
-    """XMH-09. Of another type than declared nothing is equal: the schema refuses it only later."""
+    """Compare a header with an argument (XMH-09); values of other types never match."""
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, str):

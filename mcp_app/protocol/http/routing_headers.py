@@ -1,6 +1,6 @@
-"""Compares the routing headers of 2026-07-28 with the body they came with; the body decides (HDR-11).
+"""Compares the routing headers of 2026-07-28 with the body; the body takes precedence (HDR-11).
 
-The version and the method are compared as they are; only names may be encoded (HDR-02, HDR-09).
+Version and method are compared verbatim. Only names may be encoded (HDR-02, HDR-09).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mcp_app.protocol.messages.envelope import VERSION, VERSION_HEADER
 
 METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
-# Which member of the params the header Mcp-Name repeats (HDR-03, HDR-04).
+# The member of the params that the header Mcp-Name repeats (HDR-03, HDR-04).
 NAMED_BY: Final = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -30,9 +30,9 @@ _WRITTEN: Final = {VERSION_HEADER: "MCP-Protocol-Version", METHOD: "Mcp-Method",
 
 
 def agree(fields: Mapping[bytes, bytes], method: str, params: Mapping[str, Any]) -> bool:
-    """Whether they say what the body says, plainly: then there is nothing to check.
+    """Return True if the headers match the body verbatim, so that no further check is needed.
 
-    So it is with most requests, and one look at each header is all they need.
+    This is the fast path of most requests: one comparison per header.
     """
     meta, member = params.get("_meta"), NAMED_BY.get(method)
     if type(meta) is not dict or fields.get(METHOD) != _plain(method):
@@ -43,7 +43,7 @@ def agree(fields: Mapping[bytes, bytes], method: str, params: Mapping[str, Any])
 
 
 def check_values(fields: Mapping[bytes, bytes]) -> None:
-    """Raises HeaderMismatch when one was sent twice or holds forbidden bytes (HDR-08, HDR-10, HDR-14)."""
+    """Raise HeaderMismatch if a header was sent twice or holds forbidden bytes (HDR-08, HDR-10, HDR-14)."""
     for header, written in _WRITTEN.items():
         sent = fields.get(header)
         if sent is not None and not is_plain(sent):
@@ -51,13 +51,13 @@ def check_values(fields: Mapping[bytes, bytes]) -> None:
 
 
 def check(fields: Mapping[bytes, bytes], version: str, method: str, params: Mapping[str, Any]) -> None:
-    """Raises HeaderMismatch when a header is missing or says something else than the body (HDR-01 to 10)."""
+    """Raise HeaderMismatch if a header is missing or contradicts the body (HDR-01 to 10)."""
     _compare("MCP-Protocol-Version", _text(fields, VERSION_HEADER), version)
     _compare("Mcp-Method", _text(fields, METHOD), method)
     member = NAMED_BY.get(method)
     if member is not None:
         named = params.get(member)
-        # Of the wrong type it equals no header; the params are refused for what they are further on.
+        # Skip names of the wrong type: the handler rejects the params.
         if type(named) is str:
             _compare("Mcp-Name", _decoded(fields), named)
         elif NAME not in fields:
@@ -65,7 +65,7 @@ def check(fields: Mapping[bytes, bytes], version: str, method: str, params: Mapp
 
 
 def _plain(text: object) -> bytes:
-    """The header that says a text as it is; for what no header says so, bytes that none holds."""
+    """Return the verbatim header for a text; bytes that match no header if there is none."""
     return _bytes_of(text) if type(text) is str and len(text) <= MEMO_CHARACTERS else _NEVER_SENT
 
 

@@ -1,4 +1,4 @@
-"""Server-Sent Events as bytes for the wire; it knows nothing of what events mean.
+"""The encoding of Server-Sent Events.
 
 Source: the HTML standard, section 9.2 (server-sent events).
 """
@@ -21,10 +21,10 @@ def encode_event(
     retry: int | None = None,
     event: str | None = None,
 ) -> bytes:
-    """Return one event of JSON text, or of a URI; ``retry`` is in milliseconds.
+    """Return an event with JSON text or a URI as data; ``retry`` is in milliseconds.
 
-    Clients of every age read JSON as one line of data. Raises ValueError for an id or name with a character
-    that ends a line.
+    JSON stays on one data line for clients of every revision. Raise ValueError for an id or name with control
+    characters.
     """
     head = b"" if event is None else b"event: %b\n" % _line(event)
     if id is not None:
@@ -37,12 +37,12 @@ def encode_event(
 
 
 def encode_priming(id: str) -> bytes:  # noqa: A002
-    """The first event of a resumable stream: a position and no data (T-POLL-01)."""
+    """Return the first event of a resumable stream: an id without data (T-POLL-01)."""
     return encode_event(b"", id)
 
 
 def encode_retry(milliseconds: int) -> bytes:
-    """How long the client waits before it reconnects, without an event (T-POLL-04)."""
+    """Return a ``retry`` field without an event: the delay before the client reconnects (T-POLL-04)."""
     return b"retry: %d\n\n" % milliseconds
 
 

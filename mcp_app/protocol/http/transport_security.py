@@ -1,4 +1,4 @@
-"""Which Host and Origin may talk to the server (DNS rebinding); it knows nothing of credentials."""
+"""Checks of the Host and Origin headers against DNS rebinding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from mcp_app.protocol.errors import Forbidden, MisdirectedRequest
 
 _LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
-# What proxies, load balancers and content networks add to the requests that they pass on.
+# Headers that proxies, load balancers and CDNs add to requests.
 _ADDED_BY_PROXIES: Final = frozenset(
     (
         *(
@@ -32,7 +32,7 @@ _ADDED_BY_PROXIES: Final = frozenset(
 )
 _PREFIXES_OF_PROXIES: Final = (b"x-forwarded", b"x-original-", b"cf-")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-# Anything else (userinfo, paths, percent signs, blanks, letters beyond ASCII) has no place in a Host.
+# Everything else (userinfo, paths, percent signs, blanks, non-ASCII letters) is invalid in a Host.
 _AUTHORITY: Final = re.compile(
     r"(?P<name>[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_][a-z0-9_-]{0,62})*\.?|\[[0-9a-f:.]{2,45}\])"
     r"(?::(?P<port>[0-9]{1,5}))?"
@@ -47,7 +47,7 @@ class _Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Authority:
-    """A host name, lower-case and without trailing dot, and its port where one is given."""
+    """A host name, lower-case and without trailing dot, and its port or None."""
 
     name: str
     port: int | None
@@ -65,7 +65,7 @@ def _parse_authority(text: str) -> _Authority | None:
 
 
 def _canonical(name: str) -> str | None:
-    """One spelling for each host: without the root dot, and with the IPv6 address in its short form."""
+    """Return one spelling per host: no root dot, IPv6 addresses compressed. None for an invalid address."""
     if not name.startswith("["):
         return name.removesuffix(".")
     try:
@@ -76,7 +76,7 @@ def _canonical(name: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def is_forwarded(names: tuple[bytes, ...]) -> bool:
-    """Return True if one of a request's header names (lower-case) shows that a proxy passed it on."""
+    """Return True if a header name of the request (lower-case) shows that it passed a proxy."""
     return any(name in _ADDED_BY_PROXIES or name.startswith(_PREFIXES_OF_PROXIES) for name in names)
 
 
@@ -103,13 +103,13 @@ _Parsed = TypeVar("_Parsed", _Authority, _Origin)
 
 @lru_cache(maxsize=256)
 def names_loopback(host: bytes) -> bool:
-    """Whether a Host field names this machine itself."""
+    """Return True if a Host field names a loopback host."""
     authority = _parse_authority(host.decode("latin-1"))
     return authority is not None and authority.name in _LOOPBACK
 
 
 class HostPolicy:
-    """Decides by the Host and Origin fields alone whether a request may go on (SEC-01, SEC-02)."""
+    """A policy that admits requests by their Host and Origin fields (SEC-01, SEC-02)."""
 
     def __init__(
         self,
@@ -118,9 +118,9 @@ class HostPolicy:
         *,
         loopback: bool = False,
     ) -> None:
-        """Take the configuration; raises ValueError naming an entry that can never match.
+        """Parse the configuration; raise ValueError for an entry that can never match.
 
-        ``allowed_hosts``: ``name`` (any port), ``name:port``, ``.name`` (also its subdomains) or ``*`` (any).
+        ``allowed_hosts``: ``name`` (any port), ``name:port``, ``.name`` (with subdomains) or ``*`` (any).
         ``allowed_origins``: ``scheme://name[:port]``. ``loopback`` adds the loopback names on any port.
         """
         self._any_host = False
@@ -130,11 +130,11 @@ class HostPolicy:
             self._add_host(entry)
         self._origins = frozenset(_required(_parse_origin(entry), entry) for entry in allowed_origins)
         self._loopback = loopback
-        # The same few pairs come again and again; the bound keeps a hostile client harmless.
+        # Few pairs are in use; the size limit protects against hostile clients.
         self._verdict = lru_cache(maxsize=1024)(self._judge)
 
     def check(self, host: bytes | None, origin: bytes | None) -> None:
-        """Raises MisdirectedRequest (421) for a bad or missing Host, Forbidden (403) for a bad Origin."""
+        """Raise MisdirectedRequest (421) for a bad or missing Host, Forbidden (403) for a bad Origin."""
         verdict = self._verdict(host, origin)
         if verdict is _Verdict.BAD_HOST:
             raise MisdirectedRequest
@@ -183,7 +183,7 @@ class HostPolicy:
             return False
         if self._loopback and host.name in _LOOPBACK:
             return origin.authority.name in _LOOPBACK
-        # With any Host allowed, a rebound name would equal its own Origin: only listed origins count.
+        # With any Host allowed, a rebound name equals its own Origin: only listed origins count.
         return not self._any_host and _same_place(origin, _Origin(origin.scheme, host))
 
 

@@ -1,1 +1,1 @@
-"""What stands in messages of every transport: JSON-RPC, ``_meta``, names, cursors, progress."""
+"""Parts of messages on every transport: JSON-RPC, ``_meta``, names, cursors, progress."""

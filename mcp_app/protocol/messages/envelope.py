@@ -1,4 +1,4 @@
-"""What a message of the modern era says of itself: its era, and the ``_meta`` every request carries.
+"""The era of a message, and the ``_meta`` envelope that every request of the modern era carries.
 
 The era is a property of the message, never of the connection (requirements section 2).
 """
@@ -27,25 +27,26 @@ VERSION_HEADER: Final = b"mcp-protocol-version"
 
 
 def names_modern(fields: Mapping[bytes, bytes], params: Mapping[str, Any]) -> bool:
-    """Whether a message belongs to the modern ladder: by its ``_meta``, else by its version header."""
+    """Return True if a message belongs to the modern era, by its ``_meta``, else by its version header."""
     meta = params.get("_meta")
     named = meta.get(VERSION) if type(meta) is dict else None
-    # Of a wrong type it is none of the legacy names either, and is refused in the words of this era.
+    # Treat a version of the wrong type as modern, so that the modern error is returned.
     if named is not None and (type(named) is not str or is_modern(named)):
         return True
     return VERSION_HEADER in fields and is_modern(header_version(fields))
 
 
 def header_version(fields: Mapping[bytes, bytes]) -> str:
-    """The version a header names; empty without the header."""
+    """Return the version in the header; empty without the header."""
     return fields.get(VERSION_HEADER, b"").strip(b" \t").decode("latin-1")
 
 
 @dataclass(slots=True, eq=False)
 class Envelope:
-    """The members of ``_meta`` that replace the handshake; ``log_level`` is empty when none was asked for.
+    """The members of ``_meta`` that replace the handshake; ``log_level`` is empty if absent.
 
-    One may stand for many requests: its members must not be changed. ``said`` is what they were read from.
+    Instances are shared between requests, so their members must not be changed. ``said`` is the encoded
+    source.
     """
 
     said: bytes
@@ -56,14 +57,14 @@ class Envelope:
 
 
 def read(params: Mapping[str, Any]) -> Envelope:
-    """The envelope of a request; raises InvalidParams naming what is missing or wrong (META-01)."""
+    """Return the envelope of a request; raise InvalidParams naming the missing or wrong member (META-01)."""
     meta = params.get("_meta")
     if type(meta) is not dict:
         raise InvalidParams(f"The request needs the member '_meta', an object with {VERSION!r}.")
     said = [meta.get(VERSION), meta.get(CLIENT_CAPABILITIES), meta.get(CLIENT_INFO)]
     if LOG_LEVEL in meta:
         said.append(meta[LOG_LEVEL])
-    # Most requests are of few kinds of clients, each of which says the same every time.
+    # Most requests come from few kinds of clients, each with constant members.
     key = orjson.dumps(said)
     found = _read(key) if len(key) <= MEMO_BYTES else _read.__wrapped__(key)
     if "progressToken" in meta:
@@ -80,7 +81,7 @@ def _read(said: bytes) -> Envelope:
         raise InvalidParams(f"'_meta' needs the member {CLIENT_CAPABILITIES!r}, an object.")
     if level and level[0] not in LEVELS:
         raise InvalidParams(f"The member {LOG_LEVEL!r} must be one of: {', '.join(LEVELS)}.")
-    # META-02, META-03: the client info decides nothing, so an invalid one is only not shown.
+    # META-02, META-03: the client info is for display only, so an invalid one is dropped.
     return Envelope(
         said, version, capabilities, info if type(info) is dict else {}, level[0] if level else ""
     )

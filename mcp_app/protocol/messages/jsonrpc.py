@@ -1,8 +1,8 @@
-"""JSON-RPC 2.0 messages: parsed within limits and encoded; it knows no method, revision or transport.
+"""JSON-RPC 2.0 messages: parsing within limits, and encoding.
 
-``parse`` is on the path of every request. A short body that is written as our encoder writes it is known to
-be good by that. Others are walked once, which counts; what is rare (duplicate keys, huge numbers) is ruled
-out by arithmetic on the raw bytes and examined only when that is not possible.
+``parse`` runs for every request. A short body that equals its own re-encoding is valid without further
+checks. Other bodies are walked once to count values. Rare faults (duplicate keys, huge numbers) are excluded
+by counts over the raw bytes, and are examined exactly only if that fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a message may be; exceeding any of them refuses the whole body."""
+    """The limits of one message; a body that exceeds any of them is refused."""
 
     body_bytes: int = 4 * 1024 * 1024
     depth: int = 64
@@ -44,7 +44,7 @@ class Limits:
     batch: int = 50
 
 
-# Messages are never changed; they are not frozen because freezing triples the cost of making one.
+# Messages are never changed. They are not frozen because freezing triples the cost of creation.
 @dataclass(slots=True)
 class Request:
     """A message that must be answered."""
@@ -64,7 +64,7 @@ class Notification:
 
 @dataclass(slots=True)
 class Response:
-    """An answer to a request of ours: exactly one of ``result`` and ``error`` is not None."""
+    """An answer to a request of this server: exactly one of ``result`` and ``error`` is not None."""
 
     id: Id
     result: dict[str, Any] | None
@@ -73,7 +73,7 @@ class Response:
 
 @dataclass(slots=True)
 class Invalid:
-    """A member of a batch that is no message; ``id`` is None where it could not be read."""
+    """An invalid member of a batch; ``id`` is None if it is unreadable."""
 
     error: PeerError
     id: Id | None
@@ -87,10 +87,10 @@ _OUTCOMES: Final = ("result", "error")
 _WRONG_ID: Final = "The member 'id' must be a string or an integer below 2^53."
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
-# From here on a float may be an integer that the decoder rounded.
+# From this value on a float may be an integer that the decoder rounded.
 _HUGE: Final = 2.0**63
 _SOME: Final = 5e-324
-# The encoder writes no longer number than this, and nests deeper than that.
+# The longest number and the deepest nesting that the encoder writes.
 _ENCODED_DIGITS: Final = len("-1.7976931348623157e+308")
 _ENCODED_DEPTH: Final = 200
 _LARGE: Final = 4096
@@ -98,11 +98,11 @@ _NO_OPENERS: Final = bytes(byte for byte in range(256) if byte not in b"{[")
 
 
 def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Message | Invalid]:
-    """The message, or the list of messages of a batch, in a request body.
+    """Parse a request body into a message, or a batch into a list of messages.
 
-    Whether batches are allowed at all is for the caller to decide. Absent params equal ``{}``. Raises
-    ParseError, InvalidRequest, InvalidParams (positional params, RPC-10) or PayloadTooLarge; the error's
-    ``request_id`` is the message's id where it could be read.
+    The caller decides if batches are allowed. Absent params equal ``{}``. Raise ParseError, InvalidRequest,
+    InvalidParams (positional params, RPC-10) or PayloadTooLarge. The error's ``request_id`` is the message's
+    id if it is readable.
     """
     if len(body) > limits.body_bytes:
         raise PayloadTooLarge(f"The body is larger than {limits.body_bytes} bytes.")
@@ -118,12 +118,12 @@ def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Messag
 
 
 def _is_plain(root: Any, body: bytes, limits: Limits) -> bool:
-    """Whether a body is too short to exceed a limit, and encoded again is the same.
+    """Return True if a body is too short to exceed a limit and equals its re-encoding.
 
-    A key that it held twice or a number that the decoder rounded would not come back.
+    A duplicate key or a rounded number would change the re-encoding.
     """
     return (
-        # Each value takes a byte at least.
+        # Each value takes at least one byte.
         len(body) <= limits.members
         and len(body) <= limits.string_bytes
         and limits.number_digits >= _ENCODED_DIGITS
@@ -133,9 +133,9 @@ def _is_plain(root: Any, body: bytes, limits: Limits) -> bool:
 
 
 def _check(root: Any, body: bytes, limits: Limits) -> None:
-    """Refuse what the decoder let through: nesting, sheer number, duplicate keys, rounded integers."""
+    """Refuse faults that the decoder accepts: depth, too many values, duplicate keys, rounded integers."""
     keys, number = _walk(root, limits)
-    # A key is followed by a colon, so as many colons as distinct keys leave no room for a duplicate.
+    # Each key is followed by a colon: equal numbers of colons and distinct keys exclude a duplicate.
     repeated = body.count(b":") != keys and _separators(body) != keys
     if repeated or (number and (number >= _HUGE or _long_number(limits.number_digits).search(body))):
         _check_exactly(body, limits)
@@ -145,9 +145,9 @@ def _check(root: Any, body: bytes, limits: Limits) -> None:
 
 
 def _walk(root: Any, limits: Limits) -> tuple[int, float]:
-    """The number of keys, and the size of the greatest float (0 if there is none), counted level by level.
+    """Return the number of keys and the greatest float (0 without floats).
 
-    Levels instead of recursion: no input overflows the stack.
+    The walk goes level by level: without recursion no input overflows the stack.
     """
     keys = members = depth = 0
     greatest = 0.0
@@ -177,7 +177,7 @@ def _walk(root: Any, limits: Limits) -> tuple[int, float]:
 
 
 def _separators(body: bytes) -> int:
-    """At least as many as there are keys; colons inside of text, as in URLs, mostly do not count."""
+    """Return an upper bound of the number of keys; most colons inside strings, as in URLs, do not count."""
     after_blank = body.count(b" :") + body.count(b"\t:") + body.count(b"\n:") + body.count(b"\r:")
     return body.count(b'":') + after_blank
 
@@ -188,7 +188,7 @@ def _long_number(digits: int) -> re.Pattern[bytes]:
 
 
 def _check_exactly(body: bytes, limits: Limits) -> None:
-    """Decode again, slowly, refusing duplicate keys and numbers that cannot be held as they were written."""
+    """Decode again, slowly, and refuse duplicate keys and numbers that lose precision."""
 
     def members(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) != len(pairs):
@@ -248,7 +248,7 @@ def _message(node: Any) -> Message:
             params = _without_nulls(params)
         if "id" in node:
             request_id = node["id"]
-            # Most ids are small numbers, and this is on the way of every request.
+            # Fast path: most ids are small numbers.
             if type(request_id) is not int or not 0 <= request_id <= MAX_SAFE_INTEGER:
                 request_id = _id(node)
             if request_id is None:
@@ -259,9 +259,9 @@ def _message(node: Any) -> Message:
 
 
 def _without_nulls(params: dict[str, Any]) -> dict[str, Any]:
-    """Return params in which optional members that are null are absent, as their senders mean it (RPC-10).
+    """Return params without null members: senders mean them as absent (RPC-10).
 
-    Arguments of tools and members of ``_meta`` keep their nulls, apart from the progress token.
+    Arguments of tools and members of ``_meta`` keep their nulls, except the progress token.
     """
     meta = params.get("_meta")
     if type(meta) is dict and meta.get("progressToken", _ABSENT) is None:
@@ -272,7 +272,7 @@ def _without_nulls(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other(node: dict[str, Any], method: Any) -> Response:
-    """Return a response; raises the reason why this object is no message at all."""
+    """Return a response; raise InvalidRequest if the object is not a message."""
     request_id = _id(node)
     # JSON-RPC 1.0 has both members in every response, one of them null.
     node = {name: value for name, value in node.items() if value is not None or name not in _OUTCOMES}
@@ -309,14 +309,14 @@ def _error(node: dict[str, Any], request_id: Id | None) -> dict[str, Any] | None
 
 
 def _wrong_params(params: Any, request_id: Id | None) -> PeerError:
-    # Positional params are good JSON-RPC and only the wrong params for every method here (RPC-10).
+    # Positional params are valid JSON-RPC but invalid for every method here (RPC-10).
     if type(params) is list:
         return InvalidParams("The params must be an object.", http_status=400, request_id=request_id)
     return InvalidRequest("The member 'params' must be an object.", request_id=request_id)
 
 
 def _id(node: dict[str, Any]) -> Id | None:
-    """The message's id where it can be read."""
+    """Return the message's id; None if it is missing or invalid."""
     value = node.get("id")
     if type(value) is str or (type(value) is int and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER):
         return value
@@ -324,7 +324,7 @@ def _id(node: dict[str, Any]) -> Id | None:
 
 
 def encode(value: Any) -> bytes:
-    """A JSON value as UTF-8 text without line breaks. Raises InternalError if it has no JSON form."""
+    """Return a JSON value as UTF-8 text without line breaks. Raise InternalError if it has no JSON form."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -332,7 +332,7 @@ def encode(value: Any) -> bytes:
 
 
 def _encode_slowly(value: Any) -> bytes:
-    """For integers beyond 64 bits, which JSON allows and the fast encoder does not."""
+    """Encode integers beyond 64 bits, which JSON allows and the fast encoder does not."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
@@ -341,7 +341,7 @@ def _encode_slowly(value: Any) -> bytes:
 
 
 def encode_id(request_id: Id) -> bytes:
-    """A request's id as it stands in messages."""
+    """Return a request's id as JSON."""
     return b"%d" % request_id if type(request_id) is int else orjson.dumps(request_id)
 
 
@@ -356,22 +356,22 @@ def encode_result(
     result: dict[str, Any] | list[Any] | bytes,
     opening: bytes = b"",
 ) -> bytes:
-    """A successful response; ``bytes`` are a result that is encoded already.
+    """Return a successful response; ``bytes`` are an encoded result.
 
-    ``opening``: members that come first, with the brace before and the comma behind them. ``result`` is an
-    object that has others then.
+    ``opening`` holds the first members of ``result``, with the opening brace and a trailing comma. ``result``
+    must then have further members.
     """
     body = result if type(result) is bytes else encode(result)
     if not opening:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), body)
     if len(body) <= _LARGE:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b%b}' % (encode_id(id), opening, body[1:])
-    rest = memoryview(body)[1:]  # A large result is copied once only.
+    rest = memoryview(body)[1:]  # Copy a large result only once.
     return b"".join((b'{"jsonrpc":"2.0","id":%b,"result":' % encode_id(id), opening, rest, b"}"))
 
 
 def encode_error(error: McpError, id: Id | None = NO_ID) -> bytes:  # noqa: A002
-    """An error response; without an id here or on the error the member is left out (RPC-07)."""
+    """Return an error response; without an id here or on the error the member is omitted (RPC-07)."""
     request_id = error.request_id if id is None else id
     body = encode(error.to_wire())
     if request_id is None:
@@ -380,20 +380,20 @@ def encode_error(error: McpError, id: Id | None = NO_ID) -> bytes:  # noqa: A002
 
 
 def encode_request(id: Id, method: str, params: dict[str, Any]) -> bytes:  # noqa: A002
-    """A request of ours to the client."""
+    """Return a request from this server to the client."""
     parts = (encode_id(id), orjson.dumps(method), encode(params))
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
 
 
 def encode_notification(method: str, params: dict[str, Any] | None = None) -> bytes:
-    """A notification; without params the member is left out."""
+    """Return a notification; without params the member is omitted."""
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}' % orjson.dumps(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (orjson.dumps(method), encode(params))
 
 
 def encode_member(member: Message | Invalid) -> bytes:
-    """A member of a batch by itself, as it is logged; of an invalid one, the error that answers it."""
+    """Return one member of a batch as it is logged; for an invalid member, the error that answers it."""
     if isinstance(member, Request):
         return encode_request(member.id, member.method, member.params)
     if isinstance(member, Notification):

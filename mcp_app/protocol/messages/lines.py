@@ -1,4 +1,4 @@
-"""JSON text that stays on one line for every client, also for those that split at Unicode line separators."""
+"""JSON text that stays on one line for every client, even one that splits at Unicode line separators."""
 
 from __future__ import annotations
 

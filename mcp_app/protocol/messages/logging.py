@@ -1,4 +1,4 @@
-"""The levels of log messages and their order; it writes no logs and knows no session."""
+"""The levels of log messages and their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 def at_least(level: str, threshold: str) -> bool:
-    """Whether a message of ``level`` passes ``threshold``. Raises ValueError for a word that is no level."""
+    """Return True if ``level`` reaches ``threshold``. Raise ValueError for an unknown level."""
     try:
         return _RANK[level] >= _RANK[threshold]
     except KeyError as error:

@@ -1,14 +1,14 @@
-"""Media types by the first bytes of the data, and which of them models take; nothing is decoded.
+"""Media types by the first bytes of the data, and the types that models accept; nothing is decoded.
 
-Clients hand images and audio on to models, whose providers refuse the whole conversation if a type and its
-bytes disagree.
+Clients pass images and audio to models, whose providers refuse the whole conversation if a type and its bytes
+disagree.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Every provider takes these as images.
+# All providers accept these as images.
 MODEL_IMAGES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 MODEL_AUDIO: Final = frozenset(
     f"audio/{name}" for name in ("wav", "mpeg", "ogg", "flac", "aac", "mp4", "aiff", "webm")
@@ -32,7 +32,7 @@ _STARTS: Final = (
     (b"%PDF-", "application/pdf"),
     (b"PK\3\4", "application/zip"),
 )
-# By the first and the third four bytes; the size is between them.
+# By the first and the third group of four bytes; the size is between them.
 _CHUNKED: Final = {
     (b"RIFF", b"WEBP"): "image/webp",
     (b"RIFF", b"WAVE"): "audio/wav",
@@ -82,7 +82,7 @@ _SAME: Final = {
 
 
 def media_type(data: bytes) -> str:
-    """Return the media type that ``data`` begins like; empty if it is not known."""
+    """Return the media type by the first bytes of ``data``; empty if it is unknown."""
     for start, found in _STARTS:
         if data.startswith(start):
             return found
@@ -96,9 +96,9 @@ def media_type(data: bytes) -> str:
 
 
 def checked_type(data: bytes, declared: str, kind: str) -> str:
-    """Return the media type of an ``image`` or ``audio``: the declared one, or by its bytes.
+    """Return the media type of an ``image`` or ``audio``: the declared type, or the type of its bytes.
 
-    Raises ValueError, with the problem and the remedy, for data that a client cannot use as this type.
+    Raise ValueError, with the problem and the remedy, for data that a client cannot use as this type.
     """
     if not data:
         raise ValueError(f"the {kind} is empty: raise ToolError if there is none.")
@@ -130,7 +130,7 @@ def check_file(data: bytes, declared: str) -> None:
 
 
 def _markup(text: bytes) -> str:
-    """Return the type of markup by its first element, past declarations and comments."""
+    """Return the type of markup by its first element, after declarations and comments."""
     while text.startswith((b"<?", b"<!--")):
         end = b"?>" if text.startswith(b"<?") else b"-->"
         text = text.partition(end)[2].lstrip()
@@ -145,12 +145,12 @@ def _base(declared: str) -> str:
 
 
 def same_type(one: str, other: str) -> bool:
-    """Return True if two names mean the same media type."""
+    """Return True if two names denote the same media type."""
     return _base(one) == _base(other)
 
 
 def _is_whole(data: bytes, found: str) -> bool:
-    """Return False if the end of an image is missing; files may have other bytes behind their end."""
+    """Return False if the end of an image is missing; files may have trailing bytes."""
     if found == "image/png":
         return data.rfind(b"IEND\xaeB`\x82") > 0
     if found == "image/jpeg":

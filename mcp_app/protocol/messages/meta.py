@@ -1,4 +1,4 @@
-"""The ``_meta`` member: reading it from params and the grammar of its keys; never what a key means."""
+"""The ``_meta`` member: its access in params and the grammar of its keys."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _KEY: Final = re.compile(rf"(?:(?P<prefix>{_LABEL}(?:\.{_LABEL})*)/)?(?P<name>{_NAME})")
 
 _RESERVED_LABELS: Final = frozenset(("mcp", "modelcontextprotocol"))
-# Without a prefix, but given a meaning by the specification all the same.
+# Reserved by the specification although they have no prefix.
 _RESERVED_NAMES: Final = frozenset(("progressToken", "traceparent", "tracestate", "baggage"))
 
 
 def of(params: dict[str, Any]) -> dict[str, Any]:
-    """The ``_meta`` of params, empty if absent. Raises InvalidParams when it is no object (META-08)."""
+    """Return the ``_meta`` of params, empty if absent. Raise InvalidParams for a non-object (META-08)."""
     value = params.get("_meta")
     if value is None and "_meta" not in params:
         return {}
@@ -28,15 +28,15 @@ def of(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_valid_key(key: str) -> bool:
-    """Whether a key obeys the grammar of META-07."""
+    """Return True if a key follows the grammar of META-07."""
     return len(key) <= 512 and _KEY.fullmatch(key) is not None
 
 
 def is_reserved_key(key: str) -> bool:
-    """Whether the protocol keeps a key for itself, by the rule of any revision (META-07).
+    """Return True if the protocol reserves a key in any revision (META-07).
 
-    2025-06-18 reserves prefixes with a protocol label in front of the last label, later revisions those with
-    one in the second place.
+    2025-06-18 reserves prefixes with a protocol label before the last label. Later revisions reserve prefixes
+    with one as the second label.
     """
     prefix, slash, _ = key.rpartition("/")
     if not slash:
@@ -46,7 +46,7 @@ def is_reserved_key(key: str) -> bool:
 
 
 def check_own_keys(keys: Iterable[str]) -> None:
-    """Check the keys an application wants to send. Raises ValueError naming a bad one and the remedy."""
+    """Check the keys that an application sends. Raise ValueError with the bad key and the remedy."""
     for key in keys:
         if not is_valid_key(key):
             raise ValueError(f"{key!r} is not a valid _meta key: use a form such as 'example.com/name'.")

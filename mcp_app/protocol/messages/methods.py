@@ -1,13 +1,11 @@
-"""The methods and notifications that the specification itself names, of every revision; what they mean is
-not known here.
-"""
+"""The methods and notifications that the specification defines, of every revision."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# What a client may request.
+# Requests of a client.
 REQUESTS: Final = frozenset(
     (
         "initialize",
@@ -54,9 +52,9 @@ OTHERS: Final = frozenset(
     )
 )
 NOTIFICATION: Final = "notifications/"
-# Methods that a client may request; extensions add theirs.
+# Methods that a client may request. Extensions add theirs.
 METHODS: Final = set(REQUESTS)
-# The label of everything else, so that clients cannot create labels.
+# The label of unknown methods, so that clients cannot create labels.
 OTHER: Final = "other"
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)+")
@@ -64,7 +62,7 @@ _LONGEST: Final = 128
 
 
 def check_own_method(name: str) -> str:
-    """The name of a request that an extension adds; raises ValueError saying what is wrong with it."""
+    """Return the name of a request that an extension adds; raise ValueError with the problem."""
     _check(name)
     if name.startswith(NOTIFICATION):
         raise ValueError(f"{name!r} is the name of a notification, not of a method.")
@@ -72,7 +70,7 @@ def check_own_method(name: str) -> str:
 
 
 def check_own_notification(name: str) -> str:
-    """The name of a notification that an extension sends; raises ValueError saying what is wrong with it."""
+    """Return the name of a notification that an extension sends; raise ValueError with the problem."""
     _check(name)
     if not name.startswith(NOTIFICATION):
         raise ValueError(f"The name of a notification begins with {NOTIFICATION!r}, {name!r} does not.")
@@ -87,5 +85,5 @@ def _check(name: str) -> None:
 
 
 def every_method() -> list[str]:
-    """Return the methods that may stand in the message log, sorted, for pages to suggest."""
+    """Return the methods that the message log can hold, sorted, as suggestions on pages."""
     return sorted(METHODS | OTHERS)

@@ -1,4 +1,4 @@
-"""What a tool or prompt may be called; it knows no catalogue."""
+"""The grammar of tool and prompt names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether a name has only characters that every client can show and call (TOOL-06)."""
+    """Return True if all clients can show and call the name (TOOL-06)."""
     return _NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> str:
-    """The name itself. Raises ValueError saying what is wrong with it and what would be right."""
+    """Return the name. Raise ValueError with the problem and the rule."""
     if is_valid_name(name):
         return name
     if not name:

@@ -1,4 +1,4 @@
-"""Which progress reports of a call are worth sending, and which tokens name a call; it has no clock."""
+"""Progress of a call: the choice of reports to send, and checks of tokens and numbers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mcp_app.protocol.messages.jsonrpc import MAX_SAFE_INTEGER
 
 Token = str | int
 
-# A token is repeated in every notification, so a long one multiplies.
+# Every notification repeats the token.
 MAX_TOKEN: Final = 1024
-# Progress must rise also while a call only waits: a billionth a second, far below what tools report.
+# Progress must rise even while a call waits: by a billionth per second, far below the reports of tools.
 WAITING_STEP: Final = 1e-9
 WAITING_MOST: Final = 1e-3
 
 
 def check_progress_token(token: object) -> Token:
-    """The token as it came, of the same type. Raises InvalidParams: no string or integer (META-11)."""
+    """Return the token unchanged. Raise InvalidParams if it is not a string or integer (META-11)."""
     if isinstance(token, str) and len(token) <= MAX_TOKEN:
         return token
     if type(token) is int and -MAX_SAFE_INTEGER <= token <= MAX_SAFE_INTEGER:
@@ -29,25 +29,25 @@ def check_progress_token(token: object) -> Token:
 
 
 def waiting_progress(seconds: float) -> float:
-    """What stands as progress in a notice that a call has waited so long and not begun."""
+    """Return the progress value of a notice that a call has waited for ``seconds`` without starting."""
     return min(round((1 + seconds) * WAITING_STEP, 12), WAITING_MOST)
 
 
 def only_waits(progress: float) -> bool:
-    """Whether a number is one of ``waiting_progress`` and says nothing about work."""
+    """Return True if a number comes from ``waiting_progress`` and not from a tool."""
     return 0 < progress <= WAITING_MOST
 
 
 class ProgressGate:
-    """Lets strictly increasing progress through, not too often, and holds back the newest of the rest.
+    """A rate limit on strictly increasing progress reports; it stores the newest report that it delayed.
 
-    A few reports may follow each other closely; only a tool that goes on like that is slowed down.
+    A burst of reports passes at once. Only sustained reporting is slowed down.
     """
 
     def __init__(self, min_interval: float, burst: int = 10, above: float | None = None) -> None:
-        """``min_interval`` is the mean time between notifications, in the unit of ``now`` below.
+        """Set the mean interval between notifications, in the unit of ``now``, and the burst.
 
-        ``above`` is what was reported before: nothing smaller is let through (PROG-02).
+        ``above`` is the last progress already reported: smaller values are dropped (PROG-02).
         """
         self._min_interval = min_interval
         self._burst = burst
@@ -60,13 +60,13 @@ class ProgressGate:
     def offer(
         self, progress: float, total: float | None, message: str | None, now: float
     ) -> dict[str, Any] | None:
-        """The params to send now, without token, or None when there is nothing to send (PROG-02, PROG-04).
+        """Return the params to send now, without token, or None to send nothing (PROG-02, PROG-04).
 
-        Raises ValueError for a number that has no place on the wire (not finite, or a bool).
+        Raise ValueError for a number that is not finite, or a bool.
         """
         check_progress(progress, total)
         if self._has_waited and progress == 0 and self._greatest is not None:
-            # The first word of a tool whose call waited before: not to be lost for a billionth.
+            # The first report of a tool whose call waited before must not be lost for a billionth.
             progress = self._greatest + WAITING_STEP
         self._has_waited = False
         if self._greatest is not None and progress <= self._greatest:
@@ -85,11 +85,11 @@ class ProgressGate:
 
     @property
     def held(self) -> bool:
-        """Whether a report is held back and must be flushed later."""
+        """True if a delayed report must be flushed later."""
         return self._held is not None
 
     def flush(self, now: float | None = None) -> dict[str, Any] | None:
-        """The report held back last, if any: call it before the answer, so that the last one arrives."""
+        """Return the delayed report, if any; called before the answer, so that the last report arrives."""
         held, self._held = self._held, None
         if held is not None and now is not None:
             self._free -= 1
@@ -97,7 +97,7 @@ class ProgressGate:
 
 
 def check_progress(progress: float, total: float | None) -> None:
-    """Raises ValueError for a number that has no place on the wire (not finite, or a bool)."""
+    """Raise ValueError for a number that is not finite, or a bool."""
     _check_number("progress", progress)
     if total is not None:
         _check_number("total", total)

@@ -1,4 +1,4 @@
-"""What a server calls itself in its messages, and the path of its endpoint."""
+"""The server's description in its messages, and the path of its endpoint."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ENDPOINT: Final = "/mcp"
 
 
 class Server:
-    """The name, title, version, instructions and address that clients are given; immutable.
+    """The name, title, version, instructions and address of the server; immutable.
 
-    ``info`` has the members of the newest revisions, ``meta`` is the ``_meta`` of every modern result
+    ``info`` has the members of the newest revisions. ``meta`` is the ``_meta`` of every modern result
     (DISC-03).
     """
 
@@ -47,7 +47,7 @@ class Server:
         return self.title or self.name
 
     def opening(self, method: str) -> bytes:
-        """Return the beginning of a modern result with at least one member more, encoded once."""
+        """Return the start of a modern result that has further members, encoded once per method."""
         found = self._openings.get(method)
         if found is None:
             found = orjson.dumps(downlevel.complete(method, {}, self.meta))[:-1] + b","

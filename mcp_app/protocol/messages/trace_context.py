@@ -1,7 +1,6 @@
-"""W3C trace context and baggage as requests carry them; reads, checks and writes them, follows no trace.
+"""W3C trace context and baggage of requests: parsing, validation and encoding.
 
-The grammar is that of W3C Trace Context level 2 and W3C Baggage. What is malformed counts as not sent
-(META-09).
+The grammar is that of W3C Trace Context level 2 and W3C Baggage. Malformed values count as absent (META-09).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ MAX_TRACESTATE: Final = 512
 MAX_STATES: Final = 32
 MAX_BAGGAGE: Final = 8192
 MAX_ITEMS: Final = 64
-# A later version may say more behind a further dash; what comes before means the same.
+# A later version may append fields after a further dash; the earlier fields have the same meaning.
 _PARENT: Final = re.compile(
     r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[\x21-\x7e]{0,200})?"
 )
@@ -36,7 +35,7 @@ _SAMPLED_AND_RANDOM: Final = 0b11
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """The trace a request belongs to and the span that made it; ``baggage`` decides nothing, ever."""
+    """The trace of a request and its parent span; ``baggage`` never influences a decision."""
 
     trace_id: str
     parent_id: str
@@ -46,23 +45,23 @@ class TraceContext:
 
     @property
     def traceparent(self) -> str:
-        """As it is written, in the version every reader knows."""
+        """The ``traceparent`` value in version 00, which every reader supports."""
         return f"00-{self.trace_id}-{self.parent_id}-{self.flags:02x}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """What joins further work to the trace, by the names HTTP and ``_meta`` share; without baggage."""
+        """The members that continue the trace, named as in HTTP and ``_meta``; without baggage."""
         found = {"traceparent": self.traceparent}
         return found | {"tracestate": self.tracestate} if self.tracestate else found
 
     @property
     def meta(self) -> dict[str, str]:
-        """All members, as ``_meta`` carries them."""
+        """All members for ``_meta``."""
         return self.headers | {"baggage": self.baggage} if self.baggage else self.headers
 
 
 def read(carrier: Mapping[str, Any]) -> TraceContext | None:
-    """The trace context of a ``_meta`` or of header fields; None when there is no valid ``traceparent``."""
+    """Return the trace context of a ``_meta`` or of header fields; None without a valid ``traceparent``."""
     parent = carrier.get("traceparent")
     found = _PARENT.fullmatch(parent) if isinstance(parent, str) else None
     if found is None:
@@ -80,27 +79,27 @@ def read(carrier: Mapping[str, Any]) -> TraceContext | None:
 
 
 def from_headers(fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
-    """The header fields that name a trace, for ``read``; None when there is none, as with most requests."""
+    """Return the trace header fields for ``read``; None without ``traceparent``, as in most requests."""
     if b"traceparent" not in fields:
         return None
     return {name: fields.get(name.encode(), b"").decode("latin-1") for name in MEMBERS}
 
 
 def carried(meta: dict[str, Any], context: TraceContext | None) -> dict[str, Any]:
-    """``meta`` with the members of ``context``, and no others of a trace."""
+    """Return ``meta`` with the trace members of ``context`` and no other trace members."""
     rest = {name: value for name, value in meta.items() if name not in MEMBERS}
     return rest | context.meta if context is not None else rest
 
 
 def joined(params: dict[str, Any], context: TraceContext | None) -> dict[str, Any]:
-    """The params of a request of ours, which the other side is to see in the same trace."""
+    """Add the trace of ``context`` to the params of a request from this server."""
     if context is None:
         return params
     return {**params, "_meta": {**params.get("_meta", {}), **context.headers}}
 
 
 def _tracestate(value: object) -> str:
-    """The list when all of it is well-formed, else nothing: order and keys matter to its authors."""
+    """Return the list if it is well-formed throughout, else "": order and keys matter to its authors."""
     if not isinstance(value, str) or len(value) > MAX_TRACESTATE:
         return ""
     states = [state for part in value.split(",") if (state := part.strip(" \t"))]

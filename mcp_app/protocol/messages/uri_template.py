@@ -1,7 +1,7 @@
-"""URI templates: the levels of RFC 6570 that can be matched safely; it knows no resources.
+"""URI templates: the subset of RFC 6570 that can be matched safely.
 
-``{name}`` takes one path segment or a part of one, ``{+path}`` also slashes. Matching goes once over the URI,
-without backtracking, so that its time is linear in the length whatever the template (S18).
+``{name}`` matches a path segment or a part of it, ``{+path}`` also slashes. Matching passes once over the
+URI, without backtracking, so its time is linear for every template (S18).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEGMENT_END: Final = re.compile(r"[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A place in a template; ``is_path`` allows slashes in its value."""
+    """A variable of a template; ``is_path`` allows slashes in its value."""
 
     name: str
     is_path: bool
@@ -33,7 +33,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class UriTemplate:
-    """A compiled template: literals around the variables, one more of the former than of the latter."""
+    """A compiled template: variables, and the literals around them, one more than variables."""
 
     text: str
     literals: tuple[str, ...]
@@ -45,7 +45,7 @@ class UriTemplate:
         return tuple(variable.name for variable in self.variables)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The decoded value of each variable, or None when the URI does not match or a value is unsafe.
+        """Return the decoded value of each variable; None if the URI does not match or a value is unsafe.
 
         Values are percent-decoded exactly once, then checked (TPL-03): no encoded slash or backslash, no
         ``.`` or ``..`` segment, no control character, never empty.
@@ -62,7 +62,7 @@ class UriTemplate:
         return values
 
     def expand(self, variables: Mapping[str, str]) -> str:
-        """The URI for these values. Raises ValueError naming a variable that is missing or cannot be sent."""
+        """Return the URI for these values. Raise ValueError for a missing or unsafe value."""
         parts = [self.literals[0]]
         for variable, literal in zip(self.variables, self.literals[1:], strict=True):
             if variable.name not in variables:
@@ -74,7 +74,7 @@ class UriTemplate:
         return "".join(parts)
 
     def _split(self, uri: str) -> list[str] | None:
-        """The raw text of each variable: those before a path from the left, those after it from the right."""
+        """Return the raw text of each variable, matched from both ends towards the path variable."""
         if len(uri) > MAX_URI or not uri.startswith(self.literals[0]) or not uri.endswith(self.literals[-1]):
             return None
         start, end = len(self.literals[0]), len(uri) - len(self.literals[-1])
@@ -100,7 +100,7 @@ class UriTemplate:
 
 
 def compile(template: str) -> UriTemplate:  # noqa: A001
-    """Read a template. Raises ValueError saying which part cannot be served and what can."""
+    """Compile a template. Raise ValueError with the unsupported part and the supported forms."""
     pieces = _EXPRESSION.split(template)
     literals = tuple(pieces[::3])
     variables = tuple(
@@ -125,7 +125,7 @@ def _check(template: str, literals: tuple[str, ...], variables: tuple[Variable, 
         raise ValueError(f"The URI template {template!r} uses a variable twice.")
     if sum(variable.is_path for variable in variables) > 1:
         raise ValueError(f"The URI template {template!r} can have only one {{+path}}.")
-    # Two values without anything between them could be cut anywhere.
+    # The boundary between two adjacent variables would be ambiguous.
     if "" in literals[1:-1]:
         raise ValueError(f"The URI template {template!r} needs some text between its variables.")
 
@@ -139,5 +139,5 @@ def _decode(raw: str, *, is_path: bool) -> str | None:
         return None
     if _CONTROL.search(value) or "\\" in value or ("/" in value and not is_path):
         return None
-    # An empty segment is how an absolute path hides in a relative one.
+    # With an empty segment, an absolute path could pass as a relative one.
     return None if any(part in ("", ".", "..") for part in _SEGMENT_END.split(value)) else value
