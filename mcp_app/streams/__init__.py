@@ -1,4 +1,4 @@
-"""Owns every conversation with Redis and the event streams; must not know HTTP, MCP or the database."""
+"""Event streams, and all access to Redis; independent of HTTP, MCP and the database."""
 
 from mcp_app.streams.base import (
     Event,

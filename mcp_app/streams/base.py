@@ -1,8 +1,8 @@
-"""Owns the words and contracts of event streams; must not know how they are stored.
+"""Types and contracts of event streams; independent of their storage.
 
-A stream is named by (session id, stream name) and holds numbered events. Each time it comes into being it
-gets a random epoch, so that a position of an earlier life is never mistaken for one of this life. Offset 0 is
-the place before the first event (that of the priming event, which is never stored); events count from 1.
+A stream is identified by (session id, stream name) and holds numbered events. Each creation assigns a random
+epoch, so that a position in a deleted stream never matches a new stream of the same name. Offset 0 is the
+position before the first event (that of the priming event, which is never stored). Events count from 1.
 """
 
 from __future__ import annotations
@@ -11,52 +11,52 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-# What a reader takes at once. A client that stops reading keeps it in memory (R16), and messages may be long.
+# Events per read. A client that stops reading holds one page in memory (R16), and messages may be long.
 PAGE_EVENTS: Final = 16
 
 MESSAGE, CLOSE, FOLLOW, FINAL = "message", "close", "follow", "final"
-# How to append an answer when others are still to come on the stream; it is read as a message.
+# The kind of an answer in a stream that expects further answers; readers see it as a message.
 ANSWER: Final = "answer"
 
 
-# Events of more bytes than this need room when they are written, not only when their call was accepted.
+# Events above this size need quota when they are written, not only when their call was accepted.
 LARGE_BYTES = 65_536
 
 
 class StreamsError(Exception):
-    """The event streams could not do what was asked."""
+    """An operation on the event streams failed."""
 
 
 class StreamsUnavailable(StreamsError):
-    """Redis cannot be reached or does not answer now; whether the command took effect is unknown."""
+    """Redis is unreachable or does not answer; the command may or may not have taken effect."""
 
 
 class StreamsFull(StreamsUnavailable):
-    """Redis has reached its memory limit and refuses to take more."""
+    """Redis has reached its memory limit and refuses writes."""
 
 
 class KeptFull(StreamsError):
-    """As much is kept for this owner as may be, or Redis has no room for something large of accepted work."""
+    """The owner's storage quota is used up, or Redis lacks memory for a large result of accepted work."""
 
 
 class StreamUnknown(StreamsError):
-    """There is no such stream, or it has been created anew since the position was given out."""
+    """The stream does not exist, or was created again after the position was issued."""
 
 
 class StreamFinished(StreamsError):
-    """The stream takes no more events: it is final, its session ended, or a newer attempt writes to it."""
+    """The stream accepts no events: it is final, its session ended, or a newer attempt writes to it."""
 
 
 class SessionEnded(StreamsError):
-    """The session was ended and must not come back."""
+    """The session was ended and cannot be created again."""
 
 
 class BadName(StreamsError, ValueError):
-    """A session id, stream name or request id has characters or a length that no key may have."""
+    """A session id, stream name or request id has invalid characters or an invalid length."""
 
 
 class Position(NamedTuple):
-    """A place in one life of a stream."""
+    """A position in a stream of one epoch."""
 
     epoch: int
     offset: int
@@ -64,11 +64,11 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One stored event.
+    """A stored event.
 
-    ``kind`` is "message", "close" (``data`` is a retry time in milliseconds to announce before the connection
-    is closed; the stream goes on), "follow" (``data`` names another stream that belongs in here) or "final"
-    (nothing follows; ``data`` may be empty).
+    ``kind`` is "message", "close" (close the connection after the client received ``data``, a retry time in
+    milliseconds; the stream continues), "follow" (``data`` names another stream to include here) or "final"
+    (the last event; ``data`` may be empty).
     """
 
     epoch: int
@@ -79,7 +79,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Events after a position. ``finished``: nothing follows them. ``gap``: some before were trimmed."""
+    """Events after a position. ``finished``: they end the stream. ``gap``: earlier ones were trimmed."""
 
     events: list[Event]
     finished: bool
@@ -88,11 +88,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Bounds of what is kept. Times are seconds, sizes bytes.
+    """Limits of stored data. Times are in seconds, sizes in bytes.
 
-    ``kept_bytes`` and ``kept_percent`` (of the memory Redis may use) bound what is kept for one owner; beyond
-    ``full_percent`` of that memory no owner is admitted. 0 is no bound. ``log_percent`` of that memory bounds
-    the batches of the message log that wait.
+    ``kept_bytes`` and ``kept_percent`` (of Redis' memory limit) limit the data of one owner. Above
+    ``full_percent`` of the memory limit no owner is admitted. 0 means no limit. ``log_percent`` of the memory
+    limit bounds the pending batches of the message log.
     """
 
     events: int = 1_000
@@ -110,76 +110,75 @@ class StreamLimits:
 
 
 class EventLog(Protocol):
-    """Numbered, bounded, expiring events. Every method raises StreamsUnavailable when the store is away."""
+    """Numbered, bounded, expiring events. Methods raise StreamsUnavailable while the store is unreachable."""
 
     limits: StreamLimits
 
     async def append(
         self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0, owner: str = ""
     ) -> Position:
-        """Add an event (creating the stream) and wake its readers.
+        """Append an event and wake the stream's readers; create the stream if needed.
 
-        An ANSWER is never trimmed. ``owner``: on whose account the stream is kept if it is created; if empty,
-        on that of its session's principal. ``fence`` is the attempt number of the writer: once a higher one
-        has written, a lower one is refused. Raises StreamFinished (if the session ended, too), StreamsFull,
-        and KeptFull for more than LARGE_BYTES on the account of a named ``owner`` who has no room for it.
+        An ANSWER is never trimmed. ``owner`` is charged for a new stream; if empty, the principal of its
+        session is. ``fence`` is the attempt number of the writer: after a write with a higher fence, lower
+        ones are refused. Raise StreamFinished (also for an ended session), StreamsFull, or KeptFull if
+        ``owner`` lacks quota for more than LARGE_BYTES.
         """
         ...
 
     async def finish(
         self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
-        """Add the one final event (creating the stream); works also when the store is full.
+        """Append the final event, once, even if the store is full; create the stream if needed.
 
-        Raises KeptFull as ``append`` does.
-
-        None when the stream was final already, the session ended, or ``fence`` is older than the stored one.
+        Return None if the stream was final, the session ended, or ``fence`` is older than the stored one.
+        Raise KeptFull as ``append`` does.
         """
         ...
 
     async def open(
         self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
     ) -> Position:
-        """Create the stream when absent and return the position before its first event (offset 0).
+        """Create the stream if needed; return the position before its first event (offset 0).
 
-        ``session_fields`` are set in the session by the same step, as ``SessionStore.update`` does.
-        Raises StreamFinished when the session ended.
+        ``session_fields`` are set in the session atomically, as ``SessionStore.update`` does. Raise
+        StreamFinished if the session ended.
         """
         ...
 
     async def head(self, session: str, stream: str) -> Position | None:
-        """The position of the newest event (offset 0 when there is none yet), None for no such stream."""
+        """Return the position of the newest event (offset 0 without events); None for an unknown stream."""
         ...
 
     async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
-        """Up to ``count`` events after an offset; raises StreamUnknown when ``epoch`` is not this life."""
+        """Return up to ``count`` events after an offset; raise StreamUnknown if ``epoch`` does not match."""
         ...
 
     async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
-        """Let the stream live for its full time from now; attempts below ``fence`` write to it no more."""
+        """Reset the stream's expiry to its full time; refuse later writes of attempts below ``fence``."""
         ...
 
     async def drop(self, session: str, stream: str) -> None:
-        """Forget the stream at once."""
+        """Delete the stream."""
         ...
 
 
 class Kept(Protocol):
-    """What the streams of each owner hold, judged by the store's own clock; right again after each expiry."""
+    """The storage quota of each owner; expired streams are subtracted by the store's clock."""
 
     async def held(self, owner: str) -> int:
-        """Bytes that are kept for an owner, with what they cost besides their data."""
+        """Return the bytes stored for an owner, including overhead."""
         ...
 
     async def admit(self, owner: str) -> None:
-        """Let begin what will keep more for an owner.
+        """Check the quota before new work that stores data for an owner.
 
-        Raises KeptFull above his share, StreamsFull when all owners together have nearly filled the store.
+        Raise KeptFull above the owner's share, StreamsFull if the store is nearly full.
         """
         ...
 
     def refused(self, owner: str) -> bool:
-        """Whether the owner was at its share at the last ``admit`` in this process. Does not ask Redis."""
+        """Return True if the last ``admit`` in this process refused the owner. Does not query Redis."""
         ...
 
 
@@ -187,24 +186,24 @@ Callback = Callable[[dict[str, Any]], None]
 
 
 class Watch(Protocol):
-    """One waiter for news of (session, name); made by ``Hub.watch``, costs no task and no connection."""
+    """A waiter for changes of (session, name), made by ``Hub.watch``; uses no task and no connection."""
 
-    news: bool  # set it to False before looking at the store, so that none in between is lost
+    news: bool  # set to False before reading the store, so that no later wake-up is lost
 
     def seen(self, position: Position) -> None:
-        """Say how far the waiter has read, so that the slow poll wakes it only when there is more."""
+        """Record the position read, so that the slow poll wakes the waiter only for newer events."""
         ...
 
     def wake(self) -> None:
-        """Let the waiter look again."""
+        """Set ``news`` and wake the waiter."""
         ...
 
     async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
-        """True as soon as there is ``news``, False after ``timeout`` seconds."""
+        """Return True as soon as ``news`` is set, False after ``timeout`` seconds."""
         ...
 
     def close(self) -> None:
-        """Stop watching; safe to repeat."""
+        """Stop watching; idempotent."""
         ...
 
 
@@ -212,152 +211,153 @@ class Hub(Protocol):
     """Wake-ups for readers of this process, and small broadcasts to all processes."""
 
     def watch(self, session: str, name: str) -> Watch:
-        """Start watching one stream (or one open request) of a session."""
+        """Watch a stream or a pending request of a session."""
         ...
 
     def subscribe(self, topic: str, callback: Callback) -> Callable[[], None]:
-        """Call ``callback(payload)`` on the event loop for each broadcast; returns the way to stop that.
+        """Call ``callback(payload)`` on the event loop for each broadcast; return a function to unsubscribe.
 
-        After a lost connection the payload is ``{"resync": True}``: broadcasts may have been missed, look
-        at the truth again. A broadcast reaches the process that published it, too.
+        After a reconnection the payload is ``{"resync": True}``: broadcasts may be lost, so reload the stored
+        state. A process receives its own broadcasts.
         """
         ...
 
     async def publish(self, topic: str, payload: dict[str, Any]) -> None:
-        """Tell every process; the payload must be JSON. At most once: the truth must be stored elsewhere."""
+        """Broadcast a JSON payload to all processes, at most once; store the state itself elsewhere."""
         ...
 
     def publish_now(self, topic: str, payload: dict[str, Any]) -> None:
-        """The same from a thread without an event loop (a Django view, a management command)."""
+        """Broadcast from a thread without an event loop (a Django view, a management command)."""
         ...
 
 
-Broadcast = tuple[str, dict[str, Any]]  # a topic, and what every process is told on it
+Broadcast = tuple[str, dict[str, Any]]  # a topic and the payload for all processes
 
 
 class SessionStore(Protocol):
-    """The hot copies of sessions: flat fields that expire, and resource subscriptions."""
+    """Cached sessions: flat fields that expire, and resource subscriptions."""
 
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
-        """Store the fields; raises SessionEnded when this session was ended before."""
+        """Store the fields; raise SessionEnded if the session was ended."""
         ...
 
     async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
-        """``create`` a session in one of ``limit`` places (``Windows.acquire``); False when all are taken."""
+        """Create a session in one of ``limit`` places (``Windows.acquire``); return False if none is free."""
         ...
 
     async def load(self, session: str) -> dict[str, str] | None:
-        """The fields; None when unknown or expired; raises SessionEnded."""
+        """Return the fields, None if unknown or expired; raise SessionEnded."""
         ...
 
     async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
-        """Change some fields of a living session; False when it is unknown; raises SessionEnded.
+        """Change fields of an active session; return False if it is unknown; raise SessionEnded.
 
-        ``broadcast`` is told if it was ever touched: before that, only its maker knows it.
+        ``broadcast`` is published only if the session was ever touched: before that, only the process that
+        created it knows it.
         """
         ...
 
     async def touch(self, session: str, ttl: int) -> bool:
-        """Let a session that was loaded live ``ttl`` seconds from now; False when it is unknown or ended."""
+        """Set the expiry of a loaded session to ``ttl`` seconds; return False if it is unknown or ended."""
         ...
 
     async def end(self, session: str, tombstone_ttl: int, broadcast: Broadcast | None = None) -> str:
-        """End it for every process: its keys and streams go, its readers wake, ``load`` says SessionEnded.
+        """End the session for all processes: delete keys and streams, wake readers, leave a tombstone.
 
-        Returns the field "principal"; "" when it had none, or is unknown or ended.
+        Return the field "principal"; "" if it is missing, or the session is unknown or ended.
         """
         ...
 
     async def end_unless(
         self, session: str, field: str, tombstone_ttl: int, places: str, broadcast: Broadcast
     ) -> bool:
-        """``end`` it and give back its place if it has no such field; False when it has, or is unknown.
+        """End the session and release its place, unless it has ``field``; return True if it was ended.
 
-        ``broadcast`` is told as by ``update``. Raises SessionEnded.
+        Unknown sessions return False. ``broadcast`` is published as by ``update``. Raise SessionEnded.
         """
         ...
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
-        """Subscribe the session to a resource; False when it has ``limit`` others already."""
+        """Subscribe the session to a resource; return False if it has ``limit`` others."""
         ...
 
     async def remove_subscription(self, session: str, uri: str) -> None:
-        """The opposite; no error when there was none."""
+        """Unsubscribe the session from a resource; idempotent."""
         ...
 
     async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
-        """Those of some resources that the session is subscribed to, in their order."""
+        """Return the given resources that the session is subscribed to, in their order."""
         ...
 
     async def subscribers(self, uri: str) -> list[str]:
-        """The living sessions subscribed to a resource."""
+        """Return the active sessions subscribed to a resource."""
         ...
 
 
 class RequestStore(Protocol):
-    """Requests from server to client, whose answers may arrive at any process."""
+    """Requests from server to client; any process may receive the answers."""
 
     async def open(self, session: str, request_id: str, ttl: int) -> None:
         """Expect one answer for at most ``ttl`` seconds."""
         ...
 
     async def answer(self, session: str, request_id: str, payload: bytes) -> bool:
-        """Give the answer; True only for the first one to a request that is open. Any string is a safe id."""
+        """Store an answer; return True only for the first one to an open request. Any string is a safe id."""
         ...
 
     async def wait(self, session: str, request_id: str, timeout: float) -> bytes | None:  # noqa: ASYNC109
-        """The answer; None after ``timeout`` seconds, or at once when the request is not open (any more)."""
+        """Return the answer; None after ``timeout`` seconds, or immediately if the request is not open."""
         ...
 
     async def drop(self, session: str, request_id: str) -> None:
-        """Expect no answer any more."""
+        """Stop expecting an answer."""
         ...
 
 
 class Windows(Protocol):
-    """Counters over time, shared by all processes."""
+    """Rate counters and leases of places, shared by all processes."""
 
     async def hit(self, key: str, limit: int, seconds: float) -> bool:
-        """Count one event in a fixed window; False when there were ``limit`` in it already."""
+        """Count an event in a fixed window; return False if it already held ``limit``."""
         ...
 
     async def acquire(self, key: str, holder: str, limit: int, seconds: float) -> bool:
-        """Take (or renew) one of ``limit`` places for ``seconds``; False when all are taken by others."""
+        """Take or renew one of ``limit`` places for ``seconds``; return False if others hold all."""
         ...
 
     async def release(self, key: str, holder: str) -> None:
-        """Give the place back; no error when it was not held."""
+        """Release a place; idempotent."""
         ...
 
     async def held(self, key: str) -> int:
-        """How many places are taken now."""
+        """Return the number of places in use."""
         ...
 
 
-# What is written before a name, the name, what is written after it, and by how much to count up.
+# Prefix, name, suffix, and the increment.
 Increment = tuple[str, str, str, int]
 
 
 class Totals(NamedTuple):
-    """What was counted in all, and the state each living process reported last."""
+    """The totals of all processes, and the last reported state of each active process."""
 
     counts: dict[str, int]
     states: dict[str, bytes]
 
 
 class MetricsStore(Protocol):
-    """What all processes count together; a count outlives the process that made it."""
+    """Counters of all processes; counts outlive the process that reported them."""
 
     async def add(self, process: str, number: int, increments: Sequence[Increment], state: bytes) -> None:
-        """Take in a report; it counts if its ``number`` is above that of the process' last one."""
+        """Store a report; it is counted if its ``number`` exceeds the last one of the process."""
         ...
 
     async def read(self) -> Totals:
-        """The totals and the living processes."""
+        """Return the totals and the states of active processes."""
         ...
 
     async def memory(self) -> tuple[int, int] | None:
-        """Bytes Redis uses and may use (0: no limit); None without Redis."""
+        """Return the bytes that Redis uses and its limit (0: no limit); None without Redis."""
         ...
 
 
@@ -365,40 +365,40 @@ class MessageQueue(Protocol):
     """Batches of the message log on their way to the database; a full queue refuses more."""
 
     async def push(self, batch: bytes) -> None:
-        """Add one batch; raises StreamsFull when it is full, ValueError for one larger than the limit."""
+        """Append a batch; raise StreamsFull if the queue is full, ValueError if the batch is too large."""
         ...
 
     async def read(self, after_id: str, count: int) -> Sequence[tuple[str, bytes]]:
-        """Up to ``count`` batches after an id ("0" is the beginning), oldest first."""
+        """Return up to ``count`` batches after an id ("0" for the start), oldest first."""
         ...
 
     async def trim(self, through_id: str) -> None:
-        """Forget the batches up to and including an id."""
+        """Delete the batches up to and including an id."""
         ...
 
     async def depth(self) -> int:
-        """How many batches wait."""
+        """Return the number of pending batches."""
         ...
 
     async def full(self) -> bool:
-        """Whether no more is taken until some were written: as many wait as may, or as many bytes."""
+        """Return True if the pending batches reach the limit of their number or size."""
         ...
 
 
 class MessageTail(Protocol):
-    """The batches of the message log as they arrive, for viewers; they stay in the queue."""
+    """New batches of the message log, for viewers; reading does not remove them from the queue."""
 
     async def newest(self) -> str:
-        """The id of the batch that was added last, also when it was written and trimmed since."""
+        """Return the id of the last added batch, even if it was trimmed since."""
         ...
 
     async def after(self, batch_id: str, count: int, seconds: float) -> Sequence[tuple[str, bytes]]:
-        """Up to ``count`` batches after an id, as soon as there is one; none after ``seconds``.
+        """Return up to ``count`` batches after an id as soon as one exists; none after ``seconds``.
 
-        Trimmed batches are skipped silently: readers must detect gaps by the counts in the batches.
+        Trimmed batches are skipped silently: readers detect gaps by the counts in the batches.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of what watching needs; the next look takes it up again."""
+        """Release the connection; the next read opens a new one."""
         ...

@@ -1,4 +1,4 @@
-"""Owns the assembly: all of this package that one process needs, connected; must not know who uses it."""
+"""The ``Streams`` object: all streams and stores of one process, connected."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from mcp_app.streams.stores.windows import RedisWindows
 class Streams:
     """The event streams and stores of one process, for the event loop it is started on.
 
-    ``start`` returns after the first attempt to connect, also when Redis is away: it keeps trying, and until
-    it succeeds every method raises StreamsUnavailable at once.
+    ``start`` returns after the first connection attempt, even if it failed. Reconnection continues in the
+    background. Until it succeeds, every method raises StreamsUnavailable immediately.
     """
 
     log: EventLog
@@ -67,14 +67,14 @@ class Streams:
 
     @classmethod
     def connect(cls, url: str, limits: StreamLimits | Settings | None = None) -> Streams:
-        """For a Redis URL (redis://, rediss://, unix://); raises ValueError for another. Does no I/O yet."""
+        """Build streams for a redis://, rediss:// or unix:// URL without I/O; raise ValueError for others."""
         limits = limits_of(limits)
         endpoint = RedisAddress.parse(url)
         batch, channels = Batch(endpoint), Channels(endpoint.database)
         kept = RedisKept(batch, limits)
         log = RedisLog(batch, channels, kept, limits)
         hub = RedisHub(url, batch, channels, log.heads, slow_poll=limits.slow_poll)
-        # Readers that found Redis away look again as soon as it can answer them.
+        # Readers retry as soon as Redis is back.
         batch.on_up = hub.watchers.wake_all
         batch.on_close = kept.tell_notes
         return cls(
@@ -96,7 +96,7 @@ class Streams:
     def in_memory(
         cls, limits: StreamLimits | Settings | None = None, *, clock: Clock = time.monotonic
     ) -> Streams:
-        """For one process alone: the same behaviour without Redis, forgotten at its end."""
+        """Build streams for a single process: the same behaviour without Redis, lost at its end."""
         limits = limits_of(limits)
         hub = MemoryHub()
         windows = MemoryWindows(clock=clock)
@@ -127,7 +127,7 @@ class Streams:
         )
 
     async def start(self) -> None:
-        """Connect; to be called on the event loop that will use it."""
+        """Connect; call it on the event loop that will use the streams."""
         if self._batch is not None and self._redis_hub is not None:
             await asyncio.gather(self._batch.start(), self._redis_hub.start())
         elif isinstance(self.hub, MemoryHub):
@@ -142,18 +142,18 @@ class Streams:
             await self._batch.close()
 
     async def healthy(self) -> bool:
-        """Whether Redis answers, takes writes and sends wake-ups. A full one counts as unhealthy."""
+        """Return True if Redis answers, accepts writes and sends wake-ups. A full Redis is unhealthy."""
         if self._batch is None or self._redis_hub is None:
             return True
         try:
-            # A write, because a Redis that cannot write to its disk still answers a ping.
+            # Writes, because a Redis that cannot write to its disk still answers a ping.
             await self._batch.command("SET", HEALTH, "1", "EX", 60)
         except StreamsError:
             return False
         return self._redis_hub.is_up
 
     async def full(self) -> bool:
-        """Whether Redis refuses to take more: the time to refuse new work and go on with the old."""
+        """Return True if Redis refuses writes for lack of memory: refuse new work, continue existing work."""
         if self._batch is None:
             return False
         try:
@@ -165,18 +165,18 @@ class Streams:
         return False
 
     async def push(self, key: str, message: str) -> None:
-        """Put a message in front of a list that others take from; raises StreamsError."""
+        """Prepend a message to a Redis list; raise StreamsError."""
         if self._batch is None:
             raise StreamsUnavailable("There is no Redis.")
         await self._batch.command("LPUSH", key, message)
 
     def reader(self, session: str, stream: str, epoch: int, after: int) -> Reader:
-        """Start reading a stream after an offset; close it when done."""
+        """Return a reader of a stream after an offset; close it after use."""
         return Reader(self.log, self.hub, session, stream, epoch, after)
 
 
 def limits_of(given: StreamLimits | Settings | None) -> StreamLimits:
-    """The bounds of streams that settings give; what is None gives the default ones."""
+    """Return the stream limits of the settings; None yields the defaults."""
     if isinstance(given, StreamLimits):
         return given
     if given is None:

@@ -1,7 +1,7 @@
-"""Owns the one listening connection of a process: it wakes local watchers and delivers broadcasts.
+"""The subscriber connection of a process: wakes local watchers and delivers broadcasts.
 
-Publish/subscribe may lose messages (a cut connection, a restart), so nothing here is a source of truth: after
-a reconnection all waiters are woken to look again, and a slow sweep compares what each watcher has seen with
+Publish/subscribe may lose messages (a cut connection, a restart), so it is never the source of truth. After a
+reconnection all waiters are woken to read again. A periodic sweep compares the position of each watcher with
 the log.
 """
 
@@ -39,9 +39,9 @@ class RedisHub:
         self._url, self._batch, self._channels, self._heads = url, batch, channels, heads
         self._slow_poll = slow_poll
         self._callbacks: dict[str, list[Callback]] = {}
-        self._subscribed: set[str] = set()  # asked for on the present connection
-        # Sessions without a watcher since the last tick: a busy session opens and closes a stream with every
-        # call.
+        self._subscribed: set[str] = set()  # on the current connection
+        # Sessions that lost their last watcher since the last tick. Unsubscribing is delayed: a busy session
+        # opens and closes a stream with every call.
         self._leaving: set[str] = set()
         self.watchers = Watchers(on_last=self._leaving.add)
         self._connection = RedisConnection(
@@ -50,7 +50,7 @@ class RedisHub:
             on_up=self._up,
             on_down=self._down,
         )
-        self._missing: list[str] = []  # of these, not sent yet
+        self._missing: list[str] = []  # subscribed, but not sent yet
         self._silent = False
         self._ticker: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -59,11 +59,11 @@ class RedisHub:
 
     @property
     def is_up(self) -> bool:
-        """Whether a connection stands."""
+        """True while connected."""
         return self._connection.state == "up"
 
     async def start(self) -> None:
-        """Connect; returns after the first attempt, also when it failed."""
+        """Connect; return after the first attempt, even if it failed."""
         self._loop = asyncio.get_running_loop()
         await self._connection.start()
         self._ticker = self._loop.create_task(self._tick())
@@ -81,12 +81,10 @@ class RedisHub:
                 self._client = None
 
     def watch(self, session: str, name: str) -> Waker:
-        """See ``Hub.watch``."""
         self._want(self._channels.wake + session)
         return self.watchers.add(session, name)
 
     def subscribe(self, topic: str, callback: Callback) -> Callable[[], None]:
-        """See ``Hub.subscribe``."""
         callbacks = self._callbacks.setdefault(topic, [])
         callbacks.append(callback)
         self._want(self._channels.topic + topic)
@@ -98,11 +96,9 @@ class RedisHub:
         return stop
 
     async def publish(self, topic: str, payload: dict[str, Any]) -> None:
-        """See ``Hub.publish``."""
         await self._batch.command("PUBLISH", self._channels.topic + topic, orjson.dumps(payload))
 
     def publish_now(self, topic: str, payload: dict[str, Any]) -> None:
-        """See ``Hub.publish_now``."""
         with self._client_lock:
             client = self._client = self._client or sync_client(self._url)
         try:
@@ -111,7 +107,7 @@ class RedisHub:
             raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
 
     def _want(self, channel: str) -> None:
-        """Subscribe in this turn of the loop, together with others; a later connection asks for all anew."""
+        """Subscribe to a channel, batched per event loop turn; ``_up`` renews all subscriptions."""
         if channel in self._subscribed or not self.is_up:
             return
         if not self._missing:
@@ -130,7 +126,7 @@ class RedisHub:
 
     def _up(self) -> None:
         self._silent = False
-        # An answer to no request: a connection without any subscription answers a ping in another shape.
+        # Always subscribes: a connection without any subscription answers a ping in another shape.
         wanted = {self._channels.topic + topic for topic in ("resync", *self._callbacks)}
         wanted.update(self._channels.wake + waiter.session for waiter in self.watchers)
         self._subscribed = wanted
@@ -147,7 +143,7 @@ class RedisHub:
         self._missing.clear()
 
     def _call(self, callbacks: list[Callback], payload: dict[str, Any]) -> None:
-        # By the loop, so that one callback's fault reaches neither the others nor this connection.
+        # Scheduled, so that an exception in one callback affects neither the others nor this connection.
         for callback in tuple(callbacks):
             self._loop.call_soon(callback, payload)
 
@@ -164,7 +160,7 @@ class RedisHub:
         elif kind == b"message" and (name := reply[2].decode()) != EVERYONE:
             self.watchers.wake(session, name)
         elif kind in (b"message", b"subscribe"):
-            # Events appended before the subscription was active have not woken its waiters.
+            # Events appended before the subscription took effect did not wake its waiters.
             self.watchers.wake_session(session)
 
     async def _tick(self) -> None:
@@ -175,7 +171,7 @@ class RedisHub:
             await self._sweep()
 
     def _ping(self) -> None:
-        """Replace a connection that has said nothing since the last ping."""
+        """Replace a connection that was silent since the last ping."""
         if not self.is_up:
             return
         if self._silent:
@@ -193,7 +189,7 @@ class RedisHub:
             self._say("UNSUBSCRIBE", gone)
 
     async def _sweep(self) -> None:
-        """Wake every watcher whose stream is further than it has seen (its wake-up was lost)."""
+        """Wake each watcher whose stream has newer events: its wake-up was lost."""
         waiting = list(self.watchers)
         for start in range(0, len(waiting), SWEEP_CHUNK):
             chunk = [waiter for waiter in waiting[start : start + SWEEP_CHUNK] if waiter.epoch >= 0]

@@ -1,4 +1,4 @@
-"""Owns a reader's place in a stream; must not know transports. A waiting reader costs no task."""
+"""Readers of streams; a waiting reader uses no task."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mcp_app.streams.base import Event, EventLog, Hub, Position, StreamsUnavaila
 
 
 class Reader:
-    """Reads one stream from a position on, first what is stored and then what comes, by the same code.
+    """A reader of one stream from a position on: first stored events, then new ones.
 
-    ``finished``: nothing follows what ``next`` has returned. ``gap``: some events were trimmed before they
-    could be read. ``cursor``: offset of the last event returned. Close it when done.
+    ``finished``: no event follows those that ``next`` returned. ``gap``: some events were trimmed before they
+    were read. ``cursor``: offset of the last returned event. Close it after use.
     """
 
     __slots__ = (
@@ -36,15 +36,15 @@ class Reader:
         self.finished = False
         self.gap = False
         self._poked = False
-        # A stream read from its beginning has just been opened; another may be about to expire.
+        # A stream read from its start was opened just now; any other may be about to expire.
         self._kept = asyncio.get_running_loop().time() if after == 0 else float("-inf")
         self._watch = hub.watch(session, stream)
 
     async def next(self, timeout: float) -> list[Event]:  # noqa: ASYNC109
-        """The next events; [] after ``timeout`` seconds, after ``poke``, or when the stream is finished.
+        """Return the next events; [] after ``timeout`` seconds, after ``poke``, or at the end of the stream.
 
-        While Redis is away this is silence, not an error: the reader goes on by itself. Raises StreamUnknown
-        when the stream has vanished (dropped, session ended, Redis emptied).
+        While Redis is unreachable the reader waits and then continues. Raise StreamUnknown if the stream no
+        longer exists (dropped, session ended, Redis emptied).
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -62,13 +62,13 @@ class Reader:
         return []
 
     def restart(self, epoch: int) -> None:
-        """Go on from the beginning of the stream's new life; what was not read of the old one is a gap."""
+        """Continue from the start of a recreated stream; unread events of the old one count as a gap."""
         self.epoch, self.cursor = epoch, 0
         self.finished, self.gap = False, True
         self._kept = asyncio.get_running_loop().time()
 
     def poke(self) -> None:
-        """Have ``next`` return soon, also without events: its caller has something else to look at."""
+        """Make ``next`` return soon, even without events."""
         self._poked = True
         self._watch.wake()
 
@@ -85,7 +85,7 @@ class Reader:
         return page.events
 
     async def _keep(self, now: float) -> None:
-        """A stream with a reader must not expire, however long nothing happens on it."""
+        """Renew the expiry: a stream with a reader must not expire, even without new events."""
         if now - self._kept < self._log.limits.ttl / 4:
             return
         try:
@@ -95,5 +95,5 @@ class Reader:
         self._kept = now
 
     def close(self) -> None:
-        """Stop reading; the stream stays. Safe to repeat."""
+        """Stop reading; the stream itself remains. Idempotent."""
         self._watch.close()

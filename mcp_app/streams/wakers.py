@@ -1,4 +1,4 @@
-"""Owns the waiters of one process and who wakes them; must not know where news comes from."""
+"""The waiters of one process, by session and name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _give_up(waiter: asyncio.Future[bool]) -> None:
 
 
 class Waker:
-    """One watcher of (session, name): a flag and, while it waits, a future. Implements ``base.Watch``."""
+    """A watcher of (session, name): a flag and, during a wait, a future. Implements ``base.Watch``."""
 
     __slots__ = ("_future", "_watchers", "epoch", "name", "news", "offset", "session")
 
@@ -31,21 +31,21 @@ class Waker:
         self._future: asyncio.Future[bool] | None = None
 
     def seen(self, position: Position) -> None:
-        """How far the watcher has read."""
+        """Record the position that the watcher has read."""
         self.epoch, self.offset = position
 
     def behind(self, head: Position | None) -> bool:
-        """Whether the store holds something the watcher has not seen (or has lost what it watches)."""
+        """Return True if ``head`` differs from the position read, or the stream is missing."""
         return head is None or head.epoch != self.epoch or head.offset != self.offset
 
     def wake(self) -> None:
-        """There is news."""
+        """Set ``news`` and wake the waiter."""
         self.news = True
         if self._future is not None and not self._future.done():
             self._future.set_result(True)
 
     async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
-        """True as soon as there is ``news``, False after ``timeout`` seconds."""
+        """Return True as soon as ``news`` is set, False after ``timeout`` seconds."""
         if self.news:
             return True
         loop = asyncio.get_running_loop()
@@ -58,12 +58,12 @@ class Waker:
             self._future = None
 
     def close(self) -> None:
-        """Stop watching; safe to repeat."""
+        """Stop watching; idempotent."""
         self._watchers.remove(self)
 
 
 class Watchers:
-    """All waiters of the process; ``on_last`` is called with a session that loses its last one."""
+    """All waiters of the process; ``on_last`` is called with a session that loses its last waiter."""
 
     def __init__(self, on_last: Callable[[str], None] = _nothing) -> None:
         self._by_session: dict[str, list[Waker]] = {}
@@ -73,13 +73,13 @@ class Watchers:
         return iter([waiter for waiters in self._by_session.values() for waiter in waiters])
 
     def add(self, session: str, name: str) -> Waker:
-        """A new waiter."""
+        """Create a waiter."""
         waiter = Waker(self, session, name)
         self._by_session.setdefault(session, []).append(waiter)
         return waiter
 
     def remove(self, waiter: Waker) -> None:
-        """Forget a waiter; no error when it was forgotten already."""
+        """Remove a waiter; idempotent."""
         waiters = self._by_session.get(waiter.session, [])
         if waiter in waiters:
             waiters.remove(waiter)
@@ -88,21 +88,21 @@ class Watchers:
                 self._on_last(waiter.session)
 
     def has(self, session: str) -> bool:
-        """Whether anybody watches the session."""
+        """Return True if the session has a watcher."""
         return session in self._by_session
 
     def wake(self, session: str, name: str) -> None:
-        """News of one stream or request."""
+        """Wake the watchers of one stream or request."""
         for waiter in self._by_session.get(session, ()):
             if waiter.name == name:
                 waiter.wake()
 
     def wake_session(self, session: str) -> None:
-        """News that concerns everything of a session."""
+        """Wake all watchers of a session."""
         for waiter in self._by_session.get(session, ()):
             waiter.wake()
 
     def wake_all(self) -> None:
-        """News may have been missed: everybody look."""
+        """Wake all watchers after possibly lost messages."""
         for waiter in self:
             waiter.wake()

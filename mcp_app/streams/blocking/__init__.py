@@ -1,1 +1,1 @@
-"""Redis for code without an event loop: admin pages, commands, the worker's main process."""
+"""Access to Redis without an event loop: for admin pages, commands and the worker's main process."""

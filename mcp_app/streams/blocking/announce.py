@@ -1,4 +1,4 @@
-"""Owns the broadcasts of code without an event loop (admin, commands) to web processes; must not know why."""
+"""Broadcasts from code without an event loop (admin, commands) to web processes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _client(url: str) -> tuple[redis.Redis, Channels]:
 def announce(topic: str, payload: dict[str, Any]) -> None:
     """Broadcast to every process, from any thread.
 
-    Never raises for a Redis that is away: it runs after a commit, when there is nothing left to undo, and the
-    listeners look at the stored truth by themselves within seconds.
+    Log a warning if Redis is unreachable and never raise: the caller has already committed, and listeners
+    reload the stored state within seconds.
     """
     url = conf.get().redis_url
     if not url:
@@ -41,7 +41,7 @@ def announce(topic: str, payload: dict[str, Any]) -> None:
 
 
 def end_session(session: str, reason: str) -> None:
-    """End a session for every process, from any thread; like ``announce`` it forgives a lost Redis."""
+    """End a session for all processes, from any thread; log a warning if Redis is unreachable."""
     url = conf.get().redis_url
     if not url:
         return

@@ -1,4 +1,4 @@
-"""Owns counting in windows of time, by all processes together, without an event loop; must not know what."""
+"""Rate windows shared by all processes, without an event loop."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import window_key
 
-# A process waits for a hanging Redis once, not at every event.
+# After a timeout the process skips Redis for this time, instead of waiting at every event.
 AWAY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
 
 def count(key: str, limit: int, seconds: float) -> float:
-    """Count one event in a fixed window; 0.0 while there are at most ``limit``, else the seconds to wait.
+    """Count an event in a fixed window; return 0.0 up to ``limit``, else the seconds to wait.
 
-    Without Redis, or while it is away, this process counts by itself.
+    Without Redis, or while it is unreachable, each process counts alone.
     """
     url = conf.get().redis_url
     if url and not _own.redis_is_away():
@@ -51,7 +51,7 @@ def _client(url: str) -> redis.Redis:
 
 
 class OwnCounts:
-    """The windows of one process, for all its threads."""
+    """The windows of one process; thread-safe."""
 
     def __init__(self) -> None:
         self._windows = RateWindow()
@@ -59,17 +59,17 @@ class OwnCounts:
         self._lock = threading.Lock()
 
     def count(self, key: str, limit: int, seconds: float) -> float:
-        """See ``count``."""
+        """Count an event as the module's ``count`` does, in this process only."""
         with self._lock:
             counted, rest = self._windows.hit(key, time.monotonic(), seconds)
         return 0.0 if counted <= limit else rest
 
     def redis_went_away(self) -> None:
-        """Do not ask it for a while."""
+        """Skip Redis for AWAY_SECONDS."""
         self._away_until = time.monotonic() + AWAY_SECONDS
 
     def redis_is_away(self) -> bool:
-        """Whether it was found away a moment ago."""
+        """Return True while Redis is skipped."""
         return time.monotonic() < self._away_until
 
 

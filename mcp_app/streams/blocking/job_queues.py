@@ -1,4 +1,4 @@
-"""Owns a look into Celery's queues on Redis: how many jobs wait; must not know what the jobs are."""
+"""The lengths of Celery's queues on Redis."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import redis
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.connections.client import sync_client
 
-# The broker keeps a queue as one list for each step of priority; the first has the queue's own name.
+# The broker stores a queue as one list per priority step; the first has the queue's own name.
 SEPARATOR = "\x06\x16"
 STEPS = (3, 6, 9)
 
 
 class JobQueues:
-    """Reads the lengths of queues; usable from threads, changes nothing."""
+    """A read-only view of queue lengths; thread-safe."""
 
     __slots__ = ("_client",)
 
@@ -23,7 +23,7 @@ class JobQueues:
         self._client = sync_client(url)
 
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
-        """How many jobs of each queue no worker has taken yet. Raises StreamsUnavailable."""
+        """Return the number of waiting jobs of each queue. Raise StreamsUnavailable."""
         names = list(dict.fromkeys(queues))
         try:
             with self._client.pipeline(transaction=False) as pipeline:

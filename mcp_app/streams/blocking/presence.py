@@ -1,4 +1,4 @@
-"""Owns the workers' signs of life, two keys that expire; must not know what a worker is."""
+"""Heartbeats of workers: two keys that expire."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LIFE_SECONDS = 15
 
 @dataclass(frozen=True, slots=True)
 class SeenWorker:
-    """A worker that was alive within the last LIFE_SECONDS, and the queues it listens to."""
+    """A worker that sent a heartbeat within LIFE_SECONDS, and its queues."""
 
     name: str
     queues: tuple[str, ...]
 
 
 class Presence:
-    """Records and reads which workers have been alive within the last LIFE_SECONDS; usable from threads."""
+    """Heartbeats of workers within the last LIFE_SECONDS; thread-safe."""
 
     __slots__ = ("_client",)
 
@@ -31,7 +31,7 @@ class Presence:
         self._client = sync_client(url)
 
     def renew(self, name: str = "worker", queues: Iterable[str] = ()) -> None:
-        """A worker is alive now. Raises StreamsUnavailable."""
+        """Record a worker's heartbeat. Raise StreamsUnavailable."""
         try:
             now = self._now()
             with self._client.pipeline(transaction=False) as pipeline:
@@ -44,19 +44,19 @@ class Presence:
             raise StreamsUnavailable("Redis does not take the sign of life of this worker.") from error
 
     def _now(self) -> float:
-        # By the clock of Redis: worker and web process may be on machines that disagree.
+        # The clock of Redis: clocks of worker and web machines may differ.
         seconds, micros = self._client.time()
         return int(seconds) + int(micros) / 1e6
 
     def seen(self) -> bool:
-        """Whether a worker is alive. Raises StreamsUnavailable."""
+        """Return True if a worker is alive. Raise StreamsUnavailable."""
         try:
             return bool(self._client.exists(WORKER))
         except redis.RedisError as error:
             raise StreamsUnavailable("Redis does not say whether a worker is alive.") from error
 
     def workers(self) -> list[SeenWorker]:
-        """The living workers by name. Raises StreamsUnavailable."""
+        """Return the active workers by name. Raise StreamsUnavailable."""
         try:
             since = self._now() - LIFE_SECONDS
             found: list[bytes] = self._client.zrangebyscore(WORKERS, since, "+inf")  # type: ignore[assignment]

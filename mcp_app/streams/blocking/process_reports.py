@@ -1,4 +1,4 @@
-"""Owns a look at what living processes reported of themselves last; must not know what that is."""
+"""The last reports of active processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.streams.stores.metrics import LIFE_SECONDS
 
 
 class ProcessReports:
-    """Reads the reports that ``base.Metrics`` takes in, without an event loop; usable from threads."""
+    """A reader of the reports in ``base.MetricsStore``, without an event loop; thread-safe."""
 
     __slots__ = ("_client",)
 
@@ -21,7 +21,7 @@ class ProcessReports:
         self._client = sync_client(url)
 
     def read(self) -> list[bytes]:
-        """The state each living process reported last. Raises StreamsUnavailable."""
+        """Return the last reported state of each active process. Raise StreamsUnavailable."""
         _, _, reports, processes = FIGURES
         try:
             now: Any = self._client.time()

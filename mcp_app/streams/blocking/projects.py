@@ -1,4 +1,7 @@
-"""Notes which projects use one database of Redis. There must be one: no key names its project."""
+"""The registry of projects that use one Redis database.
+
+Only one project may use a database, because keys do not name their project.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import PROJECTS
 
-# A project that moved to another Redis is forgotten after so long.
+# Projects that moved to another Redis are forgotten after this time.
 REMEMBERED_SECONDS = 86_400
 MOST = 100
 
 
 def note(url: str) -> int:
-    """Note that this project uses the Redis at ``url``; how many others did within a day.
+    """Register this project in the Redis at ``url``; return the number of other projects within a day.
 
-    Raises StreamsUnavailable.
+    Raise StreamsUnavailable.
     """
     now = time.time()
     try:
@@ -36,7 +39,10 @@ def note(url: str) -> int:
 
 
 def others(url: str) -> int:
-    """How many other projects used the Redis at ``url`` within a day. Raises StreamsUnavailable."""
+    """Return the number of other projects that used the Redis at ``url`` within a day.
+
+    Raise StreamsUnavailable.
+    """
     try:
         with sync_client(url) as client:
             found = client.zrangebyscore(PROJECTS, time.time() - REMEMBERED_SECONDS, "+inf")
@@ -46,6 +52,6 @@ def others(url: str) -> int:
 
 
 def _names() -> list[str]:
-    """This project's names, the present one first: its processes sign with one key, and no other's do."""
+    """Return the names of this project, the current first, derived from its secret keys."""
     secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return [salted_hmac("mcp_app.project", "", secret=secret).hexdigest()[:16] for secret in secrets]

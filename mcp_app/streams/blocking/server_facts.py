@@ -1,4 +1,4 @@
-"""Owns a look at the Redis server itself (version, memory, persistence, clock); must not judge it."""
+"""Facts about the Redis server: version, memory, persistence, clock."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import redis
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.connections.client import CLUSTER, CLUSTER_REMEDY, sync_client
 
-# Commands and scripts stay at the level of this version.
+# The oldest supported version; commands and scripts use nothing newer.
 OLDEST = (6, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The values of INFO; None and () for missing ones. ``max_memory`` 0 means no limit, sizes are bytes."""
+    """Values of INFO; missing values are None or (). ``max_memory`` 0 means no limit, sizes are in bytes."""
 
     version: tuple[int, ...]
     used_memory: int | None
@@ -29,7 +29,7 @@ class ServerFacts:
 
 
 class RedisServerView:
-    """Looks at one Redis server with commands that hosted ones allow, too (no CONFIG); changes nothing."""
+    """A read-only view of one Redis server that works on hosted servers, too (no CONFIG)."""
 
     __slots__ = ("_client",)
 
@@ -37,7 +37,7 @@ class RedisServerView:
         self._client = sync_client(url)
 
     def round_trip(self) -> float:
-        """Seconds one PING takes, on a connection that is open. Raises StreamsUnavailable."""
+        """Return the seconds of one PING on an open connection. Raise StreamsUnavailable."""
         try:
             self._client.ping()
             begun = time.perf_counter()
@@ -47,7 +47,7 @@ class RedisServerView:
         return time.perf_counter() - begun
 
     def skew(self) -> float:
-        """Seconds by which the server's clock is ahead of ours. Raises StreamsUnavailable."""
+        """Return the seconds by which the server's clock is ahead of ours. Raise StreamsUnavailable."""
         try:
             self._client.ping()
             before = time.time()
@@ -57,11 +57,11 @@ class RedisServerView:
         return float(int(seconds) + int(micros) / 1e6 - (before + time.time()) / 2)
 
     def facts(self) -> ServerFacts:
-        """The server's INFO. Raises StreamsUnavailable."""
+        """Return the server's INFO. Raise StreamsUnavailable."""
         try:
             info: dict[str, Any] = self._client.info()
         except redis.ResponseError as error:
-            # It answers, but has no INFO (fakeredis), or we may not ask. A cluster has database 0 only.
+            # Redis answers, but has no INFO (fakeredis) or forbids it. A cluster has database 0 only.
             info = {"cluster_enabled": 1} if "cluster mode" in str(error) else {}
         except redis.RedisError as error:
             raise StreamsUnavailable(f"Redis does not tell about itself: {error}") from error
@@ -77,7 +77,7 @@ class RedisServerView:
 
 
 def cluster_fault(url: str) -> str:
-    """Return the line that refuses a Redis Cluster, with its remedy; empty for any other, or none at all."""
+    """Return the refusal of a Redis Cluster with its remedy; empty for other servers and without one."""
     if not url:
         return ""
     try:

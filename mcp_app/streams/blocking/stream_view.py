@@ -1,4 +1,4 @@
-"""Owns reading an event stream without an event loop (admin pages); must not know what the events say."""
+"""Reading of event streams without an event loop, for admin pages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mcp_app.streams.connections.keys import stream_keys
 from mcp_app.streams.stores.redis_log import event_of
 
 MOST = 200
-# Well below the time after which the client takes Redis for hanging.
+# Well below the client's socket timeout.
 MOST_SECONDS = 0.5
 
 
 class StreamView:
-    """Looks at streams from threads; nothing it does keeps a stream alive or wakes anybody."""
+    """A read-only view of streams for threads; it neither renews streams nor wakes readers."""
 
     __slots__ = ("_client",)
 
@@ -25,20 +25,20 @@ class StreamView:
         self._client = sync_client(url)
 
     def newest(self, session: str, stream: str) -> list[Event]:
-        """The last events, oldest first; none for an unknown stream. Raises StreamsUnavailable."""
+        """Return the last events, oldest first; none for an unknown stream. Raise StreamsUnavailable."""
         return self._read(session, stream, None)
 
     def after(self, session: str, stream: str, position: Position) -> list[Event]:
-        """The next events, at most MOST; the newest ones when the stream began again since ``position``."""
+        """Return up to MOST events after ``position``; the newest ones if the stream was created again."""
         events = self._read(session, stream, position)
         if events and events[0].epoch != position.epoch:
             return self.newest(session, stream)
         return events
 
     def wait(self, session: str, stream: str, position: Position | None, seconds: float) -> bool:
-        """Whether there is an event after ``position`` (None: any) within ``seconds``, at most MOST_SECONDS.
+        """Block until an event follows ``position`` (None: any); return False after ``seconds``.
 
-        Blocks; raises StreamsUnavailable.
+        The wait is at most MOST_SECONDS. Raise StreamsUnavailable.
         """
         key = stream_keys(session, stream).stream
         start = f"{position.epoch}-{position.offset}" if position is not None else "0-0"

@@ -1,1 +1,1 @@
-"""How Redis is reached: clients, the shared connection, keys and scripts."""
+"""Connections to Redis: clients, the shared connection, keys and scripts."""

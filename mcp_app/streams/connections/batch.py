@@ -1,7 +1,7 @@
-"""Owns the one connection all commands of a process share, written once per turn of the event loop.
+"""The command connection of a process, written once per turn of the event loop.
 
-Awaiting Redis one command at a time costs more than everything else on the way of a request. Here the
-commands of all tasks that run in one turn, and those that come during a round trip, leave together.
+Awaiting Redis one command at a time would dominate the cost of a request. Instead, the commands of all tasks
+in one turn, and those issued during a round trip, are sent together.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Run = tuple[Script, Sequence[str], tuple[Argument, ...]]  # a script, its keys a
 MOST_BYTES_WAITING = 64 * 1024 * 1024
 CONFIRMATION = 0.02
 TELL_SECONDS = 0.5
-# How long what nobody waits for may wait for company: a write to the socket costs more than the command.
+# Delay of commands without a waiter, to share a write: a socket write costs more than the command.
 COMPANY_SECONDS = 0.02
 
 log = logging.getLogger(__name__)
 
 
 class _Entry(NamedTuple):
-    """One or several commands whose replies belong to one future."""
+    """One or several commands whose replies resolve one future."""
 
     future: asyncio.Future[Any]
     deadline: float
@@ -40,15 +40,15 @@ class _Entry(NamedTuple):
 
 
 class Batch:
-    """Commands to Redis, answered in order. Never waits longer than ``timeout`` seconds for one.
+    """Commands to Redis, answered in order, each within ``timeout`` seconds.
 
-    Every method raises StreamsUnavailable (at once while Redis is known to be away), StreamsFull, or
-    StreamsError for a command Redis does not like. To be used on the event loop it was started on.
+    Methods raise StreamsUnavailable (immediately while Redis is known to be unreachable), StreamsFull, or
+    StreamsError for a command that Redis refuses. Use it on the event loop it was started on.
     """
 
     def __init__(self, endpoint: RedisAddress, *, timeout: float = TIMEOUT) -> None:
         self._timeout = timeout
-        # Loaded with each connection, so that a missing script is an accident and not the rule.
+        # Loaded on each connection, so that a missing script is the exception.
         self._connection = RedisConnection(
             endpoint,
             greeting=[("SCRIPT", "LOAD", script.source) for script in ALL],
@@ -62,26 +62,26 @@ class Batch:
         self._size = 0
         self._telling: set[asyncio.Future[Any]] = set()
         self._scheduled = False
-        self._urgent = False  # somebody waits for a reply to what is to be sent
-        self._leaving: asyncio.TimerHandle | None = None  # when the rest leaves without company
+        self._urgent = False  # a caller waits for a reply to an unsent command
+        self._leaving: asyncio.TimerHandle | None = None  # timer that sends commands without a waiter
         self._watchdog: asyncio.TimerHandle | None = None
         self._late = False
         self._loop: asyncio.AbstractEventLoop
         self.on_up: Callable[[], None] = lambda: None
-        self.on_close: Callable[[], None] = lambda: None  # the last moment to tell something
+        self.on_close: Callable[[], None] = lambda: None  # last chance to send commands
 
     @property
     def is_up(self) -> bool:
-        """Whether a connection stands."""
+        """True while connected."""
         return self._connection.state == "up"
 
     async def start(self) -> None:
-        """Connect; returns after the first attempt, also when it failed."""
+        """Connect; return after the first attempt, even if it failed."""
         self._loop = asyncio.get_running_loop()
         await self._connection.start()
 
     async def close(self) -> None:
-        """Fail what is still waiting, but for what nobody waits for, and close the connection."""
+        """Send the pending ``tell`` scripts, fail all waiting commands, and close the connection."""
         self.on_close()
         if self._telling:
             self._leave()
@@ -92,11 +92,11 @@ class Batch:
             self._watchdog.cancel()
 
     def command(self, *arguments: Argument) -> asyncio.Future[Any]:
-        """One command; the result is its reply (bytes, int, list or None)."""
+        """Send one command; the result is its reply (bytes, int, list or None)."""
         return self._put(pack(arguments), 0)
 
     def many(self, commands: Sequence[tuple[Argument, ...]]) -> asyncio.Future[list[Any]]:
-        """Several commands at once, not atomic; the result lists their replies, the first error is raised."""
+        """Send several commands, not atomically; the result lists their replies or raises the first error."""
         if not commands:
             empty: asyncio.Future[list[Any]] = self._loop.create_future()
             empty.set_result([])
@@ -104,16 +104,16 @@ class Batch:
         return self._put(b"".join(map(pack, commands)), len(commands))
 
     async def script(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Any:
-        """Run a script; loads it again when Redis has forgotten it."""
+        """Run a script; send its source if Redis does not have it."""
         try:
             return await self._put(pack(("EVALSHA", script.digest, len(keys), *keys, *arguments)), 0)
         except _ScriptMissing:
             return await self.command("EVAL", script.source, len(keys), *keys, *arguments)
 
     async def scripts(self, *wanted: Run, then: Sequence[tuple[Argument, ...]] = ()) -> list[Any]:
-        """Run scripts, ``then`` commands, in one round trip; the result lists their replies. Not atomic.
+        """Run scripts, ``then`` commands, in one round trip; return their replies. Not atomic.
 
-        When Redis has forgotten one of the scripts, all of this is sent again: it must not matter.
+        If Redis lacks one of the scripts, everything is sent again, so all commands must be idempotent.
         """
         known = [("EVALSHA", script.digest, len(keys), *keys, *more) for script, keys, more in wanted]
         try:
@@ -123,9 +123,9 @@ class Batch:
             return await self.many([*whole, *then])
 
     def tell(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
-        """Run a script whose reply nobody waits for: before all that is asked for later. Never fails.
+        """Run a script without waiting for its reply, before all later commands. Never fails.
 
-        It leaves with the next command, or alone after ``COMPANY_SECONDS``.
+        It is sent with the next command, or after ``COMPANY_SECONDS``.
         """
 
         def told(reply: asyncio.Future[Any]) -> None:
@@ -185,7 +185,7 @@ class Batch:
         self._size = 0
 
     def _reply(self, reply: Any) -> None:
-        if not self._sent:  # nothing was asked, so this answer does not belong to this connection
+        if not self._sent:  # an unexpected reply: the connection is out of sync
             self._connection.drop()
             return
         entry = self._sent[0]
@@ -196,14 +196,14 @@ class Batch:
             errors = (each for each in entry.replies if isinstance(each, hiredis.ReplyError))
             reply = next(errors, entry.replies)
         self._sent.popleft()
-        if not entry.future.done():  # else the asking task was cancelled
+        if not entry.future.done():  # otherwise its task was cancelled
             if isinstance(reply, hiredis.ReplyError):
                 missing = str(reply).startswith("NOSCRIPT")
                 entry.future.set_exception(_ScriptMissing() if missing else fault(reply))
             else:
                 entry.future.set_result(reply)
         if not self._sent and self._waiting and not self._scheduled:
-            # After the tasks these replies wake, so that their next commands come along.
+            # Scheduled after the tasks that these replies wake, so that their next commands are included.
             self._schedule()
 
     def _up(self) -> None:
@@ -222,7 +222,7 @@ class Batch:
                 entry.future.set_exception(StreamsUnavailable("Redis went away before it answered."))
 
     def _check(self) -> None:
-        """Give up when the oldest command has waited too long."""
+        """Drop the connection if the oldest command exceeded its deadline."""
         head = self._sent[0] if self._sent else self._waiting[0] if self._waiting else None
         if head is None:
             self._watchdog, self._late = None, False
@@ -230,7 +230,7 @@ class Batch:
             self._late = False
             self._watchdog = self._loop.call_at(head.deadline, self._check)
         elif not self._late:
-            # Our own loop may have stood still while the reply lies in the socket: read once more first.
+            # A blocked event loop may not have read the reply from the socket yet: read once more first.
             self._late = True
             self._watchdog = self._loop.call_later(CONFIRMATION, self._check)
         else:
@@ -240,4 +240,4 @@ class Batch:
 
 
 class _ScriptMissing(StreamsUnavailable):
-    """Redis does not know the script (it was restarted or its scripts were flushed)."""
+    """Redis does not have the script (it was restarted or its scripts were flushed)."""

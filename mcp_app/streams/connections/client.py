@@ -1,9 +1,9 @@
-"""The one opener of Redis: its address and the factories of clients; must not know keys or scripts.
+"""Addresses and client factories of Redis.
 
-One server is used, by one address. Where it is found by Sentinel, or is a Cluster, is to be decided here.
+There is one server at one address. Support for Sentinel or Cluster would be decided here.
 
 redis-py 8 changed two defaults (a 5 second socket timeout, which breaks blocking reads, and the reply shapes
-of protocol 3), so every client made here names both.
+of protocol 3), so every client made here sets both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLUSTER_REMEDY = "Give it the address of one Redis or Valkey without cluster mod
 
 
 def address_fault(url: str) -> str:
-    """Return why a URL is not the address of one Redis; empty if it is."""
+    """Return the reason why a URL is not the address of a single Redis; empty if it is."""
     if not url.startswith(SCHEMES):
         return "is not the address of one Redis (redis://, rediss:// or unix://; no Sentinel, no Cluster)"
     hosts = "" if url.startswith("unix://") else urlsplit(url).netloc.rpartition("@")[2]
@@ -40,7 +40,7 @@ def address_fault(url: str) -> str:
 
 
 def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
-    """A thread-safe client for code without an event loop; a ``blocking`` one may wait for ever."""
+    """Return a thread-safe client for code without an event loop; a ``blocking`` client has no timeout."""
     return redis.Redis.from_url(
         url,
         protocol=2,
@@ -51,7 +51,7 @@ def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
 
 
 def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
-    """A plain asyncio client, for work off the hot path; a ``blocking`` one may wait for ever."""
+    """Return an asyncio client for work off the hot path; a ``blocking`` client has no timeout."""
     return redis.asyncio.Redis.from_url(
         url,
         protocol=2,
@@ -63,7 +63,7 @@ def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RedisAddress:
-    """Where Redis is and how to log in. Not printable: it holds the password."""
+    """Address and credentials of Redis; without repr, because it holds the password."""
 
     host: str
     port: int
@@ -75,7 +75,7 @@ class RedisAddress:
 
     @classmethod
     def parse(cls, url: str) -> RedisAddress:
-        """Read the URL of one Redis; raises ValueError for anything else."""
+        """Parse the URL of a single Redis; raise ValueError for any other URL."""
         if fault := address_fault(url):
             raise ValueError(f"REDIS_URL {fault}.")
         parts: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
@@ -91,13 +91,13 @@ class RedisAddress:
         )
 
     def login(self) -> list[tuple[str | int, ...]]:
-        """The commands every new connection begins with."""
+        """Return the first commands of every new connection."""
         commands: list[tuple[str | int, ...]] = []
         if self.password:
             commands.append(("AUTH", *((self.username,) if self.username else ()), self.password))
         if self.database:
             commands.append(("SELECT", self.database))
-        # A server that is still loading its file answers this with an error, so we do not count it as up.
+        # A server that is still loading its file answers this with an error, so it does not count as up.
         commands.append(("PING",))
         return commands
 

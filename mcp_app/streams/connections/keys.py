@@ -50,7 +50,7 @@ FIGURES = tuple(f"mcp:{{figures}}:{name}" for name in ("totals", "names", "repor
 KEPT = tuple(f"mcp:{{kept}}:{name}" for name in ("expiries", "sizes", "sums"))
 EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
 
-# A brace, colon or space in a session id would let a client choose the hash tag or forge another key.
+# With a brace, colon or space in a session id, a client could choose the hash tag or forge another key.
 _SESSION = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
 _STREAM = re.compile(r"[a-z0-9-]{1,40}")
 _REQUEST = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
@@ -72,7 +72,7 @@ PATTERNS = tuple(
 
 
 class SessionKeys(NamedTuple):
-    """The keys of one session; ``base`` is what its other keys begin with."""
+    """The keys of one session; ``base`` is the prefix of its other keys."""
 
     base: str
     session: str
@@ -90,9 +90,9 @@ class StreamKeys(NamedTuple):
 
 
 class RequestKeys(NamedTuple):
-    """The keys of a request to the client, and the name that wakes who waits for its answer.
+    """The keys of a request to the client, and the name that wakes the waiter for its answer.
 
-    In the name is a colon: no stream is called like that.
+    The name contains a colon, which stream names cannot have.
     """
 
     request: str
@@ -103,7 +103,7 @@ class RequestKeys(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def session_keys(session: str) -> SessionKeys:
-    """The keys of a session; raises BadName for an id no session of ours can have."""
+    """Return the keys of a session; raise BadName for an invalid id."""
     if not _SESSION.fullmatch(session):
         raise BadName("A session id has 1 to 128 letters, digits or any of _.~- only.")
     base = f"{PREFIX}{{{session}}}:"
@@ -112,7 +112,7 @@ def session_keys(session: str) -> SessionKeys:
 
 @lru_cache(maxsize=4096)
 def stream_keys(session: str, stream: str) -> StreamKeys:
-    """The keys of a stream; raises BadName."""
+    """Return the keys of a stream; raise BadName."""
     keys = session_keys(session)
     if not _STREAM.fullmatch(stream):
         raise BadName("A stream name has 1 to 40 lower-case letters, digits or hyphens only.")
@@ -120,7 +120,7 @@ def stream_keys(session: str, stream: str) -> StreamKeys:
 
 
 def field_arguments(fields: dict[str, str]) -> list[str]:
-    """The fields of a session as a script takes them; raises ValueError for what no session may have."""
+    """Return session fields as script arguments; raise ValueError for invalid fields."""
     if not fields or "ended" in fields:
         raise ValueError("A session needs at least one field, and none may be called 'ended'.")
     return [part for pair in fields.items() for part in pair]
@@ -128,7 +128,7 @@ def field_arguments(fields: dict[str, str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def request_keys(session: str, request_id: str) -> RequestKeys:
-    """The keys of a request to the client; raises BadName."""
+    """Return the keys of a request to the client; raise BadName."""
     keys = session_keys(session)
     if not _REQUEST.fullmatch(request_id):
         raise BadName("A request id has 1 to 64 letters, digits or any of _.~- only.")
@@ -137,12 +137,12 @@ def request_keys(session: str, request_id: str) -> RequestKeys:
 
 
 def digest(text: str) -> str:
-    """A name of fixed length for a text of any length."""
+    """Return a name of fixed length for a text of any length."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def subscribers_key(uri: str) -> str:
-    """The key of a resource's subscribers; any URI will do."""
+    """Return the key of a resource's subscribers, for any URI."""
     return f"{PREFIX}subscribers:{digest(uri)}"
 
 
@@ -151,25 +151,25 @@ def _plain(key: str) -> str:
 
 
 def window_key(key: str) -> str:
-    """The key of a rate window; a long or odd name is stored by its digest."""
+    """Return the key of a rate window; long or unusual names are hashed."""
     return f"{PREFIX}window:{_plain(key)}"
 
 
 def places_key(key: str) -> str:
-    """The key of a set of places; a long or odd name is stored by its digest."""
+    """Return the key of a set of places; long or unusual names are hashed."""
     return f"{PREFIX}places:{_plain(key)}"
 
 
 def is_known(key: str) -> bool:
-    """Whether this file lists the key."""
+    """Return True if this file lists the key."""
     return any(pattern.fullmatch(key) for pattern in PATTERNS)
 
 
 class Channels:
-    """What the names of one deployment's publish/subscribe channels begin with.
+    """The prefixes of one deployment's publish/subscribe channels.
 
-    After ``wake`` stands a session: the names of its streams with news are announced there. After ``topic``
-    stands the topic of a broadcast.
+    ``wake`` is followed by a session: the names of its streams with new events are published there. ``topic``
+    is followed by the topic of a broadcast.
     """
 
     __slots__ = ("topic", "wake")

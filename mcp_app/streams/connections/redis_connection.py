@@ -1,7 +1,7 @@
-"""Owns one connection to Redis that comes back by itself; must not know what is said over it.
+"""A connection to Redis that reconnects automatically.
 
-A library connection costs a coroutine and several awaits per command. Here bytes go straight from the socket
-into the parser and its replies to a callback, which is what makes one batch per turn of the event loop cheap.
+A library connection costs a coroutine and several awaits per command. Here bytes pass directly from the
+socket to the parser, and replies to a callback. This makes one batch per event loop turn cheap.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from mcp_app.streams.connections.client import CLUSTER, TIMEOUT, RedisAddress
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-STEADY = 5.0  # a connection that lasted this long resets the pause
-# The code of an error reply; of one that a script met, Redis 6.2 quotes it inside its own.
+STEADY = 5.0  # a connection of this duration resets the pause
+# The code of an error reply. For errors inside a script, Redis 6.2 quotes the code within its own message.
 _CODE = re.compile(r"(?:^|: -)([A-Z]+)\b")
-# Replies to a command that was wrong, or not allowed to us. Any other says that Redis cannot serve now.
+# Codes of a wrong or forbidden command. Every other code means that Redis cannot serve now.
 _REFUSED = frozenset({"", "ERR", "NOPERM", "NOSCRIPT", "WRONGTYPE"})
 _CROWDED = "max number of clients"
 _CLUSTER = frozenset({"ASK", "CLUSTERDOWN", "CROSSSLOT", "MOVED"})
 
 
 def fault(reply: Exception) -> StreamsError:
-    """Return the error of ours for an error reply."""
+    """Convert an error reply into an exception of this package."""
     text = str(reply)[:300]
     code = (_CODE.findall(text) or [""])[-1]
     if code == "OOM":
@@ -41,12 +41,12 @@ def fault(reply: Exception) -> StreamsError:
     return StreamsUnavailable(f"{CLUSTER if code in _CLUSTER else 'Redis cannot serve now'}: {text}")
 
 
-# One command as it travels. The library's own annotation says a tuple of exactly one element.
+# Encodes one command. The library's own annotation declares a tuple of exactly one element.
 pack: Callable[[tuple[str | int | bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
 
 class _Connection(asyncio.Protocol):
-    """One socket: feeds the parser, hands out replies; the first ``greetings`` belong to the login."""
+    """A socket: feeds the parser and passes replies on; the first ``greetings`` replies are the login's."""
 
     def __init__(self, greetings: int, on_reply: Callable[[Any], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ class _Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports do not inherit from asyncio's, so nothing can be asserted here.
+        # uvloop's transports do not inherit from asyncio's, so an assertion would fail.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -93,11 +93,11 @@ class _Connection(asyncio.Protocol):
 
 
 class RedisConnection:
-    """Keeps one connection up, with growing pauses between attempts.
+    """A connection that is reopened after a loss, with growing pauses between attempts.
 
-    ``state`` is "connecting", "up", "down" (pausing before the next attempt) or "closed". ``greeting``: the
-    commands to say right after the login, at each connection. ``on_down`` is called when a connection or an
-    attempt at one has failed, ``on_up`` when a new one may be written to.
+    ``state`` is "connecting", "up", "down" (pausing before the next attempt) or "closed". ``greeting``:
+    commands to send after the login of each connection. ``on_down`` is called after a lost connection or a
+    failed attempt, ``on_up`` when a new connection accepts writes.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class RedisConnection:
         self.state = "closed"
 
     async def start(self) -> None:
-        """Begin; returns after the first attempt, whether it succeeded or not."""
+        """Start connecting; return after the first attempt, even if it failed."""
         self.state = "connecting"
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._tried.wait()
 
     async def close(self) -> None:
-        """End for good."""
+        """Close the connection and stop reconnecting."""
         self.state = "closed"
         if self._task is not None:
             self._task.cancel()
@@ -132,12 +132,12 @@ class RedisConnection:
             self._task = None
 
     def write(self, data: bytes) -> None:
-        """Send bytes; only while ``state`` is "up"."""
+        """Send bytes; call it only while ``state`` is "up"."""
         if self._connection is not None and self._connection.transport is not None:
             self._connection.transport.write(data)
 
     def drop(self) -> None:
-        """Give the present connection up (it does not answer) and make a new one."""
+        """Abort the current connection, which does not answer, and reconnect."""
         if self._connection is not None:
             self.state = "down"
             self._connection.abort()
@@ -157,7 +157,7 @@ class RedisConnection:
             self.state = "down"
             self._tried.set()
             self._on_down()
-            # Spread, so that all processes do not come back in the same instant.
+            # Randomized, so that processes do not reconnect simultaneously.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -166,7 +166,7 @@ class RedisConnection:
             log.warning("Redis is away: %s", str(error) or type(error).__name__)
 
     async def _hold(self) -> None:
-        """Connect, log in, and return when the connection has ended."""
+        """Connect, log in, and return after the connection ends."""
         connection = _Connection(len(self._greeting), self._on_reply)
         self._connection = connection
         try:

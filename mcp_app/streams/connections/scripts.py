@@ -1,4 +1,4 @@
-"""Owns the Lua scripts as loaded texts; each file's head documents its keys and arguments."""
+"""The Lua scripts as loaded texts; the head of each file documents its keys and arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FOLDER = Path(__file__).parent / "lua"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One Lua script: its source and the digest Redis knows it by."""
+    """A Lua script: its source and its digest in Redis."""
 
     source: str
     digest: str

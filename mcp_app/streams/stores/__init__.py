@@ -1,1 +1,1 @@
-"""What is kept in Redis, and the twins that keep it in the memory of a single process."""
+"""Stores on Redis, and their counterparts in the memory of a single process."""

@@ -1,4 +1,4 @@
-"""Owns the event log and hub of a single process: a second implementation under the contract of Redis'."""
+"""The event log and hub of a single process, under the same contract as on Redis."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mcp_app.streams.wakers import Waker, Watchers
 Clock = Callable[[], float]
 # As in lua/stream.lua.
 EVENT_COST, STREAM_COST = 64, 5_000
-SWEEP_EVERY = 256  # writes between two looks for expired streams
+SWEEP_EVERY = 256  # writes between two sweeps of expired streams
 
 
 class MemoryHub:
@@ -48,15 +48,13 @@ class MemoryHub:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Remember the event loop that callbacks run on."""
+        """Store the event loop that callbacks run on."""
         self._loop = asyncio.get_running_loop()
 
     def watch(self, session: str, name: str) -> Waker:
-        """See ``Hub.watch``."""
         return self.watchers.add(session, name)
 
     def subscribe(self, topic: str, callback: Callback) -> Callable[[], None]:
-        """See ``Hub.subscribe``."""
         callbacks = self._callbacks.setdefault(topic, [])
         callbacks.append(callback)
 
@@ -67,11 +65,9 @@ class MemoryHub:
         return stop
 
     async def publish(self, topic: str, payload: dict[str, Any]) -> None:
-        """See ``Hub.publish``."""
         self.publish_now(topic, payload)
 
     def publish_now(self, topic: str, payload: dict[str, Any]) -> None:
-        """See ``Hub.publish_now``."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._deliver, topic, orjson.dumps(payload))
 
@@ -94,7 +90,7 @@ class _Stream:
 
     @property
     def cost(self) -> int:
-        """About what it takes to keep it."""
+        """The approximate memory of the stream in bytes."""
         return STREAM_COST + sum(EVENT_COST + len(event.data) for event in self.events)
 
 
@@ -115,7 +111,7 @@ def _no_fields(_: str, __: dict[str, str]) -> None:
 
 
 class MemoryLog:
-    """``base.EventLog`` and ``base.Kept`` within one process; ``clock`` gives seconds that never go back."""
+    """``base.EventLog`` and ``base.Kept`` within one process; ``clock`` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -139,7 +135,6 @@ class MemoryLog:
     async def append(
         self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0, owner: str = ""
     ) -> Position:
-        """See ``EventLog.append``."""
         if kind not in (MESSAGE, CLOSE, FOLLOW, ANSWER):
             raise ValueError("Only finish() may add the final event.")
         await self._check_room(owner, data)
@@ -154,7 +149,6 @@ class MemoryLog:
     async def finish(
         self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
-        """See ``EventLog.finish``."""
         if self._is_ended(session):
             return None
         await self._check_room(owner, data)
@@ -168,19 +162,16 @@ class MemoryLog:
     async def open(
         self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
     ) -> Position:
-        """See ``EventLog.open``."""
         position = Position(self._writable(session, stream, owner).epoch, 0)
         if session_fields:
             self._set_fields(session, session_fields)
         return position
 
     async def head(self, session: str, stream: str) -> Position | None:
-        """See ``EventLog.head``."""
         found = self._find(session, stream)
         return Position(found.epoch, found.last) if found else None
 
     async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
-        """See ``EventLog.read``."""
         found = self._find(session, stream)
         if found is None or found.epoch != epoch:
             raise StreamUnknown("There is no such stream, or not any more.")
@@ -192,24 +183,22 @@ class MemoryLog:
         return Page(events, finished=found.final and after >= found.last, gap=False)
 
     async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
-        """See ``EventLog.keep``."""
         found = self._find(session, stream)
         if found is not None:
             found.expires = self._clock() + self.limits.ttl
             found.fence = max(found.fence, fence)
 
     async def drop(self, session: str, stream: str) -> None:
-        """See ``EventLog.drop``."""
         if self._find(session, stream) is not None:
             self._forget(session, stream)
         self._hub.watchers.wake(session, stream)
 
     def drop_session(self, session: str) -> None:
-        """Forget all streams of a session."""
+        """Delete all streams of a session."""
         self._streams.pop(session, None)
 
     def _find(self, session: str, stream: str) -> _Stream | None:
-        stream_keys(session, stream)  # the same names are refused as by Redis' twin
+        stream_keys(session, stream)  # refuses the same names as the Redis store
         found = self._streams.get(session, {}).get(stream)
         if found is not None and found.expires <= self._clock():
             self._forget(session, stream)
@@ -239,7 +228,7 @@ class MemoryLog:
         return Position(found.epoch, found.last)
 
     def _trim(self, found: _Stream) -> None:
-        """Make room by what is no answer, oldest first; the newest event always stays."""
+        """Drop the oldest events that are not answers; the newest event always remains."""
         limits = self.limits
         while len(found.events) - len(found.answers) > limits.events or found.size > limits.event_bytes:
             oldest = next(event for event in found.events if event.offset not in found.answers)
@@ -249,7 +238,6 @@ class MemoryLog:
             found.events.remove(oldest)
 
     async def held(self, owner: str) -> int:
-        """See ``Kept.held``."""
         now = self._clock()
         kept = (found for streams in self._streams.values() for found in streams.values())
         person = person_of(owner)
@@ -257,7 +245,7 @@ class MemoryLog:
         return held + TOMBSTONE * self._tombstones_of(person)
 
     async def admit(self, owner: str) -> None:
-        """See ``Kept.admit``; there is no Redis whose memory could be full."""
+        """Check the owner's quota only: there is no Redis memory to fill."""
         person = person_of(owner)
         self._refused.add(person)
         check(await self.held(person), bound_of(0, self.limits))
@@ -268,7 +256,6 @@ class MemoryLog:
             check_accepted(await self.held(owner) + len(data), bound_of(0, self.limits))
 
     def refused(self, owner: str) -> bool:
-        """See ``Kept.refused``."""
         return person_of(owner) in self._refused
 
     def _forget(self, session: str, stream: str) -> None:
@@ -278,7 +265,7 @@ class MemoryLog:
             del self._streams[session]
 
     def _sweep(self) -> None:
-        """Now and then remove expired streams, including those no client asks for."""
+        """Remove expired streams after every SWEEP_EVERY writes."""
         self._writes += 1
         if self._writes % SWEEP_EVERY:
             return

@@ -1,4 +1,4 @@
-"""Owns the session, request, window and log stores of a single process, under the same contract as Redis'."""
+"""The session, request, window and log stores of a single process, under the same contract as on Redis."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class MemorySessions:
         self.on_end: Sequence[Callable[[str], None]] = ()
 
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
-        """See ``SessionStore.create``."""
         session_keys(session)
         _check(fields)
         if self.is_ended(session):
@@ -48,7 +47,6 @@ class MemorySessions:
         self._sessions[session] = _Session(self._clock() + ttl, dict(fields), set())
 
     async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
-        """See ``SessionStore.open``."""
         if self.is_ended(session):
             raise SessionEnded("The session was ended.")
         if not await self._windows.acquire(places, session, limit, ttl):
@@ -57,19 +55,17 @@ class MemorySessions:
         return True
 
     async def load(self, session: str) -> dict[str, str] | None:
-        """See ``SessionStore.load``."""
         found = self._living(session)
         return dict(found.fields or {}) if found else None
 
     async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
-        """See ``SessionStore.update``."""
         done = self.set_fields(session, fields)
         if done and broadcast is not None and self._sessions[session].touched:
             self._hub.publish_now(*broadcast)
         return done
 
     def set_fields(self, session: str, fields: dict[str, str]) -> bool:
-        """``update`` for code that does not wait."""
+        """Update fields as ``update`` does, synchronously and without a broadcast."""
         _check(fields)
         found = self._living(session)
         if found is not None and found.fields is not None:
@@ -77,7 +73,6 @@ class MemorySessions:
         return found is not None
 
     async def touch(self, session: str, ttl: int) -> bool:
-        """See ``SessionStore.touch``."""
         if self.is_ended(session):
             return False
         found = self._find(session)
@@ -86,7 +81,6 @@ class MemorySessions:
         return found is not None
 
     async def end(self, session: str, tombstone_ttl: int, broadcast: Broadcast | None = None) -> str:
-        """See ``SessionStore.end``."""
         if broadcast is not None:
             self._hub.publish_now(*broadcast)
         ends = self._clock() + tombstone_ttl
@@ -102,7 +96,6 @@ class MemorySessions:
     async def end_unless(
         self, session: str, field: str, tombstone_ttl: int, places: str, broadcast: Broadcast
     ) -> bool:
-        """See ``SessionStore.end_unless``."""
         await self._windows.release(places, session)
         found = self._living(session)
         if found is None or field in (found.fields or {}):
@@ -111,7 +104,6 @@ class MemorySessions:
         return True
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
-        """See ``SessionStore.add_subscription``."""
         found = self._find(session)
         if found is None or found.fields is None:
             return False
@@ -121,18 +113,15 @@ class MemorySessions:
         return True
 
     async def remove_subscription(self, session: str, uri: str) -> None:
-        """See ``SessionStore.remove_subscription``."""
         found = self._find(session)
         if found is not None:
             found.subscriptions.discard(uri)
 
     async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
-        """See ``SessionStore.subscribed``."""
         found = self._find(session)
         return [] if found is None else [uri for uri in uris if uri in found.subscriptions]
 
     async def subscribers(self, uri: str) -> list[str]:
-        """See ``SessionStore.subscribers``."""
         return sorted(
             session
             for session in tuple(self._sessions)
@@ -140,12 +129,12 @@ class MemorySessions:
         )
 
     def is_ended(self, session: str) -> bool:
-        """Whether a tombstone stands for the session."""
+        """Return True if the session has a tombstone."""
         found = self._find(session)
         return found is not None and found.fields is None
 
     def tombstones_of(self, person: str) -> int:
-        """How many ended sessions of a person are still remembered."""
+        """Return the number of a person's ended sessions that still have a tombstone."""
         found, now = self._tombstones.get(person, deque()), self._clock()
         while found and found[0] <= now:
             found.popleft()
@@ -154,7 +143,7 @@ class MemorySessions:
         return len(found)
 
     def principal_of(self, session: str) -> str:
-        """The owner of a live session; empty if unknown."""
+        """Return the owner of a live session; empty if unknown."""
         found = self._find(session)
         return (found.fields or {}).get("principal", "") if found is not None else ""
 
@@ -199,7 +188,7 @@ class MemoryRequests:
         self._requests: dict[str, dict[str, _Request]] = {}
 
     async def open(self, session: str, request_id: str, ttl: int) -> None:
-        """See ``RequestStore.open``; raises SessionEnded."""
+        """Expect an answer; raise SessionEnded."""
         request_keys(session, request_id)
         if self._is_ended(session):
             raise SessionEnded("The session was ended.")
@@ -209,7 +198,6 @@ class MemoryRequests:
         requests[request_id] = _Request(self._clock() + ttl)
 
     async def answer(self, session: str, request_id: str, payload: bytes) -> bool:
-        """See ``RequestStore.answer``."""
         try:
             found = self._find(session, request_id)
         except BadName:
@@ -221,7 +209,6 @@ class MemoryRequests:
         return True
 
     async def wait(self, session: str, request_id: str, timeout: float) -> bytes | None:  # noqa: ASYNC109
-        """See ``RequestStore.wait``."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         watch = self._hub.watch(session, f"request:{request_id}")
@@ -237,7 +224,6 @@ class MemoryRequests:
             watch.close()
 
     async def drop(self, session: str, request_id: str) -> None:
-        """See ``RequestStore.drop``."""
         requests = self._requests.get(session, {})
         requests.pop(request_id, None)
         if not requests:
@@ -245,7 +231,7 @@ class MemoryRequests:
         self._hub.watchers.wake(session, f"request:{request_id}")
 
     def drop_session(self, session: str) -> None:
-        """Forget all requests of a session."""
+        """Delete all requests of a session."""
         self._requests.pop(session, None)
 
     def _find(self, session: str, request_id: str) -> _Request | None:
@@ -263,7 +249,6 @@ class MemoryWindows:
         self._places: dict[str, dict[str, float]] = {}
 
     async def hit(self, key: str, limit: int, seconds: float) -> bool:
-        """See ``Windows.hit``."""
         now = self._clock()
         ends, count = self._windows.get(key, (0.0, 0))
         if ends <= now:
@@ -273,7 +258,6 @@ class MemoryWindows:
         return count < limit
 
     async def acquire(self, key: str, holder: str, limit: int, seconds: float) -> bool:
-        """See ``Windows.acquire``."""
         places = self._living(key)
         if holder not in places and len(places) >= limit:
             return False
@@ -282,11 +266,9 @@ class MemoryWindows:
         return True
 
     async def release(self, key: str, holder: str) -> None:
-        """See ``Windows.release``."""
         self._living(key).pop(holder, None)
 
     async def held(self, key: str) -> int:
-        """See ``Windows.held``."""
         return len(self._living(key))
 
     def _living(self, key: str) -> dict[str, float]:
@@ -307,7 +289,6 @@ class MemoryMessages:
         self.grown = asyncio.Event()  # set, and replaced, with each batch
 
     async def push(self, batch: bytes) -> None:
-        """See ``MessageQueue.push``."""
         check_size(batch, self._limits)
         if await self.full():
             raise StreamsFull("The message log waits for a worker to write it.")
@@ -317,22 +298,18 @@ class MemoryMessages:
         self.grown = asyncio.Event()
 
     async def read(self, after_id: str, count: int) -> Sequence[tuple[str, bytes]]:
-        """See ``MessageQueue.read``."""
         after = _number(after_id)
         return [(f"{number}-0", batch) for number, batch in self._batches if number > after][:count]
 
     async def trim(self, through_id: str) -> None:
-        """See ``MessageQueue.trim``."""
         through = _number(through_id)
         while self._batches and self._batches[0][0] <= through:
             self._batches.popleft()
 
     async def depth(self) -> int:
-        """See ``MessageQueue.depth``."""
         return len(self._batches)
 
     async def full(self) -> bool:
-        """See ``MessageQueue.full``."""
         return len(self._batches) >= self._limits.log_batches
 
 
@@ -343,11 +320,9 @@ class MemoryTail:
         self._messages = messages
 
     async def newest(self) -> str:
-        """See ``MessageTail.newest``."""
         return f"{self._messages.last}-0"
 
     async def after(self, batch_id: str, count: int, seconds: float) -> Sequence[tuple[str, bytes]]:
-        """See ``MessageTail.after``."""
         grown = self._messages.grown
         found = await self._messages.read(batch_id, count)
         if not found:
@@ -358,7 +333,7 @@ class MemoryTail:
         return found
 
     async def close(self) -> None:
-        """See ``MessageTail.close``."""
+        """Do nothing: the tail has no connection."""
 
 
 def _number(entry_id: str) -> int:

@@ -1,4 +1,4 @@
-"""Owns the queue of log batches from the processes that write to the one that stores; must not read them."""
+"""The queue of log batches between the processes that log and the process that stores them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.storage_quota import memory_if_told
 
 Batches = Sequence[tuple[str, bytes]]
-# So many batches have room in any Redis, and their size is not asked for.
+# This many batches fit into any Redis, so their size is not queried.
 FEW = 8
 _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
@@ -31,9 +31,8 @@ class RedisMessages:
         self._batch, self._limits = batch, limits
 
     async def push(self, batch: bytes) -> None:
-        """See ``MessageQueue.push``."""
         check_size(batch, self._limits)
-        # Without a worker the queue would take all of Redis' memory, and what is lost would not be counted.
+        # Without a worker the queue would fill Redis, and lost batches would not be counted.
         if await self.full():
             raise StreamsFull("The message log waits for a worker to write it.")
         await self._batch.many(
@@ -41,69 +40,62 @@ class RedisMessages:
         )
 
     async def read(self, after_id: str, count: int) -> Batches:
-        """See ``MessageQueue.read``."""
         after = f"({after_id or 0}"
         entries = await self._batch.command("XRANGE", MESSAGES, after, "+", "COUNT", count)
         return [(entry.decode(), fields[1]) for entry, fields in entries]
 
     async def trim(self, through_id: str) -> None:
-        """See ``MessageQueue.trim``."""
         await self._batch.command("XTRIM", MESSAGES, "MINID", "=", _next(through_id))
 
     async def depth(self) -> int:
-        """See ``MessageQueue.depth``."""
         return int(await self._batch.command("XLEN", MESSAGES))
 
     async def full(self) -> bool:
-        """See ``MessageQueue.full``."""
         waiting = await self.depth()
         if waiting >= self._limits.log_batches:
             return True
         return waiting >= FEW and await self._share_is_used()
 
     async def _share_is_used(self) -> bool:
-        # One caller with long messages must not fill Redis with them, so that the rest of it is refused to
-        # everybody (R31).
+        # One caller with long messages must not fill Redis and so block all others (R31).
         _, most = await memory_if_told(self._batch)
         if not most:
             return False
         try:
-            # Of every entry: the size of a few says nothing of the others.
+            # SAMPLES 0 measures every entry: a sample of them is not representative.
             used = await self._batch.command("MEMORY", "USAGE", MESSAGES, "SAMPLES", 0)
         except StreamsUnavailable:
             raise
         except StreamsError:
-            return False  # It does not know the command, or we may not give it.
+            return False  # The command is unknown or forbidden.
         return int(used or 0) * 100 >= most * self._limits.log_percent
 
 
 class RedisTail:
-    """``base.MessageTail`` on a connection of its own, which waits inside Redis for the next batch."""
+    """``base.MessageTail`` on its own connection, which blocks inside Redis until the next batch."""
 
     def __init__(self, url: str, batch: Batch) -> None:
         self._url, self._batch = url, batch
         self._client: redis.asyncio.Redis | None = None
 
     async def newest(self) -> str:
-        """See ``MessageTail.newest``."""
         try:
             facts = await self._batch.command("XINFO", "STREAM", MESSAGES)
         except StreamsUnavailable:
             raise
         except StreamsError:
-            return "0-0"  # There is no such stream yet.
+            return "0-0"  # The stream does not exist yet.
         named = dict(zip(facts[::2], facts[1::2], strict=True))
         newest: bytes = named[b"last-generated-id"]
         return newest.decode()
 
     async def after(self, batch_id: str, count: int, seconds: float) -> Batches:
-        """See ``MessageTail.after``."""
         if self._client is None:
             self._client = async_client(self._url, blocking=True)
         block = max(1, int(seconds * 1000))
         try:
-            # A connection cut without a word must not be waited for longer than for a batch. Not wait_for:
-            # in Python 3.11 it forgets a cancellation that comes together with the answer.
+            # The timeout covers connections that are cut silently. Not wait_for: in Python 3.11 it loses a
+            # cancellation that arrives together with the answer.
             async with asyncio.timeout(seconds + TIMEOUT):
                 found: Any = await self._client.xread({MESSAGES: batch_id}, count=count, block=block)
         except (redis.RedisError, TimeoutError) as error:
@@ -112,7 +104,6 @@ class RedisTail:
         return [(entry.decode(), fields[b"b"]) for _, entries in found or () for entry, fields in entries]
 
     async def close(self) -> None:
-        """See ``MessageTail.close``."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(redis.RedisError, OSError):
@@ -120,48 +111,48 @@ class RedisTail:
 
 
 class SyncMessageQueue:
-    """The reading end for threads and workers without an event loop. Raises StreamsUnavailable."""
+    """The consumer side for threads and workers without an event loop. Raises StreamsUnavailable."""
 
     def __init__(self, url: str) -> None:
         self._client = sync_client(url)
 
     @classmethod
     def connect(cls) -> SyncMessageQueue:
-        """The queue of the Redis named in the settings."""
+        """Return the queue of the Redis in the settings."""
         return cls(conf.get().redis_url)
 
     def read(self, after_id: str, count: int) -> Batches:
-        """Up to ``count`` batches after an id ("0" is the beginning), oldest first."""
+        """Return up to ``count`` batches after an id ("0" for the start), oldest first."""
         entries: Any = self._ask(lambda: self._client.xrange(MESSAGES, min=f"({after_id or 0}", count=count))
         return [(entry.decode(), fields[b"b"]) for entry, fields in entries]
 
     def newest(self, count: int) -> Batches:
-        """The last ``count`` batches that wait, oldest first."""
+        """Return the last ``count`` pending batches, oldest first."""
         entries: Any = self._ask(lambda: self._client.xrevrange(MESSAGES, count=count))
         return [(entry.decode(), fields[b"b"]) for entry, fields in reversed(entries)]
 
     def one(self, batch_id: str) -> bytes | None:
-        """The batch of an id, if it still waits; raises ValueError for what is no id."""
+        """Return the pending batch with this id, or None; raise ValueError for a malformed id."""
         if not _ID.fullmatch(batch_id):
             raise ValueError("An id of a log batch is two numbers with a hyphen between them.")
         entries: Any = self._ask(lambda: self._client.xrange(MESSAGES, min=batch_id, max=batch_id))
         return entries[0][1][b"b"] if entries else None
 
     def trim(self, through_id: str) -> None:
-        """Forget the batches up to and including an id."""
+        """Delete the batches up to and including an id."""
         self._ask(lambda: self._client.xtrim(MESSAGES, minid=_next(through_id), approximate=False))
 
     def depth(self) -> int:
-        """How many batches wait."""
+        """Return the number of pending batches."""
         return int(self._ask(lambda: self._client.xlen(MESSAGES)))
 
     def waiting(self) -> tuple[int, float]:
-        """How many batches wait, and for how many seconds the oldest one has."""
+        """Return the number of pending batches and the age of the oldest in seconds."""
         waiting = self.depth()
         oldest = self.read("0", 1) if waiting else ()
         if not oldest:
             return 0, 0.0
-        # The id is a time of Redis' clock, and so is compared with no other.
+        # The id is a time of Redis' clock, so it is compared with that clock only.
         now: Any = self._ask(self._client.time)
         return waiting, max(now[0] + now[1] / 1e6 - int(oldest[0][0].partition("-")[0]) / 1000, 0.0)
 
@@ -177,12 +168,12 @@ class SyncMessageQueue:
 
 
 def check_size(batch: bytes, limits: StreamLimits) -> None:
-    """Refuse a batch that is too large; raises ValueError."""
+    """Raise ValueError if a batch is too large."""
     if len(batch) > limits.log_batch_bytes:
         raise ValueError(f"A log batch has at most {limits.log_batch_bytes} bytes, not {len(batch)}.")
 
 
 def _next(entry_id: str) -> str:
-    """The smallest entry id after one."""
+    """Return the smallest entry id after ``entry_id``."""
     time, _, sequence = entry_id.partition("-")
     return f"{time}-{int(sequence or 0) + 1}"

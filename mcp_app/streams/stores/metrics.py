@@ -1,7 +1,7 @@
-"""Owns what all processes counted together, and the last report of each; must not know what is counted.
+"""The counters of all processes, and the last report of each.
 
-Only increments are sent, so that what a process counted outlives it. A report may be sent again when nobody
-knows whether it arrived: its number says whether it was counted.
+Reports contain increments only, so that counts outlive their process. A report of unknown delivery may be
+sent again: its number shows if it was counted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from mcp_app.streams.connections.batch import Batch
 from mcp_app.streams.connections.keys import FIGURES
 from mcp_app.streams.stores.storage_quota import memory
 
-# A process that has not reported for so long is not running.
+# A process without a report for this time is not running.
 LIFE_SECONDS = 15
-# How long a report may be sent again and be known.
+# The time within which a repeated report is recognized.
 REMEMBER_SECONDS = 3_600
 TTL_SECONDS = 7 * 86_400
 MOST_NAMES = 200
@@ -25,19 +25,17 @@ OTHER = "other"
 
 
 class RedisMetrics:
-    """``base.Metrics`` on Redis."""
+    """``base.MetricsStore`` on Redis."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
 
     async def add(self, process: str, number: int, increments: Sequence[Increment], state: bytes) -> None:
-        """See ``Metrics.add``."""
         bounds = (MOST_NAMES, REMEMBER_SECONDS, TTL_SECONDS)
         flat = [part for increment in increments for part in increment]
         await self._batch.script(scripts.ADD_FIGURES, FIGURES, process, number, state, *bounds, *flat)
 
     async def read(self) -> Totals:
-        """See ``Metrics.read``."""
         totals, _, reports, processes = FIGURES
         found = await self._batch.many(
             [
@@ -59,12 +57,11 @@ class RedisMetrics:
         )
 
     async def memory(self) -> tuple[int, int] | None:
-        """See ``Metrics.memory``."""
         return await memory(self._batch)
 
 
 class MemoryMetrics:
-    """``base.Metrics`` of a process that is alone."""
+    """``base.MetricsStore`` of a single process."""
 
     def __init__(self) -> None:
         self._totals: dict[str, int] = {}
@@ -72,7 +69,6 @@ class MemoryMetrics:
         self._reports: dict[str, tuple[int, bytes]] = {}
 
     async def add(self, process: str, number: int, increments: Sequence[Increment], state: bytes) -> None:
-        """See ``Metrics.add``."""
         last = self._reports.get(process, (-1, b""))[0]
         self._reports[process] = (number, state)
         for before, name, after, count in increments if number > last else ():
@@ -80,11 +76,9 @@ class MemoryMetrics:
             self._totals[field] = self._totals.get(field, 0) + count
 
     async def read(self) -> Totals:
-        """See ``Metrics.read``."""
         return Totals(dict(self._totals), {process: state for process, (_, state) in self._reports.items()})
 
     async def memory(self) -> tuple[int, int] | None:
-        """See ``Metrics.memory``."""
         return None
 
     def _bounded(self, name: str) -> str:

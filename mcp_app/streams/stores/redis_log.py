@@ -1,4 +1,4 @@
-"""Owns the event log on Redis Streams; must not know who reads or what the events say."""
+"""The event log on Redis Streams."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class RedisLog:
     async def append(
         self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0, owner: str = ""
     ) -> Position:
-        """See ``EventLog.append``."""
         if kind not in _SHORT:
             raise ValueError("Only finish() may add the final event.")
         bounds = self.limits.events, self.limits.event_bytes
@@ -56,7 +55,6 @@ class RedisLog:
     async def finish(
         self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
-        """See ``EventLog.finish``."""
         fenced = "" if fence is None else fence
         bounds = self.limits.events, self.limits.event_bytes
         try:
@@ -68,26 +66,24 @@ class RedisLog:
     async def open(
         self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
     ) -> Position:
-        """See ``EventLog.open``."""
         fields = field_arguments(session_fields) if session_fields else ()
         return await self._run(scripts.OPEN, session, stream, owner, *fields)
 
     async def head(self, session: str, stream: str) -> Position | None:
-        """See ``EventLog.head``."""
         return (await self.heads([(session, stream)]))[0]
 
     async def heads(self, streams: list[tuple[str, str]]) -> list[Position | None]:
-        """The newest position of each (session, stream), asked for in one write; None for an absent one."""
+        """Return the newest position of each (session, stream), in one write; None for absent streams."""
         replies = await self._batch.many(
             [("HMGET", stream_keys(session, name).meta, "epoch", "last") for session, name in streams]
         )
         return [Position(int(epoch), int(last)) if epoch else None for epoch, last in replies]
 
     async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
-        """See ``EventLog.read``.
+        """Read two replies, not atomically, and return a page of events.
 
-        Not one atomic step: an append between the two commands shows in the facts only, and the next read
-        returns it; that is why the page is finished only if its own end is the final event.
+        An event appended between the two commands changes only the metadata, and the next read returns it.
+        For this reason a page with events is finished only if its last event is final.
         """
         keys = stream_keys(session, stream)
         entries, facts = await self._batch.many(
@@ -101,12 +97,10 @@ class RedisLog:
         return _page(entries, after, last=int(facts[1]), final=facts[2] == b"1")
 
     async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
-        """See ``EventLog.keep``."""
         with suppress(StreamFinished):
             await self._run(scripts.KEEP, session, stream, "", fence)
 
     async def drop(self, session: str, stream: str) -> None:
-        """See ``EventLog.drop``."""
         keys = stream_keys(session, stream)
         await self._batch.many(
             [
@@ -120,10 +114,10 @@ class RedisLog:
     async def _run(
         self, script: Script, session: str, stream: str, owner: str, *arguments: Argument, size: int = 0
     ) -> Position:
-        """Run a script that writes a stream, and tell the account what it says about it.
+        """Run a script that writes a stream, and record the new size in the owner's account.
 
-        Data of a large ``size`` waits for room first. Returns the position it came to; raises StreamFinished
-        for a refusal.
+        Data of a large ``size`` first waits for quota. Return the resulting position; raise StreamFinished if
+        the write is refused.
         """
         limits = self.limits
         async with self._kept.room(owner, size) if owner and size > LARGE_BYTES else _NO_NEED:
@@ -146,7 +140,7 @@ class RedisLog:
 
 
 def event_of(entry_id: bytes, kind: bytes, data: bytes) -> Event:
-    """The event that a stored entry is."""
+    """Return the event of a stored entry."""
     epoch, offset = entry_id.split(b"-")
     return Event(int(epoch), int(offset), _LONG[kind], data)
 

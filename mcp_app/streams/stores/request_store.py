@@ -1,4 +1,4 @@
-"""Owns requests to clients that await an answer in Redis; must not know what is asked."""
+"""Requests to clients that await an answer, in Redis."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mcp_app.streams.connections.keys import Channels, request_keys
 
 
 class RedisRequests:
-    """``base.RequestStore`` on Redis. The waiter is woken by the hub and looks by itself now and then."""
+    """``base.RequestStore`` on Redis. The hub wakes the waiter, which also polls slowly."""
 
     def __init__(self, batch: Batch, hub: Hub, channels: Channels, limits: StreamLimits) -> None:
         self._batch, self._hub, self._channels, self._limits = batch, hub, channels, limits
 
     async def open(self, session: str, request_id: str, ttl: int) -> None:
-        """See ``RequestStore.open``; raises SessionEnded."""
+        """Expect an answer; raise SessionEnded."""
         keys, index_ttl = request_keys(session, request_id), max(self._limits.session_ttl, ttl)
         opened = await self._batch.script(
             scripts.OPEN_REQUEST, [keys.request, keys.members, keys.session], request_id, ttl, index_ttl
@@ -27,10 +27,9 @@ class RedisRequests:
             raise SessionEnded("The session was ended.")
 
     async def answer(self, session: str, request_id: str, payload: bytes) -> bool:
-        """See ``RequestStore.answer``."""
         try:
             keys = request_keys(session, request_id)
-        except BadName:  # the id is the client's
+        except BadName:  # clients choose the id
             return False
         channel = self._channels.wake + session
         return bool(
@@ -38,7 +37,7 @@ class RedisRequests:
         )
 
     async def wait(self, session: str, request_id: str, timeout: float) -> bytes | None:  # noqa: ASYNC109
-        """See ``RequestStore.wait``; while Redis is away it goes on waiting."""
+        """Wait as ``RequestStore.wait`` does, also while Redis is unreachable."""
         keys = request_keys(session, request_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -59,7 +58,6 @@ class RedisRequests:
             watch.close()
 
     async def drop(self, session: str, request_id: str) -> None:
-        """See ``RequestStore.drop``."""
         keys = request_keys(session, request_id)
         await self._batch.many(
             [

@@ -1,4 +1,4 @@
-"""Owns the hot copies of sessions in Redis; must not know what their fields mean."""
+"""Cached sessions in Redis."""
 
 from __future__ import annotations
 
@@ -22,27 +22,25 @@ from mcp_app.streams.connections.keys import (
 from mcp_app.streams.stores.storage_quota import RedisKept
 
 CHUNK = 500
-# A field of our own: a process that did not make the session has taken it up, and must hear of changes.
+# An internal field: another process than the creator uses the session and needs its changes.
 TOUCHED = "touched"
 _ENDED = "The session was ended."
 
 
 class RedisSessions:
-    """``base.SessionStore`` on Redis. An ended session leaves a tombstone in the place of its fields."""
+    """``base.SessionStore`` on Redis. An ended session leaves a tombstone in place of its fields."""
 
     def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
         self._batch, self._channels, self._kept, self._limits = batch, channels, kept, limits
 
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
-        """See ``SessionStore.create``."""
         keys = [session_keys(session).session]
         if not await self._batch.script(scripts.CREATE_SESSION, keys, ttl, *field_arguments(fields)):
             raise SessionEnded(_ENDED)
 
     async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
-        """See ``SessionStore.open``."""
         key, place = session_keys(session).session, places_key(places)
-        # Two scripts, as the keys share no hash tag. Which of them ran when Redis went away does not matter.
+        # Two scripts, because the keys share no hash tag. A connection loss between them is harmless.
         taken, stored = await self._batch.scripts(
             (scripts.ACQUIRE, [place], (session, limit, ttl * 1000)),
             (scripts.CREATE_SESSION, [key], (ttl, *field_arguments(fields))),
@@ -55,7 +53,7 @@ class RedisSessions:
         return False
 
     async def load(self, session: str) -> dict[str, str] | None:
-        """See ``SessionStore.load``; an id that no session can have is simply unknown."""
+        """Return the fields; None for unknown sessions and invalid ids; raise SessionEnded."""
         try:
             key = session_keys(session).session
         except BadName:
@@ -68,7 +66,6 @@ class RedisSessions:
         return fields or None
 
     async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
-        """See ``SessionStore.update``."""
         keys, told = [session_keys(session).session], self._told(broadcast)
         done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *told, *field_arguments(fields))
         if done < 0:
@@ -76,19 +73,16 @@ class RedisSessions:
         return bool(done)
 
     async def touch(self, session: str, ttl: int) -> bool:
-        """See ``SessionStore.touch``."""
         key = session_keys(session).session
         return bool(await self._batch.script(scripts.UPDATE_SESSION, [key], ttl, "", "", TOUCHED, 1) == 1)
 
     async def end(self, session: str, tombstone_ttl: int, broadcast: Broadcast | None = None) -> str:
-        """See ``SessionStore.end``."""
         (ended,) = await self._batch.scripts(self._ending(session, tombstone_ttl, broadcast))
         return self._ended(session, ended, tombstone_ttl)
 
     async def end_unless(
         self, session: str, field: str, tombstone_ttl: int, places: str, broadcast: Broadcast
     ) -> bool:
-        """See ``SessionStore.end_unless``."""
         ending = self._ending(session, tombstone_ttl, broadcast, field)
         ended, _ = await self._batch.scripts(ending, then=[("ZREM", places_key(places), session)])
         if ended == -1:
@@ -107,7 +101,7 @@ class RedisSessions:
         )
 
     def _ended(self, session: str, reply: list[Any], ttl: int) -> str:
-        """Whose session has ended; what it kept is on no account any more."""
+        """Record the end of a session in its owner's account; return the principal."""
         found, streams = reply
         if streams:
             self._kept.forget(session, [stream.decode() for stream in streams])
@@ -116,26 +110,24 @@ class RedisSessions:
         return principal
 
     def _told(self, broadcast: Broadcast | None) -> tuple[str, str | bytes]:
-        """The arguments that have a script tell every process of what it does."""
+        """Return the script arguments that publish a broadcast."""
         if broadcast is None:
             return "", ""
         topic, payload = broadcast
         return self._channels.topic + topic, orjson.dumps(payload)
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
-        """See ``SessionStore.add_subscription``."""
         keys, ttl = session_keys(session), self._limits.session_ttl
         added = await self._batch.script(
             scripts.SUBSCRIBE, [keys.session, keys.subscriptions], digest(uri), limit, ttl
         )
         if added:
-            # Another hash tag, so another step; subscribers() forgives what dies between the two.
+            # Another hash tag, so a separate step; ``subscribers`` tolerates a crash between the two.
             key = subscribers_key(uri)
             await self._batch.many([("SADD", key, session), ("EXPIRE", key, ttl)])
         return bool(added)
 
     async def remove_subscription(self, session: str, uri: str) -> None:
-        """See ``SessionStore.remove_subscription``."""
         await self._batch.many(
             [
                 ("SREM", session_keys(session).subscriptions, digest(uri)),
@@ -144,7 +136,6 @@ class RedisSessions:
         )
 
     async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
-        """See ``SessionStore.subscribed``."""
         key = session_keys(session).subscriptions
         found: list[str] = []
         for start in range(0, len(uris), CHUNK):
@@ -154,7 +145,7 @@ class RedisSessions:
         return found
 
     async def subscribers(self, uri: str) -> list[str]:
-        """See ``SessionStore.subscribers``; sweeps sessions that have expired."""
+        """Return the active subscribers and remove expired sessions from the set."""
         key = subscribers_key(uri)
         sessions = sorted(member.decode() for member in await self._batch.command("SMEMBERS", key))
         living: list[str] = []

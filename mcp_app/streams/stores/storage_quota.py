@@ -1,6 +1,6 @@
-"""Owns the account of what Redis holds for each person, and decides who may store more.
+"""The account of each person's data in Redis, and the quota checks.
 
-An owner is named by the key of a principal; all principals of a person are on one account.
+An owner is named by the key of a principal. All principals of a person share one account.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from mcp_app.streams.connections.batch import Argument, Batch
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import KEPT
 
-# Expired streams that one look forgets: a few milliseconds of Redis' time.
+# Expired streams removed per script run: a few milliseconds of Redis' time.
 SWEEP = 1_000
-# How long what Redis said of its memory is good: much less than it takes to fill what is left then.
+# Cache time of Redis' memory usage: much shorter than it takes to fill the remaining memory.
 MEMORY_SECONDS = 0.1
-# How long the notes of a process wait for each other, as good as that: one script costs as much as ten notes.
+# Delay that collects the notes of a process, with the same tolerance: one script costs as much as ten notes.
 NOTE_SECONDS = MEMORY_SECONDS
-# No more than this is noted and not yet told: what is large counts at once.
+# Upper bound of unsent notes: large writes are sent immediately.
 NOTE_BYTES = LARGE_BYTES
-# Accepted work may take as much again as a person's share before its large answers are refused.
+# Accepted work may use twice a person's share before its large answers are refused.
 OVERDRAFT = 2
-# What Redis needs for an ended session, measured: a key of about 50 characters, a small hash, its expiry.
+# Measured size of an ended session in Redis: a key of about 50 characters, a small hash, its expiry.
 TOMBSTONE = 200
-# Refused people that one process knows of.
+# Refused people that one process remembers.
 REMEMBERED = 10_000
 NO_NOTES: Mapping[str, tuple[int | str, str, int]] = MappingProxyType({})
 
@@ -48,28 +48,26 @@ NO_NOTES: Mapping[str, tuple[int | str, str, int]] = MappingProxyType({})
 class RedisKept:
     """``base.Kept`` on Redis.
 
-    The account has a hash tag of its own, so it is updated after the stream was written. What is lost between
-    the two is put right by the next note of that stream, at the latest by its expiry.
+    The account has its own hash tag, so it is updated after the stream was written. An update lost in between
+    is corrected by the next note of that stream, at the latest by its expiry.
     """
 
     def __init__(self, batch: Batch, limits: StreamLimits) -> None:
         self._batch, self._limits = batch, limits
         self._notes: dict[str, tuple[int, str, int]] = {}
-        self._waiting = 0  # bytes of these
-        self._ended: dict[str, int] = {}  # sessions of each person that have ended, and are not noted yet
+        self._waiting = 0  # bytes in the unsent notes
+        self._ended: dict[str, int] = {}  # ended sessions of each person, not sent yet
         self._ended_ttl = 0
         self._telling: asyncio.TimerHandle | None = None
-        # When Redis told what each of some people holds, and how much that was, with their sessions that have
-        # ended since.
+        # Time and value of each person's last known usage, plus the sessions that ended since.
         self._told: dict[str, tuple[float, int]] = {}
-        self._memory = (0, 0)  # bytes that Redis uses, and may use (0: no limit)
+        self._memory = (0, 0)  # bytes in use and their limit (0: no limit)
         self._bound = bound_of(0, limits)
         self._refused: set[str] = set()
         self._looked_at = float("-inf")
         self._large = asyncio.Lock()
 
     async def held(self, owner: str) -> int:
-        """See ``Kept.held``."""
         more = True
         person = person_of(owner)
         self._tell_ended()
@@ -79,7 +77,6 @@ class RedisKept:
         return int(held)
 
     async def admit(self, owner: str) -> None:
-        """See ``Kept.admit``."""
         now = asyncio.get_running_loop().time()
         if now - self._looked_at > MEMORY_SECONDS:
             self._looked_at = now
@@ -103,14 +100,13 @@ class RedisKept:
             raise
 
     def refused(self, owner: str) -> bool:
-        """See ``Kept.refused``."""
         return person_of(owner) in self._refused
 
     @asynccontextmanager
     async def room(self, owner: str, size: int) -> AsyncIterator[None]:
-        """Hold the room for one large write (in bytes) of accepted work; raises KeptFull when there is none.
+        """Reserve quota for one large write (in bytes) of accepted work; raise KeptFull if it does not fit.
 
-        One at a time in each process: many that look at once would all see the same room.
+        One at a time per process: concurrent checks would all see the same free memory.
         """
         async with self._large:
             used, memory = await memory_if_told(self._batch)
@@ -122,18 +118,18 @@ class RedisKept:
             yield
 
     def _has_room(self, person: str, now: float) -> bool:
-        """Whether somebody held less than half of a share a moment ago, and this process has kept no more."""
+        """Return True if the person recently used under half of the quota and stored nothing since."""
         at, held = self._told.get(person, (float("-inf"), 0))
         return held * 2 < self._bound and now - at < MEMORY_SECONDS
 
-    # What follows is sent without waiting for the reply, after the write it tells of. The notes of a moment
-    # leave together, at the latest with the next question for a sum: a process reads its own notes.
+    # The methods below send without waiting for the reply, after the write that they record. Notes are
+    # collected briefly and sent together, at the latest with the next query: a process reads its own notes.
 
     def note(self, owner: bytes, session: str, stream: str, size: int, offset: int) -> None:
         """Replace a stream's entry in the account. Never fails: the stream has already been written.
 
-        ``offset`` is that of its newest event: a note that waited here may come after that of a later write
-        elsewhere, such as a worker's answer, and must not replace it.
+        ``offset`` is that of the stream's newest event. A delayed note may arrive after the note of a later
+        write by another process, such as a worker's answer, and must not replace it.
         """
         person = person_of(owner.decode())
         self._notes[f"{session}/{stream}"] = size, person, offset
@@ -145,13 +141,13 @@ class RedisKept:
             self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.tell_notes)
 
     def tell_notes(self) -> None:
-        """Tell the account at once what has been noted by now. Never fails."""
+        """Send all pending notes to the account. Never fails."""
         self._tell_ended()
         if notes := self._taken():
             self._batch.tell(scripts.KEPT, KEPT, *account("", notes, self._limits.ttl))
 
     def note_tombstone(self, owner: str, ttl: int) -> None:
-        """Add what an ended session leaves for ``ttl`` seconds; "": that was noted before. Never fails."""
+        """Add an ended session's tombstone for ``ttl`` seconds; "" is ignored. Never fails."""
         if not owner:
             return
         if ttl != self._ended_ttl:
@@ -170,7 +166,7 @@ class RedisKept:
             self._batch.tell(scripts.KEPT, KEPT, *tombstones(ended, self._ended_ttl))
 
     def forget(self, session: str, streams: list[str]) -> None:
-        """Take streams that are gone from the account. Never fails, either."""
+        """Remove deleted streams from the account. Never fails."""
         for start in range(0, len(streams), SWEEP):
             names = [f"{session}/{stream}" for stream in streams[start : start + SWEEP]]
             for name in names:
@@ -178,7 +174,7 @@ class RedisKept:
             self._batch.tell(scripts.KEPT, KEPT, *account(gone=names))
 
     def _taken(self) -> dict[str, tuple[int, str, int]]:
-        """The notes that wait, which do so no longer."""
+        """Return the pending notes and clear them."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
@@ -187,14 +183,14 @@ class RedisKept:
 
 
 async def memory(batch: Batch) -> tuple[int, int]:
-    """Bytes Redis uses, and may use (0: no limit). Raises StreamsError if it does not tell."""
+    """Return the bytes that Redis uses and its limit (0: no limit). Raise StreamsError if INFO fails."""
     text = (await batch.command("INFO", "memory")).decode()
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
 
 
 async def memory_if_told(batch: Batch) -> tuple[int, int]:
-    """As ``memory``; both 0 if Redis does not know INFO (fakeredis), or we may not ask."""
+    """Return the same as ``memory``, or zeros if INFO is unknown (fakeredis) or forbidden."""
     try:
         return await memory(batch)
     except StreamsUnavailable:
@@ -204,7 +200,7 @@ async def memory_if_told(batch: Batch) -> tuple[int, int]:
 
 
 def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
-    """``Kept.admit`` for code without an event loop; raises StreamsUnavailable, too."""
+    """Check the quota as ``Kept.admit`` does, without an event loop; may raise StreamsUnavailable."""
     client, held, more = _client(url), 0, 1
     try:
         facts = _facts(client)
@@ -218,7 +214,7 @@ def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
 
 
 def _facts(client: redis.Redis) -> dict[str, Any]:
-    """As ``memory_if_told``, by its names in Redis."""
+    """Return the memory section of INFO; empty if INFO is unknown or forbidden."""
     try:
         facts: Any = client.info("memory")
     except redis.ResponseError:
@@ -237,7 +233,7 @@ def account(
     ttl: int = 0,
     gone: Sequence[str] = (),
 ) -> list[Argument]:
-    """The arguments of ``lua/kept.lua``: whose sum to tell, notes of streams, streams that are gone."""
+    """Return arguments of ``lua/kept.lua``: an owner to query, notes of streams, deleted streams."""
     arguments: list[Argument] = [told, SWEEP, len(notes), ttl]
     for stream, (size, owner, offset) in notes.items():
         arguments += stream, size, owner, offset
@@ -245,37 +241,38 @@ def account(
 
 
 def tombstones(ended: Mapping[str, int], ttl: int) -> list[Argument]:
-    """The arguments of ``lua/kept.lua`` for so many ended sessions of each person.
+    """Return arguments of ``lua/kept.lua`` that record ended sessions, counted by person.
 
-    Those of a minute are one entry of the account, since many entries would take more room than tombstones.
+    Sessions of one minute share an entry of the account: single entries would need more memory than the
+    tombstones.
     """
     notes = {f"ended/{person}": (f"+{TOMBSTONE * count}", person, 0) for person, count in ended.items()}
     return account("", notes, ttl)
 
 
 def check_room(used: int, memory: int, percent: int) -> None:
-    """Raise StreamsFull when more than ``percent`` of ``memory`` is ``used``; 0 of either is no limit."""
+    """Raise StreamsFull if more than ``percent`` of ``memory`` is ``used``; 0 of either is no limit."""
     if memory and percent and used * 100 > memory * percent:
         raise StreamsFull(f"Redis uses {used} of its {memory} bytes.")
 
 
 def check(held: int, bound: int) -> None:
-    """Raise KeptFull when the bytes ``held`` for an owner are as many as may be (0: any number) or more."""
+    """Raise KeptFull if the bytes ``held`` for an owner reach ``bound`` (0: no limit)."""
     if bound and held >= bound:
         raise KeptFull(f"{held} bytes are kept, and {bound} may be.")
 
 
 def check_accepted(held: int, bound: int) -> None:
-    """Raise KeptFull when accepted work may not keep ``held`` bytes for an owner."""
+    """Raise KeptFull if accepted work must not store ``held`` bytes for an owner."""
     check(held, bound * OVERDRAFT)
 
 
 def accepted_percent(limits: StreamLimits) -> int:
-    """Return the percentage of Redis' memory above which no large answer is written; 0: no limit."""
+    """Return the percentage of Redis' memory above which large answers are refused; 0: no limit."""
     return limits.full_percent and (limits.full_percent + 100) // 2
 
 
 def bound_of(memory: int, limits: StreamLimits) -> int:
-    """How many bytes may be kept for an owner, in a store of so much ``memory``; 0: any number."""
+    """Return the quota of an owner in bytes, for a store with ``memory`` bytes; 0: no limit."""
     share = memory * limits.kept_percent // 100
     return min(share, limits.kept_bytes) if share and limits.kept_bytes else share or limits.kept_bytes

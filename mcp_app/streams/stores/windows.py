@@ -1,4 +1,4 @@
-"""Owns counters over time that all processes share; must not know what is counted."""
+"""Rate counters and places that all processes share, on Redis."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ class RedisWindows:
         self._batch = batch
 
     async def hit(self, key: str, limit: int, seconds: float) -> bool:
-        """See ``Windows.hit``."""
         return bool(await self._batch.script(scripts.HIT, [window_key(key)], limit, _milliseconds(seconds)))
 
     async def acquire(self, key: str, holder: str, limit: int, seconds: float) -> bool:
-        """See ``Windows.acquire``."""
         return bool(
             await self._batch.script(
                 scripts.ACQUIRE, [places_key(key)], holder, limit, _milliseconds(seconds)
@@ -26,11 +24,9 @@ class RedisWindows:
         )
 
     async def release(self, key: str, holder: str) -> None:
-        """See ``Windows.release``."""
         await self._batch.command("ZREM", places_key(key), holder)
 
     async def held(self, key: str) -> int:
-        """See ``Windows.held``."""
         return int(await self._batch.script(scripts.HELD, [places_key(key)]))
 
 

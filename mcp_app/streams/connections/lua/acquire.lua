@@ -1,8 +1,8 @@
--- Take or renew one of a number of places; a place whose lease ran out is free.
+-- Take or renew one of a number of places; expired leases are free.
 --
 -- KEYS[1] the places (zset: holder, end of lease in ms)
 -- ARGV[1] holder    ARGV[2] number of places    ARGV[3] milliseconds of the lease
--- Returns 1, or 0 when others hold all.
+-- Returns 1, or 0 if others hold all places.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

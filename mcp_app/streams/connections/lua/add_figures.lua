@@ -1,9 +1,9 @@
--- Add what one process counted since its last report to the totals of all, once however often it is sent.
+-- Add a process's increments to the totals of all; a repeated report is counted once.
 --
 -- KEYS[1] totals (hash)   KEYS[2] names counted (set)   KEYS[3] reports (hash)   KEYS[4] processes (zset)
 -- ARGV[1] process   ARGV[2] number of its report   ARGV[3] its state   ARGV[4] names at most
--- ARGV[5] seconds a report is remembered   ARGV[6] seconds the keys live
--- ARGV[7...] before, name, after, count: four for each increment; a name too many counts as 'other'
+-- ARGV[5] seconds to recognize a repeated report   ARGV[6] seconds the keys live
+-- ARGV[7...] prefix, name, suffix, count: four for each increment; surplus names count as 'other'
 
 local now = tonumber(redis.call('TIME')[1])
 local last = redis.call('HGET', KEYS[3], ARGV[1])

@@ -1,8 +1,8 @@
--- Append one event: check, number, bound, expire and wake in one step. Begins with stream.lua.
+-- Append an event: check, number, trim, expire and wake atomically. Loaded after stream.lua.
 --
 -- ARGV[7] kind    ARGV[8] data    ARGV[9] attempt number of the writer
--- ARGV[10] most events kept       ARGV[11] most bytes kept
--- Returns what placed() does, or the reason for the refusal: "ended", "final", "stale".
+-- ARGV[10] event limit    ARGV[11] byte limit
+-- Returns the result of placed(), or the reason for the refusal: "ended", "final", "stale".
 
 if ended() then return 'ended' end
 local facts = load()

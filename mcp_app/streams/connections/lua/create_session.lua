@@ -1,7 +1,7 @@
 -- Store a session unless it was ended.
 --
 -- KEYS[1] the session (hash)    ARGV[1] seconds it lives    ARGV[2...] field, value, field, value ...
--- Returns 1, or 0 when a tombstone stands there.
+-- Returns 1, or 0 if the session has a tombstone.
 
 if redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return 0 end
 redis.call('DEL', KEYS[1])

@@ -1,13 +1,13 @@
--- End a session: its keys go, a tombstone stays, every watcher wakes.
+-- End a session: delete its keys, leave a tombstone, wake every watcher.
 --
 -- KEYS[1] the session (hash)    KEYS[2] its subscriptions    KEYS[3] its index (zset)
--- ARGV[1] what all keys of the session begin with (they share KEYS[1]'s hash tag)
--- ARGV[2] seconds the tombstone stands    ARGV[3] channel that wakes watchers    ARGV[4] payload for all of them
--- May be left out:
+-- ARGV[1] prefix of all keys of the session (they share KEYS[1]'s hash tag)
+-- ARGV[2] seconds the tombstone lives    ARGV[3] channel that wakes watchers    ARGV[4] payload for all of them
+-- Optional:
 -- ARGV[5] channel of a broadcast, or ""    ARGV[6] its payload
--- ARGV[7] a field: only a known session without it is ended, and only if it was touched it is broadcast
--- Returns the session's principal, "" if it is unknown or ended, and the names of the streams that are gone. With
--- ARGV[7] 0 if nothing was done, -1 if it was ended before.
+-- ARGV[7] a field: end only a known session without it, and broadcast only if it was touched
+-- Returns the session's principal ("" if it is unknown or ended) and the names of the deleted streams.
+-- With ARGV[7]: 0 if nothing was done, -1 if the session was ended before.
 
 local tell, unless = (ARGV[5] or '') ~= '', ARGV[7] or ''
 local found = redis.call('HMGET', KEYS[1], 'principal', 'ended', unless, 'touched')

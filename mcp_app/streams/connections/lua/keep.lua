@@ -1,7 +1,7 @@
--- Let an existing stream live for its full time from now. Begins with stream.lua.
+-- Renew the full lifetime of an existing stream. Loaded after stream.lua.
 --
--- ARGV[7] attempt number below which nobody may write any more
--- Returns what placed() does, or 0 when there is no such stream.
+-- ARGV[7] refuse later writes of attempts below this number
+-- Returns the result of placed(), or 0 if the stream does not exist.
 
 local facts = load()
 if not facts then return 0 end

@@ -1,15 +1,15 @@
--- The account of what streams, and tombstones of sessions, hold for their owners: note some, forget some, tell one owner's sum.
+-- The storage account of owners for streams and tombstones: record sizes, remove entries, return an owner's sum.
 --
--- KEYS[1]  when streams expire (zset: stream, s)    KEYS[2]  streams (hash: "<bytes> <offset> <owner>")
+-- KEYS[1]  expiry of streams (zset: stream, s)    KEYS[2]  streams (hash: "<bytes> <offset> <owner>")
 -- KEYS[3]  owners (hash: bytes)
--- ARGV[1]  owner to tell the sum of    ARGV[2]  expired streams to forget at most
--- ARGV[3]  streams to note             ARGV[4]  seconds they are kept
--- ARGV[5...]  each of these: stream, bytes, owner, offset of its newest event when it had that size.
---             "+<bytes>" adds to what was noted of it in the same minute
--- ARGV[...]   streams that are gone
--- Returns {bytes of the owner, 1 if more have expired than were forgotten, else 0}. A stream belongs to the owner
--- it was noted for last; what is said of it replaces what was said before, so that nothing adds up by mistake. Notes of
--- two processes may come in another order than they were written in: the one of fewer events is late, and says nothing.
+-- ARGV[1]  owner of the returned sum    ARGV[2]  maximum of expired streams to remove
+-- ARGV[3]  number of notes             ARGV[4]  seconds their streams live
+-- ARGV[5...]  for each note: stream, bytes, owner, offset of the stream's newest event at that size.
+--             "+<bytes>" adds to the note of the same minute
+-- ARGV[...]   deleted streams
+-- Returns {bytes of the owner, 1 if further expired streams may remain, else 0}. A stream belongs to the owner of
+-- its last note. A note replaces the previous one, so that errors do not add up. Notes of two processes may
+-- arrive out of order: a note with a smaller offset than the stored one is late and is ignored.
 
 local now = tonumber(redis.call('TIME')[1])
 local noted, needed = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -42,11 +42,11 @@ local expired = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, AR
 for _, stream in ipairs(expired) do forget(stream) end
 for at = gone, #ARGV do forget(ARGV[at]) end
 if noted > 0 then
-  -- First a write that needs no memory, for the reason told in finish.lua. What is kept longer stays.
+  -- A write without memory first: see finish.lua. A longer expiry stays.
   redis.call('EXPIRE', KEYS[1], math.max(needed, redis.call('TTL', KEYS[1])))
   for at = 5, gone - 1, 4 do note(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]) end
   for _, key in ipairs(KEYS) do
-    -- Longer than needed, or each note would have to do it.
+    -- Longer than needed, so that not every note has to renew it.
     if redis.call('TTL', key) < needed + 60 then redis.call('EXPIRE', key, needed + 120) end
   end
 end

@@ -1,7 +1,7 @@
--- Create a stream when it is absent. Begins with stream.lua.
+-- Create a stream if it does not exist. Loaded after stream.lua.
 --
--- ARGV[7...] field, value ... to set in the session, if Redis has it (may be none)
--- Returns what placed() does, with the offset before the first event, or "ended".
+-- ARGV[7...] field, value ... to set in the session, if it exists (may be none)
+-- Returns the result of placed() with offset 0, or "ended".
 
 if ended() then return 'ended' end
 local facts = load()

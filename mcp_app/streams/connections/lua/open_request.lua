@@ -1,8 +1,8 @@
--- Expect one answer to a request that the client got.
+-- Expect one answer to a request to the client.
 --
 -- KEYS[1] the request    KEYS[2] the session's index (zset)    KEYS[3] the session (hash)
 -- ARGV[1] request id    ARGV[2] seconds it is open    ARGV[3] seconds the index lives
--- Returns 1, or 0 when the session ended. The value is "?" while open and "=" with the answer afterwards.
+-- Returns 1, or 0 if the session ended. The value is "?" while open, then "=" and the answer.
 
 if redis.call('HEXISTS', KEYS[3], 'ended') == 1 then return 0 end
 redis.call('SET', KEYS[1], '?', 'EX', ARGV[2])

@@ -1,19 +1,20 @@
--- What every script that writes a stream begins with.
+-- Common code of the scripts that write a stream, loaded before each of them.
 --
 -- KEYS[1]  the stream                     KEYS[2]  its facts (hash)
 -- KEYS[3]  the session's index (zset)     KEYS[4]  the session (hash; the field "ended" makes it a tombstone)
--- ARGV[1]  epoch to take if the stream is created now
+-- ARGV[1]  epoch of a new stream
 -- ARGV[2]  stream name    ARGV[3]  seconds the stream lives    ARGV[4]  seconds the index lives
 -- ARGV[5]  channel that wakes readers
--- ARGV[6]  whose account the stream is kept on if it is created now; "" is the principal of its session
+-- ARGV[6]  owner of a new stream; "" is the principal of its session
 --
--- Facts: epoch, last (offset of the newest event), first (offset of the oldest kept), bytes (data kept that may
--- be trimmed), fence (highest attempt that has written), final (1 when nothing may follow), kept (when expiry was
--- set, s), owner (whose account it is on), answers (data kept that is never trimmed), noted (size in the account).
+-- Facts: epoch, last (offset of the newest event), first (offset of the oldest stored event), bytes (stored data
+-- that may be trimmed), fence (highest attempt that wrote), final (1 after the final event), kept (time when the
+-- expiry was set, s), owner (charged for the size), answers (stored data that is never trimmed), noted (size in
+-- the account).
 
--- What an event costs besides its data, and a stream with its facts and its places in index and account.
+-- Bytes of overhead of an event, and of a stream with its facts and its entries in index and account.
 local EVENT, STREAM = 64, 5000
--- The account is told of a stream that changed by so much.
+-- Change of size that is recorded in the account.
 local STEP = 4096
 
 local function ended()
@@ -47,8 +48,8 @@ local function new()
   }
 end
 
--- Events whose facts were evicted belong to an earlier life: they are deleted when a stream is created. That comes
--- after an HSET: a full Redis refuses the first HSET, but nothing after a write that it did allow.
+-- Events whose facts were evicted belong to an older stream: delete them. The deletion follows an HSET, because a
+-- full Redis refuses a first HSET, but no write after one that it allowed.
 local function create()
   local facts = new()
   store(facts)
@@ -56,7 +57,7 @@ local function create()
   return facts
 end
 
--- Answers ("f", and "a" of a batch whose others are still to come) are never trimmed.
+-- Answers ("f", and "a" in a batch with further answers to come) are never trimmed.
 local function is_answer(kind)
   return kind == 'f' or kind == 'a'
 end
@@ -72,7 +73,7 @@ local function now()
   return tonumber(redis.call('TIME')[1])
 end
 
--- Store the facts and let the stream and its place in the index live for their full time from now.
+-- Store the facts and renew the full lifetime of the stream and its index entry.
 local function keep(facts)
   facts.kept = now()
   store(facts)
@@ -83,23 +84,23 @@ local function keep(facts)
   redis.call('EXPIRE', KEYS[3], ARGV[4])
 end
 
--- Store the facts of a stream that was written to; whole as keep() does only when it is "renewed". Most writes come
--- soon after another. The events' key is new with the first of them, so it always gets its expiry; should it outlive
--- the facts by a little, create() clears it away.
+-- Store the facts of a written stream; renew all expiries, as keep() does, only if "renewed": most writes follow
+-- another one closely. The first event creates the key of the events, so its expiry is always set. If that key
+-- outlives the facts, create() deletes it.
 local function written(facts, renewed)
   if renewed then return keep(facts) end
   store(facts)
   redis.call('EXPIRE', KEYS[1], ARGV[3])
 end
 
--- Make room by what is no answer, oldest first. Before "first" only answers are left.
+-- Delete the oldest events except answers. Only answers remain before "first".
 local function trim(facts, max_events, max_bytes)
   while facts.last - facts.first + 1 > max_events or facts.bytes > max_bytes do
     local oldest = redis.call('XRANGE', KEYS[1], facts.epoch .. '-' .. facts.first, '+', 'COUNT', 1)[1]
     local offset = tonumber(string.match(oldest[1], '%d+$'))
     local answers = is_answer(oldest[2][2])
     if offset >= facts.last then
-      -- The newest event always stays, even if a foreign hand has removed the others.
+      -- The newest event always stays, even if other software deleted the others.
       facts.first = offset
       facts.bytes = answers and 0 or #oldest[2][4]
       break
@@ -112,8 +113,8 @@ local function trim(facts, max_events, max_bytes)
   end
 end
 
--- What the scripts return: the position and, where the account is to be told, whose it is and the stream's size.
--- To be called before the facts are stored. "renewed": the stream lives for its full time from now.
+-- Build the scripts' result: the position and, if the account needs an update, the owner and the stream's size.
+-- Call it before storing the facts. "renewed": the lifetime of the stream is renewed.
 local function placed(facts, renewed)
   local size = STREAM + facts.bytes + facts.answers + (facts.last - facts.first + 1) * EVENT
   if facts.owner == '' or not (renewed or math.abs(size - facts.noted) >= STEP) then
@@ -123,8 +124,7 @@ local function placed(facts, renewed)
   return {facts.epoch, facts.last, facts.owner, size}
 end
 
--- The end of a write: the facts are stored, readers are woken. "share": the part of its life after which the stream
--- lives for its full time again.
+-- End a write: store the facts, wake readers. "share": the part of the lifetime after which it is renewed.
 local function told(facts, share)
   local renewed = now() - facts.kept > tonumber(ARGV[3]) * share
   local place = placed(facts, renewed)

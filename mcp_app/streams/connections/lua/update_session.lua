@@ -1,9 +1,9 @@
--- Change fields of a living session, and how long it lives.
+-- Change the fields and the expiry of an active session.
 --
--- KEYS[1] the session (hash)    ARGV[1] seconds it lives from now, or "" to leave that
--- ARGV[2] channel of a broadcast, made if the session was touched before, or ""    ARGV[3] its payload
+-- KEYS[1] the session (hash)    ARGV[1] seconds it lives from now, or "" for no change
+-- ARGV[2] channel of a broadcast, published if the session was touched before, or ""    ARGV[3] its payload
 -- ARGV[4...] field, value ... (may be none)
--- Returns 1, 0 when unknown, -1 when ended.
+-- Returns 1, 0 if unknown, -1 if ended.
 
 local found = redis.call('HMGET', KEYS[1], 'ended', 'touched')
 if found[1] then return -1 end
