@@ -1,1 +1,1 @@
-"""Access to the database: queries, threads and their connections, clocks, waits that end."""
+"""Database access: queries, threads and their connections, clocks, bounded waits."""

@@ -1,7 +1,7 @@
-"""Times in our tables: aware in Python and UTC in the database, also where a project has switched USE_TZ off.
+"""Datetime fields that are aware in Python and UTC in the database, even if a project disables USE_TZ.
 
-Django would then write and read naive times of the project's zone, which twice a year are wrong by an hour,
-or mean two moments: leases and expiries need the one they mean.
+Django would otherwise use naive times in the project's zone. Twice a year these are off by an hour or
+ambiguous, but leases and expiries must be exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.utils import timezone
 
 
 class _AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
-    """Django's field, except where USE_TZ is off; to migrations the same."""
+    """Django's DateTimeField, but aware without USE_TZ; identical in migrations."""
 
     def deconstruct(self) -> Any:
         name, _, arguments, options = super().deconstruct()
@@ -29,7 +29,7 @@ class _AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
         return getattr(model_instance, self.attname)
 
     def to_python(self, value: Any) -> Any:
-        """What a form or a person gives without a zone is meant in the project's."""
+        """Interpret input without a zone in the project's time zone."""
         return aware(super().to_python(value))
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
@@ -42,32 +42,32 @@ class _AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
 
 
 if TYPE_CHECKING:
-    # Type checkers know what Django's holds, with and without null.
+    # Type checkers know the value types of Django's field, with and without null.
     AwareDateTimeField = models.DateTimeField
 else:
     AwareDateTimeField = _AwareDateTimeField
 
 
 def aware(at: datetime | None) -> datetime | None:
-    """A time that may come from code or forms of a project whose times have no zone."""
+    """Make a time aware that comes from code or forms of a project without time zones."""
     if at is None or settings.USE_TZ or timezone.is_aware(at):
         return at
     return timezone.make_aware(at, timezone.get_default_timezone())
 
 
 def parameter(at: datetime | None, connection: Any) -> Any:
-    """A moment as a parameter of SQL."""
+    """Return a time as an SQL parameter."""
     if at is not None and not settings.USE_TZ and not connection.features.supports_timezones:
-        # Django refuses to drop a zone there.
+        # Django rejects aware times there.
         at = at.astimezone(UTC).replace(tzinfo=None)
     return connection.ops.adapt_datetimefield_value(at)
 
 
 def _as_read(value: Any, _expression: Any, connection: Any) -> Any:
-    """What Django has read without a zone, which databases that know none gave in UTC."""
+    """Make a value aware that Django read as naive; databases without time zones return UTC."""
     if not isinstance(value, datetime) or timezone.is_aware(value):
         return value
     if not connection.features.supports_timezones:
         return value.replace(tzinfo=UTC)
-    # `fold` is kept: the hour that the clock shows twice is read as the one that it was.
+    # `replace` preserves `fold`, which distinguishes the repeated hour.
     return value.replace(tzinfo=ZoneInfo(connection.timezone_name)).astimezone(UTC)

@@ -1,7 +1,7 @@
-"""The one clock that rows are written and judged by: the database's. No process compares its own with a row.
+"""The database clock, by which all row times are written and compared.
 
-Two machines may be seconds or hours apart. A lease written by one and judged by another would then be taken
-for lost while its call runs well.
+The clocks of two machines may differ by seconds or hours. A lease written by one and checked by the other
+could then seem expired while its call runs.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from django.db.models.sql import Query
 
 from mcp_app.database.aware_times import AwareDateTimeField, parameter
 
-# SQLite compares times as text, and Django stores them with six digits, of which SQLite's clock has three.
-# Django's own sum of a time and a duration would be a function in Python, called for each of them.
+# SQLite compares times as text. Django stores six digits, but SQLite's clock has three. Django's own sum of a
+# time and a duration would be a Python function, called for each row.
 _SQLITE = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW', %(expressions)s)"
 
-# Clocks that are kept by NTP differ by less, and asking takes a while, too.
+# Clocks synchronized by NTP differ by less, and the query takes time as well.
 NOTICED_SECONDS = 0.5
 
 
 def now(plus: float = 0.0) -> Any:
-    """An expression: what the database's clock says when a statement begins, and ``plus`` seconds later.
+    """Return an expression for the database time at the start of the statement, plus ``plus`` seconds.
 
-    When the statement begins, not its transaction: transactions may be long.
+    The start of the transaction would be wrong: transactions may be long.
     """
     if connection.vendor == "sqlite":
         return Func(Value(_modifier(plus)), template=_SQLITE, output_field=AwareDateTimeField())
@@ -38,11 +38,11 @@ def now(plus: float = 0.0) -> Any:
 
 
 def lease(plus: float = 0.0) -> Any:
-    """As ``now``, by the clock that leases are written and judged by.
+    """Return an expression like ``now``, by the clock for leases.
 
-    SQLite has no server whose clock could be asked: it answers with the clock of the process that asks. Its
-    processes share one machine, and so that machine's monotonic clock, which cannot be set: there a lease is
-    a time since the machine was started, written as a time of 1970.
+    SQLite has no server clock: it uses the clock of the calling process. Its processes share one machine and
+    that machine's monotonic clock, which cannot be set. There a lease is a time since the machine started,
+    written as a date in 1970.
     """
     if connection.vendor != "sqlite":
         return now(plus)
@@ -50,9 +50,9 @@ def lease(plus: float = 0.0) -> Any:
 
 
 def lease_left(until: datetime | None) -> timedelta | None:
-    """How long a lease that was read from a row still runs, for people; None when there is none.
+    """Return the remaining time of a stored lease, for display; None without a lease.
 
-    What ``lease`` writes is no time of day on SQLite: only the difference means something.
+    On SQLite ``lease`` does not write a time of day: only the difference is meaningful.
     """
     if until is None:
         return None
@@ -60,12 +60,12 @@ def lease_left(until: datetime | None) -> timedelta | None:
 
 
 def lease_in_sql() -> str:
-    """``lease`` as SQL, with one ``%s`` in it for ``lease_parameter``."""
+    """Return ``lease`` as SQL with one ``%s`` for ``lease_parameter``."""
     return "%s" if connection.vendor == "sqlite" else in_sql()
 
 
 def lease_parameter(plus: float) -> Any:
-    """The parameter of ``lease_in_sql``."""
+    """Return the parameter of ``lease_in_sql``."""
     if connection.vendor != "sqlite":
         return seconds(plus)
     return parameter(_since_start(plus), connection)
@@ -76,19 +76,19 @@ def _since_start(plus: float) -> datetime:
 
 
 def read_at() -> dict[str, Any]:
-    """For ``annotate``: each row's ``read_at`` is what the clock said when it was read."""
+    """Return an annotation ``read_at``: the database time when the row was read."""
     return {"read_at": now()}
 
 
 def in_sql() -> str:
-    """``now`` as SQL of the database in use, with one ``%s`` in it for ``seconds``."""
+    """Return ``now`` as SQL of the current database, with one ``%s`` for ``seconds``."""
     query = Query(None)
     sql, _ = query.get_compiler(connection=connection).compile(now().resolve_expression(query))
     return str(sql)
 
 
 def seconds(plus: float | None) -> Any:
-    """The parameter of ``in_sql``; None gives NULL."""
+    """Return the parameter of ``in_sql``; None yields NULL."""
     return _later(connection.vendor, plus)
 
 
@@ -106,7 +106,7 @@ def _modifier(plus: float) -> str:
 
 
 def moment(said: Any) -> datetime:
-    """The value of ``in_sql``, as the database gave it."""
+    """Convert a database value of ``in_sql`` to a datetime."""
     for convert in _converters(connection.vendor):
         said = convert(said, None, connection)
     told: datetime = said
@@ -120,14 +120,14 @@ def _converters(_vendor: str) -> list[Any]:
 
 
 def read() -> datetime:
-    """What the database's clock says. Asks it, and notes how far it is from ours; raises DatabaseError."""
+    """Query the database time and record its offset to the local clock; raise DatabaseError."""
     global _ahead  # noqa: PLW0603 - a fact about the process
     asked = time.time()
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {in_sql()}", [seconds(0)])
         said = moment(cursor.fetchone()[0])
     answered = time.time()
-    # What took long says little.
+    # A slow query yields an inaccurate offset.
     if answered - asked < NOTICED_SECONDS:
         ahead = said.timestamp() - (asked + answered) / 2
         _ahead = ahead if abs(ahead) > NOTICED_SECONDS else 0.0
@@ -135,17 +135,17 @@ def read() -> datetime:
 
 
 def timestamp() -> float:
-    """About what the database's clock says, without asking it: for what processes tell each other."""
+    """Return the approximate database time without a query, for messages between processes."""
     return time.time() + _ahead
 
 
 def utcnow() -> datetime:
-    """As ``timestamp``, to compare with what was read from rows."""
+    """Return ``timestamp`` as a datetime, to compare with values of rows."""
     return datetime.fromtimestamp(timestamp(), UTC)
 
 
 def own(said: float) -> float:
-    """What this process's clock says when the database's says ``said``; both are seconds since the epoch."""
+    """Convert the database time ``said`` to the local clock; both in seconds since the epoch."""
     return said - _ahead
 
 

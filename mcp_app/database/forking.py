@@ -1,8 +1,7 @@
-"""Lets a process with threads fork: at that moment none of them is inside of a library.
+"""Safe forks of a process with threads: during a fork, no thread is inside a library.
 
-A forked child has only the thread that forked. A lock that another thread held just then, such as one of
-SQLite's or of a resolver, is held in the child for ever, and the child stands still at its first use of that
-library.
+A forked child has only the forking thread. A lock that another thread held at that moment, such as one of
+SQLite or of a resolver, stays locked in the child. The child then hangs at its first use of that library.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from socket import socket
 
-# How long a fork waits for work to pause; rather a risky fork than a process that stands still itself.
+# Time that a fork waits for work to pause. After it, a risky fork is better than a hanging process.
 FORK_SECONDS = 5.0
 
 
 @contextmanager
 def undivided() -> Iterator[None]:
-    """Around each piece of a thread's work that uses the database or the network: no fork happens inside."""
+    """Prevent forks during a unit of a thread's work that uses the database or the network."""
     global _working  # noqa: PLW0603 - one number for the process, which a fork must reset
     with _changed:
         _working += 1
@@ -36,7 +35,7 @@ _working = 0
 
 
 def _before() -> None:
-    # Held over the fork, so that no thread begins meanwhile.
+    # Held during the fork, so that no thread starts such work.
     _changed.acquire()
     _changed.wait_for(lambda: _working == 0, FORK_SECONDS)
 
@@ -50,9 +49,9 @@ os.register_at_fork(before=_before, after_in_parent=_changed.release, after_in_c
 
 
 def keep_from_children(listening: Iterable[socket]) -> None:
-    """Let no child of this process hold these sockets: one that outlives it would keep the port occupied.
+    """Remove these sockets from forked children: a surviving child would keep the port occupied.
 
-    What a tool forks has nothing in their place; what it starts as a program never sees them.
+    Forked children get /dev/null in their place. Started programs never inherit them.
     """
     sockets = tuple(listening)
     for each in sockets:
@@ -62,7 +61,7 @@ def keep_from_children(listening: Iterable[socket]) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for each in sockets:
             if each.fileno() >= 0:
-                # Not closed: others here know the number, and would close it once more when it is another's.
+                # Not closed: other code knows the number and could later close an unrelated file with it.
                 os.dup2(nothing, each.fileno(), inheritable=False)
         os.close(nothing)
 

@@ -1,7 +1,7 @@
-"""The database in threads of ours: Django looks after connections only around an HTTP request of its own.
+"""Database access from the server's threads: Django manages connections only for its own HTTP requests.
 
-Queries of the server itself run in a few threads that keep their connections (``query``, ``aquery``): opening
-one takes longer than most queries. Threads that run other people's code keep theirs by stricter rules
+Queries of the server itself run in a few threads with persistent connections (``query``, ``aquery``), because
+opening a connection takes longer than most queries. Threads that run application code follow stricter rules
 (``threads.kept_connections``).
 """
 
@@ -27,18 +27,18 @@ from django.dispatch import receiver
 from mcp_app.database import unresponsive
 from mcp_app.database.threads.context import run_in
 
-# As many connections as one process keeps at most.
+# The maximum of connections of one process.
 THREADS = 8
-# A caller that a locked table keeps waiting gets an error, and refuses its client or retries: eight that wait
-# are all there are (R15). SQLite waits by its own setting, but for what ``aquery_soon`` asks.
+# A caller that waits for a locked table gets an error, and refuses its client or retries: eight waiting
+# queries would occupy all threads (R15). SQLite uses its own setting, except in ``aquery_soon``.
 LOCK_MILLISECONDS = 1_500
-# Python's own patience with a locked SQLite file.
+# Python's default timeout for a locked SQLite file.
 SQLITE_SECONDS = 5.0
-# A process that stands still in a transaction keeps its locks no longer.
+# The database aborts an idle transaction after this time, so that a frozen process loses its locks.
 IDLE_MILLISECONDS = 5_000
 CLOSING_SECONDS = 3.0
 
-# A query that has waited longer for a thread is refused: its answer would be too late for the caller.
+# A query that waits longer for a thread is refused: its answer would be too late for the caller.
 QUEUE_SECONDS = 5.0
 
 log = logging.getLogger("mcp.database")
@@ -49,10 +49,10 @@ T = TypeVar("T")
 
 @contextmanager
 def thread_connection() -> Iterator[None]:
-    """Around what a thread asks of the database; as ``with`` or as a decorator.
+    """Manage connections around a thread's database use; as ``with`` or as a decorator.
 
-    A connection that broke or grew too old meanwhile is not used again, and none outlives its use longer
-    than ``CONN_MAX_AGE`` allows: one left in a thread would count against the database's limit.
+    Broken or expired connections are not reused, and none stays open longer than ``CONN_MAX_AGE`` allows:
+    connections of idle threads count against the database's limit.
     """
     close_old_connections()
     try:
@@ -62,25 +62,25 @@ def thread_connection() -> Iterator[None]:
 
 
 def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function``, which queries the database, returns or raises. Blocks."""
+    """Run ``function`` in a database thread; return its result or raise its exception. Blocks."""
     return _submit(partial(function, *args, **kwargs)).result()
 
 
 async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """As ``query``, for async code."""
+    """Run ``function`` as ``query`` does, for async code."""
     return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs)))
 
 
 async def aquery_soon(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """As ``aquery``, for what a client is refused rather than waits for.
+    """Run ``function`` as ``aquery`` does, for requests that are refused rather than delayed.
 
-    A locked SQLite file is an error after ``LOCK_MILLISECONDS``, as PostgreSQL's locks are for all of ours.
+    A locked SQLite file raises after ``LOCK_MILLISECONDS``, as locks on PostgreSQL always do here.
     """
     return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs), soon=True))
 
 
 def later(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Have ``function`` write what nobody waits for; if the database is away it is lost, as the log says."""
+    """Run ``function``, a write, without waiting; if the database is unreachable it is lost and logged."""
     try:
         _submit(partial(function, *args, **kwargs)).add_done_callback(_regret)
     except OperationalError as away:
@@ -93,21 +93,22 @@ def _regret(done: Future[Any]) -> None:
 
 
 def is_silent() -> bool:
-    """Whether the database says nothing: what needs it is refused at once, until it answers again."""
+    """Return True if the database is unresponsive; queries are then refused immediately."""
     return _silence.lasts
 
 
 def watch() -> None:
-    """Have no wait of this process outlast a silence of the database: it is a server."""
+    """Bound all waits of this process for an unresponsive database; called by servers."""
     unresponsive.watch()
 
 
 def close() -> None:
-    """Close the connections that are kept; the next query opens one again. Blocks for seconds at most."""
+    """Close the persistent connections; the next query reopens one. Blocks for up to CLOSING_SECONDS."""
     if _pool is not None:
-        # Each thread can only close its own: all of them are needed at once, so that none closes twice.
+        # Each thread can close only its own connections. The barrier occupies all threads, so that none
+        # closes twice.
         together = threading.Barrier(THREADS)
-        # A thread that waits for a locked database closes its own when it is through.
+        # A thread that waits for a locked database closes its connections afterwards.
         wait([_pool.submit(_close_own, together) for _ in range(THREADS)], CLOSING_SECONDS)
 
 
@@ -120,7 +121,7 @@ _making = threading.Lock()
 def _submit(function: Callable[[], T], *, soon: bool = False) -> Future[T]:
     if _silence.lasts:
         raise OperationalError(unresponsive.NOTHING)
-    # In the caller's context, as in a thread of Django's own: the language, for example, is kept there.
+    # In the caller's context, as in Django's own threads: it holds the language, for example.
     return (_pool or _threads()).submit(
         run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS, soon
     )
@@ -142,14 +143,14 @@ def _work(function: Callable[[], T], until: float, soon: bool) -> T:
 
 
 def _set_patience(connection: Any, soon: bool) -> None:
-    """Set how long this thread's SQLite connection waits for a locked file."""
+    """Set the time that this thread's SQLite connection waits for a locked file."""
     if soon:
         connection.ensure_connection()
     driver = connection.connection
     if driver is None:
         return
     usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS) * 1000
-    # At the driver: Django's cursor takes longer than many a query.
+    # On the driver: Django's cursor takes longer than many queries.
     driver.execute(f"PRAGMA busy_timeout = {LOCK_MILLISECONDS if soon else usual:.0f}").close()
     _thread.impatient = driver if soon else None
 
@@ -163,7 +164,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _keep() -> None:
-    """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
+    """Make this thread's connections persistent, with a health check before each use."""
     _thread.connections = [(connection, _is_of_a_pool(connection)) for connection in connections.all()]
     default = connections[DEFAULT_DB_ALIAS]
     _thread.sqlite = default if default.vendor == "sqlite" else None
@@ -175,7 +176,7 @@ def _keep() -> None:
 
 
 def _is_of_a_pool(connection: Any) -> bool:
-    """Whether the driver keeps the connections: each goes back to it at once, and as it was."""
+    """Return True if the driver pools the connections: they are returned after each use, unchanged."""
     return bool(connection.settings_dict["OPTIONS"].get("pool"))
 
 
@@ -185,7 +186,8 @@ def _be_impatient(connection: Any, **_: Any) -> None:
         hasattr(_thread, "connections")
         and connection.vendor == "postgresql"
         and not _is_of_a_pool(connection)
-        # The mark that Django asks for behind a pooler of transactions, where others would get what is set.
+        # Django requires this setting behind a transaction pooler, where session settings would affect
+        # others.
         and not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
     ):
         with connection.cursor() as cursor:
@@ -200,7 +202,7 @@ def _close_own(together: threading.Barrier) -> None:
 
 
 def _forget() -> None:
-    """A forked child has none of its parent's threads, and must not talk on its parent's connections."""
+    """Reset the pool in a forked child, which lacks the parent's threads and must not use its connections."""
     global _pool, _making
     _pool, _making = None, threading.Lock()
 

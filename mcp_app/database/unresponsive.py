@@ -1,8 +1,8 @@
-"""Distinguishes an unresponsive database (frozen, or behind a network that drops packets) from a slow one.
+"""Detection of an unresponsive database (frozen, or behind a network that drops packets).
 
-To the kernel of the other machine all is well, so no connection breaks and no statement ends. Whoever has
-waited for a moment has the database asked on a connection of its own. While that gets no answer either, all
-waits end and new ones are refused at once; a slow statement, or one that waits for a lock, goes on.
+Such a database breaks no connection and ends no statement. A slow one must not be mistaken for it. After a
+short wait, the database is probed on a separate connection. If the probe gets no answer either, all waits end
+and new ones are refused immediately. Slow statements and waits for locks continue.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-# Together below the 2 seconds within which is refused what cannot be stored (R15).
+# Together below the 2 seconds within which requests must be refused if nothing can be stored (R15).
 SUSPECT_SECONDS = 0.5
 PROBE_SECONDS = 1.0
-# The longer a statement takes while the database answers others, the more seldom that is asked again.
+# The interval of probes grows with the duration of a statement, while the database answers them.
 SHARE = 4
 NOTHING = "The database answers nothing."
 
@@ -25,13 +25,13 @@ log = logging.getLogger("mcp.database")
 
 
 class Silent(Exception):
-    """The database answers nothing. One statement that it has received it may carry out when it wakes."""
+    """The database is unresponsive. It may still execute one statement that it has already received."""
 
 
 class Silence:
-    """What this process knows of one database; used from all its threads.
+    """The responsiveness of one database, as known to this process. Thread-safe.
 
-    ``answers`` asks the database and returns whether it said anything; it takes seconds at most.
+    ``answers`` probes the database within seconds and returns True if it responded.
     """
 
     def __init__(self) -> None:
@@ -40,25 +40,25 @@ class Silence:
         self.forget()
 
     def forget(self) -> None:
-        """Nobody asks the database at this moment."""
+        """Reset the state: no probe is running."""
         self._changing = threading.Lock()
         self._asked_at: float | None = None
 
     @property
     def lasts(self) -> bool:
-        """Whether the database is silent now."""
+        """True while the database is unresponsive."""
         asked_at = self._asked_at
         return asked_at is not None and time.monotonic() - asked_at >= PROBE_SECONDS
 
     def refuse(self) -> None:
-        """Raises Silent while it is."""
+        """Raise Silent while the database is unresponsive."""
         if self.lasts and not _is_patient():
             raise Silent(NOTHING)
 
     def bounded(self, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """What the driver does on a connection, with an end when the database is silent.
+        """Wrap the driver's wait on a connection so that it ends if the database is unresponsive.
 
-        The driver comes by ten times a second while there is nothing to read, and sends 0 then.
+        While there is nothing to read, the driver polls ten times a second and sends 0.
         """
         begun = time.monotonic()
         try:
@@ -72,7 +72,7 @@ class Silence:
             return end.value
 
     def found(self) -> None:
-        """It did not even take a connection."""
+        """Treat the database as unresponsive: it did not even accept a connection."""
         self._ask(time.monotonic() - PROBE_SECONDS)
 
     def _wonder(self, begun: float) -> None:
@@ -104,23 +104,23 @@ class Silence:
 
 
 def be_patient(*, patient: bool) -> None:
-    """Whether this thread waits for the database as long as it takes: it runs other people's code."""
+    """Set if this thread, which runs application code, waits for the database without a limit."""
     _thread.is_patient = patient
 
 
 def watch() -> None:
-    """From now on no wait of this process outlasts a silence. Servers do that; commands have time."""
+    """Bound the waits of this process by the database's silence. For servers; commands may wait."""
     global _watched  # noqa: PLW0603 - a fact about the process
     _watched = True
 
 
 def is_watched() -> bool:
-    """Whether this process, in this thread, gives up when the database is silent."""
+    """Return True if this thread stops waiting for an unresponsive database."""
     return _watched and not _is_patient()
 
 
 def of(alias: str) -> Silence:
-    """What is known of the database that Django's settings call ``alias``."""
+    """Return the state of the database with this ``alias`` in Django's settings."""
     return _known.get(alias) or _known.setdefault(alias, Silence())
 
 
@@ -134,7 +134,7 @@ def _is_patient() -> bool:
 
 
 def _forget() -> None:
-    """A forked child has none of its parent's threads, so none of them waits for an answer."""
+    """Reset all states in a forked child, which lacks the probing threads of its parent."""
     for silence in _known.values():
         silence.forget()
 

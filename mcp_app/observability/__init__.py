@@ -1,1 +1,1 @@
-"""Log records, spans, correlation and redaction."""
+"""Log records, spans, correlation, redaction and rollup counts."""

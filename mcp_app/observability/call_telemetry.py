@@ -1,4 +1,4 @@
-"""Owns what a call leaves behind for operators: the ids of its log lines, its place in a trace, its span."""
+"""The telemetry of a call: the ids of its log lines, its trace context and its span."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class CallTelemetry:
-    """``context`` is what further work continues, None when the call belongs to no trace.
+    """The telemetry of a request or attempt; ``context`` is its trace context, None without a trace.
 
-    As a context manager it covers work that ends where it began; ``enter`` and ``end`` are for a call, which
-    ends in many ways.
+    The context manager covers work that ends in the same scope. ``enter`` and ``end`` are for calls, which
+    end in several places.
     """
 
     __slots__ = ("_span", "_token", "context", "correlation")
@@ -34,13 +34,13 @@ class CallTelemetry:
         self._token: Token[Correlation | None] | None = None
 
     def enter(self) -> None:
-        """This task, and the threads and tasks it starts, work on the call from now on."""
+        """Set the correlation and span of the current task, and of the threads and tasks it starts."""
         self._token = CURRENT.set(self.correlation)
         if self._span is not None:
             spans.enter(self._span)
 
     def end(self, outcome: str, answer: bytes = b"") -> None:
-        """The call is answered; ``outcome`` is one of those that messages have."""
+        """End the span; ``outcome`` is an outcome of the message log."""
         if self._span is not None:
             spans.end(self._span, outcome, answer)
 
@@ -67,9 +67,10 @@ def of_request(
     meta: Mapping[str, Any],
     fields: Mapping[str, str] | None,
 ) -> CallTelemetry:
-    """The telemetry of a client's request; ``fields`` are the trace headers of its POST.
+    """Return the telemetry of a client's request; ``fields`` are the trace headers of its POST.
 
-    What ``meta`` names is the parent; headers beside it belong to the connection and are linked (META-10).
+    The parent span is the one in ``meta``. If ``meta`` names one, headers belong to the connection and are
+    linked (META-10).
     """
     named = read(meta) if "traceparent" in meta else None
     beside = read(fields) if fields is not None else None
@@ -97,7 +98,7 @@ def of_attempt(
     request_id: str | int,
     meta: Mapping[str, Any],
 ) -> CallTelemetry:
-    """The telemetry of one attempt at a background call, whose ``meta`` was stored with it."""
+    """Return the telemetry of one attempt at a background call; ``meta`` was stored with the call."""
     context = read(meta) if "traceparent" in meta else None
     span = None
     if (making := spans.active) is not None:

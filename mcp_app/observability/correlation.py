@@ -1,4 +1,4 @@
-"""Owns what a line of log belongs to: the call that is being worked on here, for whom, in which trace."""
+"""The correlation of log lines: the current call, its principal and its trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Correlation(NamedTuple):
-    """The ids that find a line's session, call and trace again; what is not known is empty."""
+    """The ids of a log line's session, call and trace; unknown ids are empty."""
 
     session: str = ""
     call: str = ""
@@ -18,13 +18,13 @@ class Correlation(NamedTuple):
     trace_id: str = ""
 
 
-# Set by the task or thread that works on a call, never on the way of a request that is answered at once.
+# Set by the task or thread that runs a call. Requests that are answered inline do not set it.
 CURRENT: ContextVar[Correlation | None] = ContextVar("mcp_correlation", default=None)
 
 
 @contextmanager
 def correlated(correlation: Correlation) -> Iterator[None]:
-    """While inside, lines of this task or thread belong to ``correlation``."""
+    """Set the correlation of log lines in this context."""
     token = CURRENT.set(correlation)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Owns what an error says without what differs from one time to the next: the words that make a group."""
+"""The text of errors without variable parts, to group equal errors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import orjson
 
-# What is read of an answer, and of its words: tools choose how long they are.
+# Limits of the characters read from an answer and from its text: tools choose their length.
 LONGEST_READ: Final = 4_000
 LONGEST_WORDS: Final = 600
 LONGEST: Final = 200
 
-# The first text of an answer that was cut, and so is no JSON any more.
+# The first text of a truncated answer, which is not valid JSON.
 _FIRST_TEXT: Final = re.compile(r'"(?:text|message)"\s*:\s*("(?:[^"\\]|\\.){0,600})')
-# Quoted values; then within a word addresses, ids and what has a digit in it. Each begins where a word does
-# and is read once, so that no text takes longer than its length. Alternatives that all begin with a character
-# are searched by it; a look behind comes after the quote for that.
+# Quoted values; within a word addresses, ids and words with digits. Each alternative starts at a word
+# boundary and is read once, so matching is linear. Alternatives with a common first character are found by a
+# fast search for it, so the look-behind follows the quote.
 _QUOTED: Final = re.compile(r'"[^"\n]{0,300}"|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)|`[^`\n]{0,300}`')
 _VARIES: Final = re.compile(
     r"\b[a-z]{2,10}://\S+"
@@ -25,14 +25,14 @@ _VARIES: Final = re.compile(
     r"|(?<!\w)\w*\d\w*(?:[-.:]\w+)*"
 )
 QUOTES: Final = frozenset("\"'`")
-# What may stand before or after a word without being part of an address or a number.
+# Punctuation around a word that is not part of an address or a number.
 MARKS: Final = ".,:;!?()[]…"
 VARIED: Final = "…"
 
 
 def said_in(answer: str) -> str:
-    """The words of a logged answer that is an error, at most LONGEST_WORDS; "" where there are none."""
-    # PostgreSQL has no NUL in text, and one may be written as an escape in an answer.
+    """Return the text of a logged error answer, at most LONGEST_WORDS characters; "" without text."""
+    # PostgreSQL cannot store NUL in text, and an answer may contain an escaped one.
     return _said_in(answer)[:LONGEST_WORDS].replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
@@ -47,7 +47,7 @@ def _said_in(answer: str) -> str:
 
 
 def _words(answer: Any) -> str:
-    """The message of an error, or the first text of a result; JSON of any other form says nothing."""
+    """Return the message of an error, or the first text of a result; "" for other JSON."""
     if not isinstance(answer, dict):
         return ""
     error, result = answer.get("error"), answer.get("result")
@@ -61,7 +61,7 @@ def _words(answer: Any) -> str:
 
 
 def _unescaped(cut: str) -> str:
-    """A JSON string of which the end may be missing, perhaps within an escape."""
+    """Decode a JSON string that may be truncated, even inside an escape."""
     for end in range(len(cut), max(len(cut) - 12, 0), -1):
         try:
             return str(orjson.loads(cut[:end] + '"'))
@@ -70,13 +70,14 @@ def _unescaped(cut: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=2048)  # What fails, mostly fails in the same words.
+@lru_cache(maxsize=2048)  # Most failures repeat the same text.
 def without_what_varies(words: str) -> str:
-    """Words with numbers, ids, addresses and quoted values left out, on one line, cut."""
+    """Return the text on one line without numbers, ids, addresses and quoted values, truncated."""
     words = words[: LONGEST * 2]
     if not QUOTES.isdisjoint(words):
         words = _QUOTED.sub(VARIED, words)
-    # Most words are plain; a search in each of them would be most of what an error costs the log writer.
+    # Most words are plain. A regular expression search in each would dominate the log writer's cost of an
+    # error.
     kept = [
         word if word.isalpha() or word.strip(MARKS).isalpha() else _VARIES.sub(VARIED, word)
         for word in words.split()

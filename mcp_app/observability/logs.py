@@ -1,7 +1,7 @@
-"""Words log records: one safe line each, as text or as a JSON object, with the ids of the call it is about.
+"""Log formatters: one safe line per record, as text or JSON, with the ids of its call.
 
-Messages hold what clients and tools said. Whatever could forge a line, speak to a terminal or reorder what is
-read is escaped, and credentials are taken out of every message.
+Messages contain text from clients and tools. Characters that could forge a line, control a terminal or
+reorder text are escaped. Credentials are removed from every message.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mcp_app.observability.correlation import CURRENT, Correlation
 from mcp_app.observability.hidden_characters import escaped
 from mcp_app.observability.redaction import Redactor
 
-# The environment variable that holds a process's name; a supervisor sets it.
+# The environment variable with the process name; a supervisor sets it.
 PROCESS: Final = "MCP_PROCESS"
 _PROGRAM: Final = Path(sys.argv[0] or "python").name
 SESSION_CHARACTERS: Final = 12
 ID_CHARACTERS: Final = 120
-# Lines are read again, by a supervisor among others, and must not be cut in the middle there.
+# Supervisors and other programs read the lines and must not truncate them.
 LINE_BYTES: Final = 60_000
-# Each character can become six when it is escaped.
+# An escaped character can become six characters.
 SHORT_MESSAGE: Final = 2_000
 SHORT_TRACEBACK: Final = 6_000
 _PLAIN: Final = re.compile(r"[^\s\[\]\"=]+")
@@ -35,13 +35,13 @@ _CLEAN: Final = Redactor(("password", "passwd", "secret", "token", "apikey", "au
 
 
 def _ids(record: logging.LogRecord) -> dict[str, str | int]:
-    """What the line is about, by the names of its members; only what is known."""
+    """Return the known ids of a record by their member names."""
     found = getattr(record, "correlation", None) or CURRENT.get()
     if not isinstance(found, Correlation):
         return {}
     request_id = found.request_id
     ids = {
-        # Enough to find the session; readers of logs need no more of it.
+        # Enough to find the session; log readers need no more.
         "session": found.session[:SESSION_CHARACTERS],
         "call": found.call,
         "request_id": request_id[:ID_CHARACTERS] if isinstance(request_id, str) else request_id,
@@ -52,21 +52,21 @@ def _ids(record: logging.LogRecord) -> dict[str, str | int]:
 
 
 class BriefRefusals(logging.Filter):
-    """Removes tracebacks of refused requests, whichever logger reports them: no code is at fault."""
+    """Removes tracebacks of refused requests from any logger: the code is not at fault."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Always True; ``status_code`` is what Django says of the answer."""
+        """Drop the traceback of 4xx responses and return True; Django sets ``status_code`` on the record."""
         if HTTPStatus.BAD_REQUEST <= getattr(record, "status_code", 0) < HTTPStatus.INTERNAL_SERVER_ERROR:
             record.exc_info = None
         return True
 
 
 class _Lines(logging.Formatter):
-    """What both formats share."""
+    """The common part of both formats."""
 
     def trouble(self, record: logging.LogRecord) -> str:
-        """The traceback and stack of a record, without credentials; empty when it has none."""
-        # Kept on the record by convention, so that several handlers format it once.
+        """Return the traceback and stack of a record, without credentials; empty if it has none."""
+        # Cached on the record by convention, so that several handlers format it once.
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         parts = [record.exc_text, self.formatStack(record.stack_info) if record.stack_info else None]
@@ -77,7 +77,7 @@ class TextLines(_Lines):
     """``2026-11-20 12:00:00,000 WARNING mcp.tool message [call=… principal=…]``; tracebacks are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as text; lines of a traceback follow its first, and none of them looks like one."""
+        """Return the record as text; indented traceback lines follow, so that none looks like a record."""
         ids = " ".join(f"{name}={_readable(value)}" for name, value in _ids(record).items())
         line = f"{self.formatTime(record)} {record.levelname} {record.name} "
         line += escaped(_CLEAN(record.getMessage()))
@@ -88,10 +88,10 @@ class TextLines(_Lines):
 
 
 class JsonLines(_Lines):
-    """One JSON object a line: time, level, logger, message, process, pid, ids, and the traceback if any."""
+    """One JSON object per line: time, level, logger, message, process, pid, ids, and any traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line of JSON, never longer than LINE_BYTES."""
+        """Return the record as one line of JSON of at most LINE_BYTES."""
         message, trouble = _CLEAN(record.getMessage()), self.trouble(record)
         line = _encoded(record, message, trouble)
         if len(line.encode("utf-8", "replace")) > LINE_BYTES:
@@ -102,7 +102,7 @@ class JsonLines(_Lines):
 
 
 def json_line(*, logger: str, message: str, process: str, level: str = "INFO", **more: Any) -> str:
-    """A line that no logger wrote: of a program that knows nothing of this format, or of a supervisor."""
+    """Return a JSON line for output without a logger: of other programs, or of a supervisor."""
     now = datetime.now(UTC)
     return _dumped(
         {"time": _time(now), "level": level, "logger": logger, "message": message, "process": process} | more
@@ -123,7 +123,7 @@ def _encoded(record: logging.LogRecord, message: str, trouble: str) -> str:
 
 
 def process_name() -> str:
-    """What this process is called in lines of log."""
+    """Return the name of this process in log lines."""
     return os.environ.get(PROCESS) or _PROGRAM
 
 
@@ -132,12 +132,12 @@ def _time(at: datetime) -> str:
 
 
 def _dumped(members: dict[str, Any]) -> str:
-    # Letters of every language stay readable; JSON has the same meaning with what hides written as escapes.
+    # Letters of all languages stay readable; escaping hidden characters does not change the JSON value.
     return escaped(json.dumps(members, ensure_ascii=False))
 
 
 def _readable(value: str | int) -> str:
-    """An id as it stands in a line of text: in quotes when it could be read as something else."""
+    """Return an id for a text line, quoted if it is ambiguous."""
     if isinstance(value, int):
         return str(value)
     shown = escaped(value)

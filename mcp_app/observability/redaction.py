@@ -1,4 +1,4 @@
-"""Takes secrets out of messages before anything is kept (S14, SEC-09); knows nothing of where they go."""
+"""Redaction of secrets in messages before they are stored (S14, SEC-09)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any
 import orjson
 
 MARK = "[redacted]"
-# Protocol members whose names end like a secret's but which only name a position or a running request.
+# Protocol members whose names end like a secret's but only hold a position, a running request or a limit.
 HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
 CREDENTIALS = (b"bearer", b"basic", b"mcp_", b"mcpat_", b"mcprt_", b"mcpac_", b"mcpcs_")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp(?:at|rt|ac|cs)?_[A-Za-z0-9_-]{16,}")
-# Up to the last @ before the path: a password may hold one itself. The user may be missing, as for Redis.
+# Up to the last @ before the path: a password may contain one. The user may be missing, as for Redis.
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
-# The same in encoded text; an @ alone is mostly that of an e-mail address.
+# The same in encoded text. A check for @ alone would mostly find e-mail addresses.
 _ENCODED_PASSWORD = re.compile(rb"://[^/@\s:]*:[^/\s]+@")
-# Escaped letters hide words from a search. So does the Kelvin sign, which is a k in lower case.
+# Escaped letters hide words from a search. So does the Kelvin sign, whose lower case is k.
 _ESCAPED = re.compile(rb"\\u(?:00[2-7]|212[aA])")
 _KELVIN = "\u212a".encode()
-# A string is cut so far behind what is kept of it that each secret that begins before is recognized, and then
-# shortened by more than the begin of a secret has that is not.
+# A string is first cut _BEHIND characters after its limit, so that secrets that begin before the limit are
+# recognized. The result is then shortened by _UNFINISHED, more than an unrecognized start of a secret has.
 _BEHIND, _UNFINISHED = 4_096, 32
 _UPPER = bytes(range(ord("A"), ord("Z") + 1))
 _LOWERING = bytes.maketrans(_UPPER, _UPPER.lower())
-# The look-behind lets each word be tried once only, however long it is.
+# With the look-behind each word is tried only once, whatever its length.
 _PAIR = re.compile(r"(?<![\w-])([\w-]{1,64})=([^\s&;#\"']+)")
 
 
@@ -36,9 +36,9 @@ def _plain(name: str) -> str:
 
 
 def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
-    """Words with their letters, by what is searched for first: one search for several, mostly in vain.
+    """Group words by a common search key: one search, mostly without a match, covers several words.
 
-    That is three letters which more than two words share, or else all letters of a word.
+    The key is three letters that more than two words share, else all letters of the word.
     """
     threes = {word: {piece[at : at + 3] for at in range(len(piece) - 2)} for word, piece in letters.items()}
     shared = Counter(three for each in threes.values() for three in each)
@@ -50,15 +50,15 @@ def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
 
 
 def as_far_as_kept(message: bytes, limit: int) -> bytes:
-    """What is written of a message: a secret behind it needs no search, which takes long in a large one."""
+    """Return the part of a message that is stored: the rest, which may be large, needs no search."""
     if len(message) <= limit:
         return message
-    # Only the @ behind it makes a password of what stands in a URL, and it may come after the cut.
+    # An @ after the cut marks the text before it in a URL as a password, so one is added.
     return message[:limit] + (b"@" if b"@" in message else b"")
 
 
 class _Room:
-    """How many characters are still wanted; ``cut`` when something was left out because there were none."""
+    """The number of characters still allowed; ``cut`` is set once content was dropped for lack of room."""
 
     __slots__ = ("cut", "left")
 
@@ -67,15 +67,15 @@ class _Room:
         self.cut = False
 
     def is_full(self) -> bool:
-        """Whether what comes next is left out."""
+        """Return True, and set ``cut``, if no characters are left."""
         self.cut = self.cut or self.left <= 0
         return self.left <= 0
 
 
 class Redactor:
-    """Replaces values whose member name is secret, and credentials inside text.
+    """Replaces values of members with secret names, and credentials inside text.
 
-    ``names`` are compared without case, dashes and underscores, and also as the end of a longer name, so
+    ``names`` are compared without case, dashes and underscores, and also as the end of a longer name. So
     ``token`` covers ``access_token`` and ``refreshToken``.
     """
 
@@ -83,21 +83,21 @@ class Redactor:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(sorted({_plain(name) for name in names}))
-        # A few plain searches for letters decide whether a message needs the slow walk: nearly none does.
+        # A few plain searches for letters find the few messages that need the slow walk.
         words = (*(name.encode() for name in self._names), *CREDENTIALS)
         letters = {word: word.translate(None, b" _-") for word in words}
         self._roots = _by_root(letters)
-        # Fewer bytes are left to search when what is in no such word is dropped from the text first.
+        # Characters that occur in none of these words are removed first, so that fewer bytes are searched.
         kept = frozenset(b"".join(letters.values()))
         self._dropped = bytes(byte for byte in range(256) if _LOWERING[byte] not in kept)
 
     def is_secret(self, name: str) -> bool:
-        """Whether the value of a member called ``name`` must not be kept."""
+        """Return True if the value of a member called ``name`` must not be stored."""
         plain = _plain(name)
         return plain not in HARMLESS and plain.endswith(self._names)
 
     def text(self, value: str) -> str:
-        """``value`` without bearer credentials, API keys, and passwords and secret parameters in URLs."""
+        """Return ``value`` without bearer credentials, API keys, passwords in URLs and secret parameters."""
         value = _URL_PASSWORD.sub(rf"\1:{MARK}", _BEARER.sub(MARK, value))
         return _PAIR.sub(self._pair, value) if "=" in value else value
 
@@ -105,11 +105,11 @@ class Redactor:
         return f"{found[1]}={MARK}" if self.is_secret(found[1]) else found[0]
 
     def value(self, value: Any) -> Any:
-        """A copy of a JSON value without its secrets."""
+        """Return a copy of a JSON value without its secrets."""
         return self._copy(value, _Room(sys.maxsize))
 
     def _copy(self, value: Any, room: _Room) -> Any:
-        """As much of the copy as there is room for; counted is never more than it takes as JSON."""
+        """Copy as much as ``room`` allows; the count never exceeds the length as JSON."""
         if isinstance(value, dict):
             members = {}
             room.left -= 2
@@ -144,7 +144,7 @@ class Redactor:
         return found
 
     def is_suspect(self, encoded: bytes) -> bool:
-        """Whether secrets are possible at all in some text, such as many messages joined."""
+        """Return True if a text, such as many joined messages, may contain secrets."""
         if (b"@" in encoded and _has_password(encoded)) or _hides_letters(encoded):
             return True
         letters = encoded.translate(_LOWERING, self._dropped)
@@ -162,10 +162,10 @@ class Redactor:
         return any(word in (lower if word in CREDENTIALS else plain) for word in found)
 
     def message(self, encoded: bytes, limit: int, *, clean: bool = False) -> str:
-        """One encoded JSON message as text without secrets, cut to about ``limit`` bytes.
+        """Return one encoded JSON message as text without secrets, cut to about ``limit`` bytes.
 
-        A message that is cut says so, and how long it was; a message that is not JSON is treated as plain
-        text. ``clean``: as far as it is kept, it was found not suspect before.
+        A cut message ends with a mark and its original length. A message that is not JSON is treated as plain
+        text. ``clean``: its stored part is known not to be suspect.
         """
         size, room = len(encoded), _Room(limit)
         if not clean and self.is_suspect(as_far_as_kept(encoded, limit)):
@@ -179,7 +179,7 @@ class Redactor:
 
 
 def _hides_letters(encoded: bytes) -> bool:
-    # Before each search a quicker one, in vain mostly.
+    # A quicker check before each search, usually without a match.
     if b"\\" in encoded and rb"\u" in encoded and _ESCAPED.search(encoded):
         return True
     return not encoded.isascii() and _KELVIN in encoded

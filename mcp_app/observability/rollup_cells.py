@@ -1,4 +1,4 @@
-"""Owns counting messages into cells: by minute, method, tool and outcome, with a histogram of durations."""
+"""Counts of messages in cells: by minute, method, tool and outcome, with a histogram of durations."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 MINUTE: Final = 60
 TOOL_CHARACTERS: Final = 128
-# Upper bounds of the buckets of durations in seconds, from 1 ms to more than an hour; the last bucket has
-# none. Each is 1.2 times the one before: so the middle of a bucket is within 10 % of all that it holds.
+# Upper bounds of the duration buckets in seconds, from 1 ms to more than an hour; the last bucket has none.
+# Each is 1.2 times the previous one, so the middle of a bucket is within 10 % of all its values.
 STEP: Final = 1.2
 BOUNDS: Final = tuple(round(0.001 * STEP**number, 9) for number in range(84))
-# A cell's numbers: messages, those of them that are not in the log, milliseconds, one number for each bucket.
+# The numbers of a cell: messages, messages missing from the log, milliseconds, and one number per bucket.
 COUNT, SKIPPED, MS, FIRST_BUCKET = 0, 1, 2, 3
 WIDTH: Final = FIRST_BUCKET + len(BOUNDS) + 1
-# The bounds before these, which rows of an older version have, and tallies of a process that still runs it.
+# The previous bounds, for rows of an older version and tallies of a process that still runs it.
 OLDER: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 OLDER_WIDTH: Final = FIRST_BUCKET + len(OLDER) + 1
 
-# More than a process can have counted at once; what claims more was not written by one.
+# More than a process can count at once: larger numbers are invalid.
 MOST_COUNTED: Final = 10_000_000
 
-# When a minute began (Unix time), method, tool, outcome.
+# Start of the minute (Unix time), method, tool, outcome.
 Key = tuple[int, str, str, str]
 Cell = list[Any]
 
 
 class RollupCells:
-    """Cells by key. A message of unknown kind has the method OTHER; one without an outcome has ""."""
+    """Cells by key. Messages of unknown methods count under OTHER; missing outcomes are ""."""
 
     __slots__ = ("_most", "cells")
 
@@ -44,7 +44,7 @@ class RollupCells:
     def add(
         self, at: float, method: str, target: str, outcome: str, ms: float | None, *, skipped: bool = False
     ) -> None:
-        """One message; ``ms`` is None where nothing was timed."""
+        """Count one message; ``ms`` is None for messages without a duration."""
         tool = ""
         if method not in METHODS:
             method = OTHER
@@ -58,20 +58,20 @@ class RollupCells:
             cell[FIRST_BUCKET + bucket_of(ms)] += 1
 
     def add_unknown(self, at: float, count: int) -> None:
-        """Messages of which only the number is known; they are not in the log."""
+        """Count messages of unknown kind that are missing from the log."""
         if count > 0:
             cell = self._cell((int(at) // MINUTE * MINUTE, OTHER, "", ""))
             cell[COUNT] += count
             cell[SKIPPED] += count
 
     def merge(self, cells: Iterable[tuple[Key, Cell]]) -> None:
-        """Add what another tally counted."""
+        """Add the counts of another tally."""
         for key, numbers in cells:
             cell = self._cell(key)
             cell[:] = map(add, cell, numbers)
 
     def subtract(self, written: list[list[Any]]) -> None:
-        """Take away what ``written`` gave, and was handed on."""
+        """Subtract ``written`` cells after they were passed on."""
         for minute, method, tool, outcome, *numbers in written:
             key = (minute, method, tool, outcome)
             cell = [mine - theirs for mine, theirs in zip(self.cells[key], numbers, strict=True)]
@@ -82,25 +82,25 @@ class RollupCells:
 
     @property
     def total(self) -> int:
-        """How many messages were counted."""
+        """The number of counted messages."""
         return sum(cell[COUNT] for cell in self.cells.values())
 
     def written(self) -> list[list[Any]]:
-        """The cells as JSON takes them."""
+        """Return the cells as JSON lists."""
         return [[*key, *cell] for key, cell in self.cells.items()]
 
     def _cell(self, key: Key) -> Cell:
         cell = self.cells.get(key)
         if cell is None:
             if self._most is not None and len(self.cells) >= self._most:
-                # Full: what is new is counted without its names, in the minute of the first one.
+                # Full: new keys are counted without their names, in the minute of the first cell.
                 key = (next(iter(self.cells))[0], OTHER, "", key[3])
             cell = self.cells.setdefault(key, [0] * WIDTH)
         return cell
 
 
 def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
-    """Cells as ``RollupCells.written`` gave them; raises ValueError or TypeError for anything else."""
+    """Parse cells from ``RollupCells.written``; raise ValueError or TypeError for anything else."""
     found: list[tuple[Key, Cell]] = []
     for minute, method, tool, outcome, *told in written:
         is_older = len(told) == OLDER_WIDTH
@@ -117,14 +117,14 @@ def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
 
 
 def places_of_older() -> list[int]:
-    """In which bucket the middle of each older one is; of the last, which had no bound, where that began."""
+    """Return the bucket of each older bucket's middle; the last one, unbounded, maps to its lower bound."""
     edges = [OLDER[0] / 4, *OLDER]
     middles = [sqrt(lower * upper) for lower, upper in pairwise(edges)]
     return [bisect_left(BOUNDS, middle) for middle in (*middles, OLDER[-1])]
 
 
 def from_older(counts: Sequence[Any]) -> list[Any]:
-    """Counts by the older bounds, by these."""
+    """Convert counts by the older bounds to the current ones."""
     found: list[Any] = [0] * (len(BOUNDS) + 1)
     for count, place in zip(counts, places_of_older(), strict=True):
         found[place] += count
@@ -132,15 +132,15 @@ def from_older(counts: Sequence[Any]) -> list[Any]:
 
 
 def bucket_of(ms: float) -> int:
-    """The number of the bucket that a duration belongs to."""
+    """Return the number of the bucket of a duration."""
     return bisect_left(BOUNDS, ms / 1000)
 
 
 def percentile(buckets: Sequence[int], share: float) -> float | None:
-    """The seconds that ``share`` of what was timed took at most; None when nothing was.
+    """Return the seconds within which ``share`` of the durations fall; None without durations.
 
-    The middle of the bucket where that is, so within 10 % of the true one from a millisecond on; what took
-    longer than the last bound counts as that bound.
+    The result is the middle of the matching bucket, so within 10 % of the true value above one millisecond.
+    Durations beyond the last bound count as that bound.
     """
     wanted = sum(buckets) * share
     if not wanted:

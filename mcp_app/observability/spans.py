@@ -1,7 +1,7 @@
-"""Owns the spans of OpenTelemetry; the only place that knows the library, and only where it is in use.
+"""OpenTelemetry spans; the only module that uses the library, and only if it is active.
 
-Names and attributes are those of its semantic conventions for MCP and for generative AI. Arguments, answers
-and words of exceptions are never among them.
+Names and attributes follow its semantic conventions for MCP and for generative AI. They never contain
+arguments, answers or exception texts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_EN
 PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 INSTALL: Final = "pip install -r requirements-otel.txt"
 MAX_TEXT: Final = 200
-# Which attribute names what a method is about; of a resource it is text of the client, and no part of a name.
+# The attribute for the target of a method. A resource URI is client text, so it is not part of the span name.
 TARGETS: Final = {
     "tools/call": "gen_ai.tool.name",
     "prompts/get": "gen_ai.prompt.name",
@@ -33,14 +33,14 @@ TARGETS: Final = {
 }
 
 log = logging.getLogger("mcp.spans")
-# Makes spans, when OpenTelemetry is in use in this process.
+# Set if OpenTelemetry is active in this process.
 active: Spans | None = None
 
 
 def start() -> None:
-    """Begin to make spans if a provider is there or the environment asks for one; for each process, once.
+    """Enable spans if a provider exists or the environment configures one; once per process.
 
-    Without the library, or when nothing asks for it, nothing is imported.
+    Nothing is imported if the library is missing or not requested.
     """
     global active  # noqa: PLW0603 - a fact about the process
     wanted = _exporters(os.environ)
@@ -58,13 +58,13 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Make no more spans; those that ended stay with the provider, which sends them."""
+    """Stop making spans; the provider still exports finished ones."""
     global active  # noqa: PLW0603 - as above
     active = None
 
 
 def _exporters(environment: Mapping[str, str]) -> list[str]:
-    """The exporters the environment asks for, by the names of their entry points."""
+    """Return the exporters that the environment requests, by entry point name."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
     default = "otlp" if any(environment.get(name) for name in ENDPOINTS) else ""
@@ -76,7 +76,10 @@ def _exporters(environment: Mapping[str, str]) -> list[str]:
 
 
 def _configure(exporters: list[str]) -> bool:
-    """A provider that sends spans to these exporters; all else (sampling, batches, resource) is OTEL_*'s."""
+    """Install a provider for these exporters; OTEL_* variables control sampling, batches and resource.
+
+    Return False if a library is missing.
+    """
     from opentelemetry import trace
 
     try:
@@ -103,7 +106,7 @@ def _exporter(name: str) -> Any:
 
 
 class Spans:
-    """Begins and ends spans."""
+    """A factory of spans."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -117,7 +120,7 @@ class Spans:
         parent: TraceContext | None,
         linked: TraceContext | None = None,
     ) -> Span:
-        """The span of a client's request, below the client's own; ``linked`` came beside that (META-10)."""
+        """Start the span of a client's request below the client's span; ``linked`` is a link (META-10)."""
         from opentelemetry.trace import Link, SpanKind, get_current_span
 
         name = method if method == "resources/read" else f"{method} {target}"[:MAX_TEXT]
@@ -131,7 +134,7 @@ class Spans:
         )
 
     def attempt(self, *, tool: str, attributes: Mapping[str, Any], parent: TraceContext | None) -> Span:
-        """The span of one attempt at a background call, in a worker."""
+        """Start the span of one attempt at a background call, in a worker."""
         return self._tracer.start_span(
             f"execute_tool {tool}"[:MAX_TEXT],
             context=_context(parent),
@@ -140,7 +143,7 @@ class Spans:
 
 
 def end(span: Span, outcome: str, answer: bytes) -> None:
-    """The request is answered; ``answer`` is looked into for the code of an error only."""
+    """End a request's span; ``answer`` is only read for an error code."""
     from opentelemetry.trace import StatusCode
 
     if outcome == "tool_error":
@@ -151,21 +154,21 @@ def end(span: Span, outcome: str, answer: bytes) -> None:
         span.set_attribute("error.type", "cancelled" if outcome == "cancelled" else code or "_OTHER")
         if code:
             span.set_attribute("rpc.response.status_code", code)
-        # A call that its client cancelled did not fail.
+        # A call cancelled by its client did not fail.
         if outcome != "cancelled":
             span.set_status(StatusCode.ERROR)
     span.end()
 
 
 def _code(answer: bytes) -> str:
-    """The code of an error response; empty when it is none."""
+    """Return the code of an error response; empty for other answers."""
     message = orjson.loads(answer) if answer else {}
     error = message.get("error")
     return str(error["code"]) if isinstance(error, dict) else ""
 
 
 def context_of(span: Span, came: TraceContext | None) -> TraceContext | None:
-    """What work below ``span`` continues: the same trace, with the span as its parent."""
+    """Return the trace context for work below ``span``: the same trace, with the span as parent."""
     found = span.get_span_context()
     if not found.is_valid:
         return came
@@ -175,7 +178,7 @@ def context_of(span: Span, came: TraceContext | None) -> TraceContext | None:
 
 
 def enter(span: Span) -> None:
-    """In this task or thread, further spans are below ``span``; baggage is not taken along."""
+    """Make ``span`` the parent of further spans in this task or thread; baggage is not propagated."""
     from opentelemetry import context
     from opentelemetry.trace import set_span_in_context
 
@@ -183,7 +186,7 @@ def enter(span: Span) -> None:
 
 
 def _context(parent: TraceContext | None) -> Context:
-    """A context that is only what the client sent: nothing of the process's own is a parent by accident."""
+    """Return a context from the client's headers only, so that no span of this process becomes the parent."""
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend, whose waits end when the server says nothing any more."""
+"""Django's PostgreSQL backend with waits that end when the server is unresponsive."""

@@ -1,4 +1,4 @@
-"""Django's backend (ENGINE = "mcp_app.postgresql"), with connections on which no wait is endless."""
+"""Django's PostgreSQL backend (ENGINE = "mcp_app.postgresql") with bounded waits on all connections."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mcp_app.database import unresponsive
 from mcp_app.database.forking import undivided
 from mcp_app.database.unresponsive import NOTHING, Silence, Silent
 
-# The least that the driver can: a server that does not even greet is silent.
+# The driver's minimum: a server that does not even greet is unresponsive.
 CONNECT_SECONDS = 2
-# A try to ask that got no answer is given up then, for its connection may be the one that is dead.
+# Limit of one probe: its connection may be the dead one.
 TRY_SECONDS = 2.0
 
 
 class DatabaseSilent(psycopg.OperationalError):
-    """What a wait ends with when the server says nothing, and what a new one is refused with."""
+    """The database server is unresponsive: a wait was ended, or a new one refused."""
 
 
 class WatchedConnection(psycopg.Connection[Any]):
-    """A connection whose every wait ends when its server is found to be silent; it is closed then."""
+    """A connection whose waits end, and which is closed, when its server is found unresponsive."""
 
     silence: Silence | None = None
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """As the driver's own, through which all that blocks goes: statements, commits, rows."""
+        """Wait as the driver's method does, which all blocking calls use: statements, commits, rows."""
         if self.silence is None or not unresponsive.is_watched():
             return super().wait(gen, *args, **options)
         try:
@@ -43,7 +43,7 @@ class WatchedConnection(psycopg.Connection[Any]):
 
 
 class _Driver(ModuleType):
-    """psycopg as Django uses it; Django has no other way to set the class of its connections."""
+    """psycopg for Django, which has no other way to set the class of its connections."""
 
     connect = staticmethod(WatchedConnection.connect)
 
@@ -52,16 +52,16 @@ class _Driver(ModuleType):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A database that is refused at once while it is silent, and as soon as it becomes so."""
+    """A database connection that is refused, or ended, while the server is unresponsive."""
 
     Database = _Driver("psycopg")
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Django's, with an end of the wait for a connection."""
+        """Add a connect timeout to Django's parameters."""
         return {"connect_timeout": CONNECT_SECONDS, **super().get_connection_params()}
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """A connection; raises DatabaseSilent at once while the server is."""
+        """Return a connection; raise DatabaseSilent immediately while the server is unresponsive."""
         watch = unresponsive.of(self.alias)
         if unresponsive.is_watched() and watch.lasts:
             raise DatabaseSilent(NOTHING)
@@ -72,13 +72,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if unresponsive.is_watched():
                 watch.found()
             raise
-        # Also on one that is made before this process is watched: it may be kept for long.
+        # Also set before this process is watched: the connection may be reused for long.
         connection.silence = watch
         return connection
 
 
 class _Question(psycopg.Connection[Any]):
-    """Of its own connection, each step of which ends by the clock."""
+    """A connection for a probe, each step of which has a time limit."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         return super().wait(_until(time.monotonic() + TRY_SECONDS, gen), *args, **options)
@@ -97,7 +97,7 @@ def _until(end: float, work: Generator[Any, Any, Any]) -> Generator[Any, Any, An
 
 
 def _answers(params: dict[str, Any]) -> bool:
-    """Whether the server says anything; that it takes no more connections is an answer, too."""
+    """Return True if the server responds at all; refusing further connections counts as a response."""
     try:
         with undivided(), closing(_Question.connect(**params)) as connection:
             connection.execute("SELECT 1")

@@ -1,1 +1,1 @@
-"""What a thread of ours has of its caller, and keeps for the next: a context, connections to the database."""
+"""The environment of threads: the caller's context, persistent database connections, scheduling."""

@@ -1,6 +1,6 @@
-"""Carries the context of a caller into a thread, with what asgiref keeps in it for one thread only.
+"""Runs functions in a caller's context in another thread, including asgiref's thread-bound values.
 
-Django's language and time zone are such; asgiref's own way into threads does the same.
+Django's language and time zone are such values. asgiref's own thread functions do the same.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from asgiref import local
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Older versions of asgiref do not bind them to a thread.
+# Older versions of asgiref do not bind values to a thread.
 _Storage: Any = getattr(local, "_Storage", ())
 _rehome: Any = getattr(local, "_rehome", None)
 
 
 def run_in(context: Context, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function`` returns or raises in ``context``, a copy that is this thread's alone."""
+    """Run ``function`` in ``context``, a copy that only this thread uses; return its result."""
     for variable, value in context.items():
         if isinstance(value, _Storage):
             context.run(variable.set, _rehome(value))

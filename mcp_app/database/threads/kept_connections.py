@@ -1,7 +1,7 @@
-"""The database connections that a thread keeps between pieces of other people's work.
+"""Database connections that a thread reuses between units of application code.
 
-Opening one takes longer than most queries, so it is not opened for each. What is kept is as good as new:
-nothing that one piece of work did to its connection reaches the next one.
+Opening a connection takes longer than most queries. A reused connection is as good as a new one: no change by
+one unit of work affects the next.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from django.db.backends.signals import connection_created
 
 from mcp_app.database import unresponsive
 
-# How long a connection lives, used or not, unless the project's CONN_MAX_AGE is longer. An end for those in
-# use, too: what work may leave behind unseen, such as a server's cursor, does not last.
+# Lifetime of a connection, unless the project's CONN_MAX_AGE is longer. It also limits connections in use:
+# undetected leftovers of work, such as a server-side cursor, do not last.
 KEPT_SECONDS = 10.0
-# One used a moment ago is not asked whether it still works: that takes as long as a small query.
+# A recently used connection is not checked: a check takes as long as a small query.
 TRUSTED_SECONDS = 1.0
 
-# What the ORM says, and people mostly say themselves: it leaves nothing in a session.
+# Statements of the ORM, and most handwritten ones: they leave nothing in a session.
 _HARMLESS = frozenset(
     ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "VALUES", "EXPLAIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
 )
 _HARMLESS_OF = {
-    # Django begins transactions so; the driver knows whether one is open.
+    # Django begins transactions with it; the driver knows if one is open.
     "sqlite": frozenset(("BEGIN",)),
-    # They end with their transaction.
+    # These end with their transaction.
     "postgresql": frozenset(("SET LOCAL", "SET TRANSACTION", "SET CONSTRAINTS")),
 }
-# Functions that change a session from inside of such a statement.
+# Functions that change the session from inside such a statement.
 _HARMFUL = ("set_config", "advisory_lock", "get_lock")
 
 P = ParamSpec("P")
@@ -42,19 +42,19 @@ T = TypeVar("T")
 
 
 class KeptConnections:
-    """Those that the thread which makes this opens, to any database of the project; for that thread only."""
+    """The reusable connections of the creating thread, to all databases of the project."""
 
     def __init__(self) -> None:
         self._open: dict[str, Any] = {}
         self._changed: set[str] = set()
         self._trusted_until = 0.0
-        # When all apps are ready, so that it is told last: what receivers of the project SET is of every
-        # connection.
+        # Connected after all apps are ready, so that this receiver runs last: a SET by receivers of the
+        # project applies to every connection.
         connection_created.connect(_on_created, dispatch_uid=__name__)
         _thread.kept = self
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """What ``function`` returns or raises; its queries wait as long as it takes."""
+        """Run ``function`` and return its result; its queries wait without a limit."""
         if self._open:
             self._look_before()
         unresponsive.be_patient(patient=True)
@@ -66,7 +66,7 @@ class KeptConnections:
                 self._clear_up()
 
     def seconds_left(self) -> float:
-        """How long they may stay open unused; -1 when none of them has an end."""
+        """Return the seconds until the first unused connection must close; -1 if none has a limit."""
         ends = [
             each.close_at
             for each in self._open.values()
@@ -75,25 +75,25 @@ class KeptConnections:
         return max(0.0, min(ends) - time.monotonic()) if ends else -1
 
     def close_old(self) -> None:
-        """Close those whose time is over."""
+        """Close the expired connections."""
         now = time.monotonic()
         for each in self._open.values():
             if each.close_at is not None and each.close_at <= now:
                 _close(each)
-                # A database in memory stays open, for its data would be lost.
+                # An in-memory database stays open, or its data would be lost.
                 each.close_at = None
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         for each in self._open.values():
             _close(each)
 
     def on_created(self, connection: Any) -> None:
-        """One was opened: it is kept if it can be, and nobody has changed it yet."""
+        """Register a new connection as unchanged, and for reuse where possible."""
         self._changed.discard(connection.alias)
         settings = connection.settings_dict
-        # Django gives one of a driver's pool back, and refuses to keep it. Without AUTOCOMMIT each is in a
-        # transaction, which must end with the work.
+        # Django returns connections of a driver's pool and refuses to keep them. Without AUTOCOMMIT a
+        # connection is always in a transaction, which must end with the work.
         if connection.close_at is not None and settings["AUTOCOMMIT"] and not settings["OPTIONS"].get("pool"):
             connection.close_at = max(connection.close_at, time.monotonic() + KEPT_SECONDS)
         connection.health_check_enabled = True
@@ -102,7 +102,7 @@ class KeptConnections:
             connection.execute_wrappers.append(self._execute)
 
     def forget(self) -> None:
-        """This is a forked child: they are its parent's, to use as to close."""
+        """Set aside the connections in a forked child: only its parent may use or close them."""
         for alias, connection in self._open.items():
             _inherited.append(connection)
             with suppress(AttributeError):
@@ -115,7 +115,7 @@ class KeptConnections:
             if untrusted or each.settings_dict["CONN_HEALTH_CHECKS"]:
                 each.health_check_done = False
             if unresponsive.of(each.alias).lasts:
-                # A new one is refused within seconds; the work would wait on this one for as long as it may.
+                # A new connection is refused within seconds; work on this one would wait without a limit.
                 _close(each)
 
     def _clear_up(self) -> None:
@@ -129,7 +129,7 @@ class KeptConnections:
                     each.close_if_unusable_or_obsolete()
 
     def _discard(self, connection: Any) -> None:
-        """Its successor is a new object: Django's remembers the blocks that it believes to be in."""
+        """Close and remove a connection, because Django's object still remembers open blocks."""
         _close(connection)
         del self._open[connection.alias]
         self._changed.discard(connection.alias)
@@ -144,7 +144,7 @@ class KeptConnections:
 
 
 def may_outlast_work(sql: Any, vendor: str) -> bool:
-    """Whether a statement may leave something in its session: a setting, a lock, a temporary table, …"""
+    """Return True if a statement may leave a setting, lock, temporary table or the like in its session."""
     if not isinstance(sql, str):
         return True
     words = sql.lstrip("( \r\n\t")[:80].upper().split(None, 2)
@@ -158,7 +158,7 @@ def may_outlast_work(sql: Any, vendor: str) -> bool:
 
 
 def _is_in_transaction(connection: Any) -> bool:
-    """Whether Django or its driver knows of a transaction that was left open, or broken."""
+    """Return True if Django or the driver reports an open or broken transaction."""
     if connection.in_atomic_block or connection.needs_rollback or not connection.autocommit:
         return True
     driver = connection.connection
@@ -168,7 +168,7 @@ def _is_in_transaction(connection: Any) -> bool:
 
 
 def _close(connection: Any) -> None:
-    # A driver may fail to say goodbye on a connection that is broken.
+    # A driver may fail to close a broken connection cleanly.
     with suppress(Error):
         connection.close()
 
@@ -180,7 +180,7 @@ def _on_created(connection: Any, **_: Any) -> None:
 
 
 _thread = threading.local()
-# Never collected, since a driver may end the session of a connection that it collects.
+# Referenced forever: a driver may end the session of a garbage-collected connection.
 _inherited: list[Any] = []
 
 
