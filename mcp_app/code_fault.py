@@ -1,4 +1,4 @@
-"""Owns what is said of code that cannot be loaded, and the file that holds it while earlier code serves."""
+"""Faults in application code that cannot be loaded, and the file that reports them while older code runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ APPS: Final = f"{PACKAGE}/contrib/"
 
 @dataclass(frozen=True, slots=True)
 class CodeFault:
-    """One mistake: where it is, what Python says of it, and the same in full as the developer's lines."""
+    """A fault: its position, Python's message, and the traceback lines for developers."""
 
     file: str
     line: int
@@ -24,12 +24,12 @@ class CodeFault:
 
     @classmethod
     def of(cls, error: BaseException, folders: Iterable[str]) -> Self:
-        """The mistake at the innermost line of the folders' code; of any code if they have no part in it."""
+        """Return the fault at the innermost frame in ``folders``, or in any code if they have no frame."""
         within = tuple(f"{folder.rstrip('/')}/" for folder in folders)
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename.startswith(within)]
         if getattr(error, "blames_caller", False):
-            # In a clone our own code is among the folders.
+            # In a clone this app's own code is among the folders.
             own = [frame for frame in own if not _refuses(frame.filename)] or own
         last = (own or frames)[-1:]
         file, line = (last[0].filename, last[0].lineno) if last else ("", 0)
@@ -40,22 +40,22 @@ class CodeFault:
         return cls(file, line or 0, " ".join(said[-1].split()), tuple(full.splitlines()))
 
     def __str__(self) -> str:
-        """One line that begins with file and line, in the form that terminals and editors open."""
+        """Return one line that begins with file and line, in the form that terminals and editors open."""
         return f"{self.file}:{self.line}: {self.text}" if self.file else self.text
 
     def is_in(self, folders: Iterable[str]) -> bool:
-        """Whether the mistake is in the code of these folders."""
+        """Return True if the fault is in the code of these folders."""
         return self.file.startswith(tuple(f"{folder.rstrip('/')}/" for folder in folders))
 
     def write(self, path: Path) -> None:
-        """Leave it where the processes that serve find it."""
+        """Write the fault to the file that serving processes read."""
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(self)))
         draft.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """The mistake that is in the way now; None when all code is served as it is."""
+        """Return the current fault; None if there is none."""
         try:
             found = json.loads(path.read_text())
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The typed view of ``settings.MCP``: every setting of the server with its default and bounds."""
+"""The typed view of ``settings.MCP``: all settings of the server with defaults and limits."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from mcp_app.protocol.http.transport_security import names_loopback
 from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import SERVED
 
-# Nearly the length that Django requires of its own secret key.
+# Nearly the length that Django requires of its secret key.
 MIN_KEY = 32
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
-# As long as a row can hold an issuer.
+# The maximum length of an issuer in the database.
 MAX_ADDRESS = 255
 AUTH = ("loopback", "required", "external")
 DOCUMENTS = ("auto", "on", "off")
 SECOND_FACTOR = ("optional", "staff", "everybody")
-# RFC 6749 section 3.3. Names of scopes stand in challenges, between quotes.
+# RFC 6749 section 3.3. Challenges contain scope names in quotes.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times are seconds and sizes are bytes unless the name says otherwise."""
+    """All settings of the server; times in seconds and sizes in bytes unless the name says otherwise."""
 
     # Access.
     auth: str = "required"
@@ -45,9 +45,9 @@ class Settings:
     public_url: str = ""
     oauth: bool = False
     oauth_registration: bool = True
-    # New clients from one network; 0 is no limit.
+    # Per client network; 0 is no limit.
     oauth_registrations_per_hour: int = 20
-    # "auto": announced where any client's document can be had; "on": always; "off": none is accepted.
+    # "auto": announced if documents of any client can be fetched; "on": always; "off": none is accepted.
     oauth_documents: str = "auto"
     oauth_document_hosts: tuple[str, ...] = ("*",)
     oauth_redirect_uris: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
@@ -56,42 +56,42 @@ class Settings:
     oauth_issuer: str = ""
     oauth_audience: tuple[str, ...] = ()
     oauth_jwks_url: str = ""
-    # Its scopes, and which of ours each stands for; "*" is for what all of its tokens may do.
+    # The provider's scopes, and the scopes here that each grants; "*" applies to all of its tokens.
     oauth_scopes: dict[str, str] = field(default_factory=dict, hash=False)
     oauth_create_users: bool = True
     oauth_link_users: bool = False
     oauth_username_claim: str = "preferred_username"
     oauth_groups_claim: str = "groups"
-    # Its groups, and the Django group each stands for.
+    # The provider's groups, and the Django group that each maps to.
     oauth_groups: dict[str, str] = field(default_factory=dict, hash=False)
-    # The identity provider that people may log in by on our own login page.
+    # The identity provider of the login page.
     login_issuer: str = ""
     login_client_id: str = ""
     login_client_secret: str = field(default="", repr=False)
     login_name: str = ""
     login_scopes: tuple[str, ...] = ("openid", "profile", "email")
-    # Who must have a second factor: nobody ("optional"), "staff" or "everybody".
+    # Users who must have a second factor: none ("optional"), "staff" or "everybody".
     second_factor: str = "optional"
-    # Networks that are not public and may be reached.
+    # Private networks that may be reached.
     egress_allow: tuple[str, ...] = ()
-    # The HTTP proxy for everything else; it may hold a password.
+    # The HTTP proxy for all other addresses; the URL may contain a password.
     egress_proxy: str = field(default="", repr=False)
     connect_page: bool = True
     metrics: bool = True
     http_sse: bool = True
 
-    # What the server announces about itself.
+    # The server's own description.
     server_name: str = "django-mcp"
     server_title: str = ""
     server_version: str = "0.1.0"
     instructions: str = ""
     versions: tuple[str, ...] = SERVED
-    # Whether a call that its client cancelled still ends with an error on its stream (CAN-02).
+    # If True, a call that its client cancelled still ends with an error on its stream (CAN-02).
     answer_cancelled: bool = True
     # The tasks of revision 2025-11-25, experimental there; those of 2026-07-28 have no switch.
     core_tasks: bool = True
 
-    # Definitions that known clients refuse are errors of the checks, and cannot be published.
+    # If True, definitions that known clients refuse fail the checks and cannot be published.
     strict_schemas: bool = False
 
     # Accepted deviations of early clients.
@@ -104,7 +104,7 @@ class Settings:
     # Stores.
     redis_url: str = ""
     upload_directory: str = ""
-    # Holds why edited code is not served while the code from before is; `manage.py up --reload` writes it.
+    # Describes a fault in edited code while older code is served; `manage.py up --reload` writes it.
     code_fault_file: str = ""
     resource_directories: tuple[str, ...] = ()
 
@@ -124,12 +124,12 @@ class Settings:
     max_kept_bytes_per_principal: int = 64 * 1024 * 1024
     max_kept_percent_per_principal: int = 25
     max_kept_percent: int = 80
-    # Over the whole installation; 0 is no limit.
+    # In the whole installation; 0 is no limit.
     max_running_background_calls_per_principal: int = 0
-    # Of one worker.
+    # Per worker.
     max_waiting_children: int = 8
     max_held_questions_per_principal: int = 4
-    # "group=weight": how many turns a member of the group gets for each turn of others.
+    # "group=weight": turns of a group's member for each turn of others.
     background_weights: tuple[str, ...] = ()
     max_subscriptions: int = 100
     completions_per_minute: int = 600
@@ -142,7 +142,7 @@ class Settings:
     max_result_bytes: int = 8 * 1024 * 1024
     max_stream_events: int = 1_000
     max_stream_bytes: int = 1024 * 1024
-    # Some clients read the first page only.
+    # Some clients read only the first page.
     page_size: int = 1_000
     progress_per_second: float = 10.0
     log_messages_per_call: int = 1_000
@@ -197,7 +197,7 @@ class Settings:
 
     @property
     def server(self) -> Server:
-        """The identity of this installation, as clients and people are given it."""
+        """The identity of this installation for clients and people."""
         return Server(
             self.server_name,
             self.server_version,
@@ -208,11 +208,11 @@ class Settings:
 
     @property
     def tombstone_seconds(self) -> int:
-        """How long Redis remembers that a session was ended.
+        """The lifetime of a tombstone in Redis.
 
-        The session's row may record the end late, or never if that write was lost; until the row looks idle,
-        the session could be restored from it. The row looks used for as long as a process that missed the end
-        trusts its copy; the rest is slack.
+        The session's row may record the end late, or never if that write was lost. Until the row looks idle,
+        the session could be restored from it. A process that missed the end renews the row while it trusts
+        its copy. The rest is slack.
         """
         return self.session_idle_seconds + math.ceil(self.session_recheck_seconds) + 60
 
@@ -240,7 +240,7 @@ def _weights(told: tuple[str, ...]) -> dict[str, float]:
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:
-    """One setting's value as its declared type; a value of the wrong type is named in the error."""
+    """Return a setting's value as its declared type; raise ImproperlyConfigured for a wrong type."""
     if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
         if all(isinstance(item, str) for item in value):
             return tuple(value)
@@ -263,7 +263,7 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
 
 
 def load(values: dict[str, Any]) -> Settings:
-    """Build the typed settings from a ``settings.MCP`` dict; raises ImproperlyConfigured naming the key."""
+    """Build the typed settings from a ``settings.MCP`` dict; raise ImproperlyConfigured naming the key."""
     hints = get_type_hints(Settings)
     names = {item.name for item in fields(Settings)}
     converted: dict[str, Any] = {}
@@ -286,14 +286,14 @@ def load(values: dict[str, Any]) -> Settings:
         raise ImproperlyConfigured(f"Each of settings.MCP['STATE_KEYS'] needs {MIN_KEY} characters or more.")
     made = Settings(**converted)
     if made.egress_proxy and not is_proxy(made.egress_proxy):
-        # Not shown: it may hold a password.
+        # Not shown, because it may contain a password.
         raise ImproperlyConfigured("settings.MCP['EGRESS_PROXY'] must be like http://proxy.example:3128.")
     _check_provider(made)
     return made
 
 
 def _check_provider(settings: Settings) -> None:
-    """What is told of an identity provider must be whole and safe: its keys decide who comes in."""
+    """Check that the identity provider's settings are complete and safe: its keys control access."""
     for name in ("oauth_issuer", "oauth_jwks_url", "login_issuer"):
         key, url = name.upper(), getattr(settings, name)
         if url and not _is_safe(url):
@@ -323,10 +323,10 @@ def _check_provider(settings: Settings) -> None:
 
 
 def is_proxy(url: str) -> bool:
-    """Return True if ``url`` names an HTTP proxy: scheme, host and port, perhaps with user and password."""
+    """Return True if ``url`` names an HTTP proxy: scheme, host and port, optionally with credentials."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # Out of range, it raises here.
+        _ = parts.port  # Raises if out of range.
     except ValueError:
         return False
     plain = url.isascii() and url.isprintable() and not set(url) & set("?# ") and parts.path in ("", "/")
@@ -334,7 +334,7 @@ def is_proxy(url: str) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    """Whether nobody on the way can change what ``url`` answers: https, or a server on this machine."""
+    """Return True if the answer of ``url`` cannot be tampered with: https, or a server on this machine."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -354,10 +354,10 @@ def _check_chosen(key: str, chosen: tuple[str, ...], choices: tuple[str, ...]) -
 
 @lru_cache(maxsize=1)
 def get() -> Settings:
-    """Return the settings in force; read once, and again after a test overrides ``MCP``.
+    """Return the active settings; read once, and again after a test overrides ``MCP``.
 
-    Under Django's test runner the project's Redis is left out, so that its tests reach neither its clients
-    nor its workers. A test that overrides ``MCP`` may name another one.
+    Under Django's test runner the project's Redis is ignored, so that tests reach neither its clients nor its
+    workers. A test that overrides ``MCP`` may name another Redis.
     """
     found = load(getattr(django_settings, "MCP", {}))
     if found.redis_url and found.redis_url == projects_redis() and _is_test_run():
@@ -367,17 +367,17 @@ def get() -> Settings:
 
 @lru_cache(maxsize=1)
 def projects_redis() -> str:
-    """Return the Redis that the settings named at the first call, which is when the process starts."""
+    """Return the Redis URL of the settings at the first call, which is at process start."""
     return str(getattr(django_settings, "MCP", {}).get("REDIS_URL", ""))
 
 
 def _is_test_run() -> bool:
-    # Django's setup_test_environment() makes it, before any test database: documented for every test runner.
+    # Django's setup_test_environment() creates it, before any test database: documented for all test runners.
     return hasattr(sys.modules.get("django.core.mail"), "outbox")
 
 
 def forget(**_: Any) -> None:
-    """Read the settings again at the next use."""
+    """Clear the cached settings; the next use reads them again."""
     get.cache_clear()
 
 

@@ -1,8 +1,8 @@
-"""Keeps what application code raises inside its own call.
+"""Containment of exceptions that application code raises.
 
 Python lets ``KeyboardInterrupt``, ``SystemExit`` and ``GeneratorExit`` pass every ``except Exception``, and
 asyncio lets the first two pass the event loop. Small libraries raise them for ordinary failures, which would
-end the process with the calls of everybody.
+end the process with all other calls.
 """
 
 from __future__ import annotations
@@ -23,52 +23,52 @@ log = logging.getLogger("mcp.process")
 
 
 class Passing(BaseException):
-    """A signal of this server that application code, and what surrounds it, has to let pass."""
+    """A signal of this server that application code must let pass."""
 
 
 class Escaped(Exception):
-    """The failure of application code that raised what is not an ``Exception``; that is its cause."""
+    """Application code raised an exception that is not an ``Exception``; it is the cause."""
 
 
 class contained:  # noqa: N801 - reads as a context manager of the standard library does
-    """Within this context, application code fails with ``Escaped`` where it would end more than itself."""
+    """A context that converts exceptions beyond ``Exception`` from application code to ``Escaped``."""
 
     __slots__ = ("_task",)
 
     def __enter__(self) -> None:
-        """Remember the task, to recognize its end."""
+        """Store the current task, to recognize its cancellation."""
         self._task = _current_task()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Raise ``Escaped`` in place of the error."""
+        """Raise ``Escaped`` from an error that is not an ``Exception``."""
         if kind is not None and error is not None and not issubclass(kind, Exception):
             let_pass(error, self._task)
             raise Escaped("Application code raised what is not an Exception.") from error
 
 
 def let_pass(error: BaseException, task: Task | None) -> None:
-    """Raise ``error`` again if it is not a failure of the application code that ``task`` runs.
+    """Reraise ``error`` unless it is a failure of the application code that ``task`` runs.
 
-    That is a signal of this server, a real cancellation, the end of the task's coroutine, or Ctrl-C. Without
-    a ``task`` the code can neither be cancelled nor be closed.
+    Signals of this server, real cancellations, the closing of the task's coroutine, and Ctrl-C are reraised.
+    Without a ``task`` the code cannot be cancelled or closed.
     """
     if isinstance(error, Passing) or _is_ctrl_c(error):
         raise error
     if task is not None:
         if isinstance(error, asyncio.CancelledError) and task.cancelling():
             raise error
-        # Thrown in by whoever closes the coroutine, while the task does not run.
+        # Thrown when other code closes the coroutine, while the task does not run.
         if isinstance(error, GeneratorExit) and _current_task() is not task:
             raise error
 
 
 def outlast(run: Callable[[], T], is_over: Callable[[], bool]) -> T:
-    """Return what ``run`` returns, which runs an event loop; run it again when a callback ends it early.
+    """Run the event loop with ``run`` and return its result; restart it if a callback ends it early.
 
-    A task or a callback of application code that raises ``KeyboardInterrupt`` or ``SystemExit`` stops the
-    loop, on which others run. Once ``is_over``, what the loop raises is raised here.
+    A task or callback of application code that raises ``KeyboardInterrupt`` or ``SystemExit`` stops the loop,
+    on which others run. After ``is_over``, exceptions of the loop are raised.
     """
     while True:
         try:
@@ -89,6 +89,6 @@ def _is_ctrl_c(error: BaseException) -> bool:
 
 
 def _current_task() -> Task | None:
-    with suppress(RuntimeError):  # There is no event loop.
+    with suppress(RuntimeError):  # No event loop is running.
         return asyncio.current_task()
     return None

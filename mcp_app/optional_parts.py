@@ -1,4 +1,4 @@
-"""Owns which optional parts of this app can be served here, and what one that cannot is waiting for."""
+"""Optional parts of this app, and their missing requirements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DISTRIBUTION: Final = "django-mcp-app"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that needs ``libraries`` installed by the extra, and ``app`` in INSTALLED_APPS."""
+    """A feature that needs ``libraries``, installed by the extra, and ``app`` in INSTALLED_APPS."""
 
     name: str
     extra: str
@@ -21,15 +21,15 @@ class Part:
     libraries: tuple[str, ...]
 
     def missing(self) -> tuple[str, ...]:
-        """The libraries that are not installed."""
+        """Return the libraries that are not installed."""
         return tuple(name for name in self.libraries if find_spec(name) is None)
 
     def is_there(self) -> bool:
-        """Whether it can be served."""
+        """Return True if the part can be served."""
         return apps.is_installed(self.app) and not self.missing()
 
     def remedy(self) -> str:
-        """What to do so that it can be."""
+        """Return the step that makes the part available."""
         if self.missing():
             return f"pip install '{DISTRIBUTION}[{self.extra}]'"
         return f"Add {self.app!r} to INSTALLED_APPS."

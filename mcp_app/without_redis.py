@@ -1,4 +1,4 @@
-"""Owns cutting a test's process off from the Redis its project's settings name; knows nothing of clients."""
+"""Disconnects a test process from the Redis in its project's settings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _overriding: list[override_settings] = []
 
 @contextmanager
 def without_redis() -> Iterator[None]:
-    """Whatever the settings say: no test leaves a job or a notice for real workers and clients.
+    """Override REDIS_URL with "", so that no test leaves a job or a notice for real workers and clients.
 
-    Of several at once, in any order, the first one changes the setting and the last one changes it back.
+    Contexts may overlap in any order: the first one changes the setting and the last one restores it.
     """
     mark = object()
     if not _open:

@@ -1,7 +1,7 @@
-"""Outbound: the only package that opens connections to places named by someone else.
+"""Outbound requests: the only package that connects to addresses from other parties.
 
-It knows nothing of MCP, tools, users or storage. ``fetch`` is the one entry. ``own_site`` beside it is
-for the doctor alone, and reaches no place but this installation's own address, which its operator names.
+It is independent of MCP, tools, users and storage. ``fetch`` is the entry point. ``own_site`` is for the
+doctor only, and connects only to this installation's own address, which its operator names.
 """
 
 from mcp_app.egress.client import Fetched, Sent, fetch

@@ -1,8 +1,8 @@
-"""Which network addresses lie on the public internet; pure, knows nothing of names, sockets or settings.
+"""The check for public internet addresses.
 
-``ipaddress.is_global`` is not enough: it is true for loopback written as NAT64, 6to4 or IPv4-compatible
-addresses, for multicast and for site-local ones. So the answer here is no unless every check says yes, and
-an address that carries an IPv4 address inside is judged by what it carries.
+``ipaddress.is_global`` is not enough: it is True for loopback written as NAT64, 6to4 or IPv4-compatible
+addresses, for multicast and for site-local ones. Here an address is public only if every check agrees. An
+address that contains an IPv4 address is judged by that address as well.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _DENIED_4 = tuple(
     )
 )  # fmt: skip
 
-# Everything IANA has handed out for use on the internet lies in 2000::/3, so the rest needs no list:
-# loopback, unique local, link-local, site-local, multicast, discard, local NAT64 (64:ff9b:1::/48), SRv6.
+# All addresses that IANA assigned for internet use lie in 2000::/3, so the rest needs no list: loopback,
+# unique local, link-local, site-local, multicast, discard, local NAT64 (64:ff9b:1::/48), SRv6.
 _UNICAST_6 = IPv6Network("2000::/3")
 _DENIED_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 
@@ -37,7 +37,7 @@ _ISATAP_MARKS = (0x00005EFE, 0x02005EFE)
 
 
 def parse(text: str) -> Address | None:
-    """The address written in ``text`` in its one strict spelling, else None (also for a zone id)."""
+    """Parse an address in strict spelling; return None otherwise (also for a zone id)."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -46,7 +46,7 @@ def parse(text: str) -> Address | None:
 
 
 def is_public(address: str | Address) -> bool:
-    """Whether a packet to ``address`` can only reach the public internet; False for anything unclear."""
+    """Return True if a packet to ``address`` can only reach the public internet; False if in doubt."""
     parsed = parse(str(address))
     if parsed is None:
         return False
@@ -60,12 +60,12 @@ def is_public(address: str | Address) -> bool:
 
 
 def _is_public_4(address: IPv4Address) -> bool:
-    # The standard library's own judgement stays in force, so a newer Python can only deny more.
+    # The standard library's check applies as well, so that a newer Python can only deny more.
     return address.is_global and not any(address in network for network in _DENIED_4)
 
 
 def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Every IPv4 address that a gateway may take out of ``address``."""
+    """Yield each IPv4 address that a gateway may extract from ``address``."""
     bits = int(address)
     if address in _SIX_TO_FOUR:
         yield IPv4Address(bits >> 80 & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""Reading one response body within its bounds; knows nothing of addresses, redirects or policy sources."""
+"""Bounded reading of response bodies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _GZIP = zlib.MAX_WBITS | 16
 
 
 async def read_bounded(response: httpx2.Response, policy: Policy) -> bytes:
-    """The decoded body; EgressRefused when it is too large or coded in a way we did not ask for."""
+    """Return the decoded body; raise EgressRefused if it is too large or has an unrequested coding."""
     declared = response.headers.get("content-length", "")
     if declared.isdigit() and int(declared[:20]) > policy.max_raw_bytes:
         raise _too_large(policy)
-    # One coding only: in a chain a small answer can unfold to endless work that yields no byte to count.
+    # One coding only: a chain of codings can expand a small answer into endless work without output.
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     chunks = _counted(response, policy)
     if coding == "identity":

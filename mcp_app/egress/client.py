@@ -1,9 +1,9 @@
-"""The guarded fetch: one request to a public place, with every bound and every check at each redirect.
+"""The guarded fetch: a request to a public address, with all limits and checks at each redirect.
 
-The name is resolved once and the connection goes to the address that was checked, so a name server that
-changes its answer between check and use gains nothing. Behind a proxy (EGRESS_PROXY) the proxy resolves the
-name: what is known here to lie inside is still refused, and the proxy must refuse the rest. The environment
-(HTTPS_PROXY and the like) is never read. It knows nothing of HTML, tools or callers.
+The name is resolved once, and the connection goes to the checked address. So a name server gains nothing by
+changing its answer between check and use. Behind a proxy (EGRESS_PROXY) the proxy resolves the name: known
+private addresses are still refused here, and the proxy must refuse the rest. Environment variables such as
+HTTPS_PROXY are never read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEFAULT_POLICY = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An answer: the URL it came from after redirects, the status, the type without parameters, the body."""
+    """An answer: the final URL after redirects, the status, the type without parameters, the body."""
 
     url: str
     status: int
@@ -41,7 +41,7 @@ class Fetched:
     cache_control: str = ""
 
     def json_object(self) -> dict[str, Any] | None:
-        """The JSON object that the body is; None if it is something else."""
+        """Return the body as a JSON object; None if it is not one."""
         try:
             said = orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -51,7 +51,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What goes along with a request; with a ``form`` it is a POST."""
+    """Additional headers of a request; with a ``form`` it is a POST."""
 
     headers: Mapping[str, str]
     form: bytes | None = None
@@ -68,10 +68,10 @@ async def fetch(
     resolve: Resolve = targets.resolve_by_system,
     tls: ssl.SSLContext | None = None,
 ) -> Fetched:
-    """GET ``url`` within ``policy`` and return whatever status the server answered; or POST what is ``sent``.
+    """GET ``url`` within ``policy``, or POST the form of ``sent``; return the answer, whatever its status.
 
-    ``resolve`` and ``tls`` replace the system's name lookup and trust store. Raises EgressRefused when the
-    policy forbids it (at any redirect) and EgressFailed when the network or the server does not deliver.
+    ``resolve`` and ``tls`` replace the system's name lookup and trust store. Raise EgressRefused if the
+    policy forbids the request (at any redirect) and EgressFailed if the network or the server fails.
     """
     if sent is not None and policy.max_redirects:
         raise ValueError("What is sent to one place is not sent on to another: allow no redirects.")
@@ -112,7 +112,7 @@ async def _ask(
     proxy: str = "",
 ) -> Fetched | Target:
     for address in found[:_MAX_ATTEMPTS]:
-        # One transport for one request: no connection, cookie or credential is shared or inherited.
+        # One transport per request: no connection, cookie or credential is shared.
         async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=_proxied(proxy)) as transport:
             request = _request(target, address, policy, sent or _NOTHING)
             try:

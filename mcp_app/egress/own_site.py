@@ -1,8 +1,8 @@
-"""Requests to this installation's own address, which its operator named, wherever that is.
+"""Requests to this installation's own address, as its operator named it.
 
-``fetch`` goes to places that callers of tools name, so it may only reach the public internet. Here the
-address comes from the settings or the command line, and is often a private one. In return everything else is
-narrower: one origin for good, no redirect is followed, every exchange has a bound on its time and its bytes.
+``fetch`` connects to addresses named by callers of tools, so it may only reach the public internet. Here the
+address comes from the settings or the command line, and is often private. In return everything else is
+stricter: one fixed origin, no redirects, and limits on the time and bytes of each exchange.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ USER_AGENT = "django-mcp"
 
 @dataclass(frozen=True, slots=True)
 class SiteResponse:
-    """One answer; names of ``headers`` are in lower case."""
+    """An answer; names of ``headers`` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,7 +33,7 @@ class SiteResponse:
 
 
 class Arriving:
-    """An answer whose body is still on its way."""
+    """An answer whose body is still being received."""
 
     __slots__ = ("_deadline", "_response", "headers", "status")
 
@@ -44,7 +44,7 @@ class Arriving:
         self.headers = {name.lower(): value for name, value in response.headers.items()}
 
     def chunks(self) -> Iterator[bytes]:
-        """The body as it arrives, as coded; EgressFailed when it is too late, too long, or broken off."""
+        """Yield the body as it arrives, undecoded; raise EgressFailed if it is late, too long or broken."""
         size = 0
         try:
             for chunk in self._response.iter_raw():
@@ -61,7 +61,10 @@ class Arriving:
 
 
 class OwnSite:
-    """The one origin of ``url``; ``with`` closes its connections. EgressRefused when that is no address."""
+    """A client of the origin of ``url``; ``with`` closes its connections.
+
+    EgressRefused is raised for an invalid address.
+    """
 
     def __init__(self, url: str, *, seconds: float) -> None:
         try:
@@ -73,7 +76,7 @@ class OwnSite:
         if not 0 < (self._origin.port or 80) < 65536:
             raise EgressRefused(f"{self._origin.port} is not a port.")
         self._seconds = seconds
-        # The bare transport: it follows no redirect, keeps no cookie, asks no proxy and logs nothing.
+        # The bare transport follows no redirects, stores no cookies, uses no proxy and logs nothing.
         self._transport = httpx2.HTTPTransport(verify=ssl.create_default_context(), trust_env=False)
 
     def __enter__(self) -> Self:
@@ -87,7 +90,7 @@ class OwnSite:
     def ask(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> SiteResponse:
-        """The whole answer to one request; raises EgressFailed."""
+        """Send a request and return the complete answer; raise EgressFailed."""
         with self.open(method, path, headers, body) as arriving:
             return SiteResponse(arriving.status, arriving.headers, b"".join(arriving.chunks()))
 
@@ -95,9 +98,12 @@ class OwnSite:
     def open(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Iterator[Arriving]:
-        """The answer from its head on, closed at the end of ``with``; raises EgressFailed."""
+        """Send a request and yield the answer after its headers, closed at the end of ``with``.
+
+        Raise EgressFailed without an answer in time.
+        """
         deadline = time.monotonic() + self._seconds
-        # The path is put in place, not joined: a joined one could name another host.
+        # The path is replaced, not joined: a joined path could name another host.
         address = self._origin.copy_with(path=path, query=None, fragment=None)
         timeout = httpx2.Timeout(self._seconds).as_dict()
         given = {"User-Agent": USER_AGENT, **(headers or {})}

@@ -1,11 +1,11 @@
-"""What an outbound fetch may do, as one frozen value, and the two ways it can end without an answer.
+"""The policy of an outbound fetch, and its two errors.
 
 EgressError
- ├── EgressRefused   the policy forbids it; trying again gives the same answer
- └── EgressFailed    the other side or the network did not deliver; trying again may help
+ ├── EgressRefused   the policy forbids it; a retry gives the same answer
+ └── EgressFailed    the other side or the network failed; a retry may help
 
-Messages are written for the caller. They never name a resolved address, and an unknown name and an
-inside name read alike, so that fetching cannot be used to map a private network.
+Messages are written for the caller. They never contain a resolved address. Unknown and private names get the
+same message, so that fetching cannot map a private network.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class EgressFailed(EgressError):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Bounds of one fetch: sizes in bytes, times in seconds; nothing private is reachable by default."""
+    """Limits of one fetch: sizes in bytes, times in seconds; nothing private is reachable by default."""
 
     ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
     allow: frozenset[Network] = frozenset()
-    # None: any, for whom the answer's status is enough.
+    # None allows any type, for callers that need only the status.
     content_types: frozenset[str] | None = PAGE_TYPES
     max_redirects: int = 5
     max_raw_bytes: int = 4 * 1024 * 1024
@@ -53,5 +53,5 @@ class Policy:
 
 
 def networks(texts: list[str] | tuple[str, ...] | frozenset[str]) -> frozenset[Network]:
-    """Addresses and networks in text as a policy's ``allow``; ValueError names the one that is neither."""
+    """Return addresses and networks in text as a policy's ``allow``; raise ValueError for an invalid one."""
     return frozenset(ip_network(text) for text in texts)

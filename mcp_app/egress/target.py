@@ -1,4 +1,4 @@
-"""From the text of a URL to a place that may be connected to; decides, but opens no connection itself."""
+"""Targets of a fetch: URL checks and name resolution, without a connection."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_ADDRESSES = 32
-# Behind a proxy names of the internet are often unknown here, and some name servers then say nothing.
+# Behind a proxy, public names often do not resolve here, and some name servers then never answer.
 _LOOKUP_SECONDS = 1.0
-# Names that no public name server answers for (RFC 6761, 6762, 7686, 8375, 9476; ICANN: internal).
+# Names outside the public DNS (RFC 6761, 6762, 7686, 8375, 9476; ICANN: internal).
 _INSIDE_NAMES = ("local", "localhost", "internal", "home.arpa", "alt", "test", "invalid", "onion")
 
 _INSIDE = (
@@ -34,7 +34,7 @@ _INSIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One place to ask: ``host`` is lower case ASCII without brackets, ``authority`` the Host header."""
+    """A checked target: ``host`` is lower-case ASCII without brackets, ``authority`` the Host header."""
 
     url: httpx2.URL
     scheme: str
@@ -43,17 +43,17 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """The Host header; the port is left out when the scheme implies it (RFC 9110 section 7.2)."""
+        """The Host header, without the scheme's default port (RFC 9110 section 7.2)."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == _DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
     def at(self, address: str) -> httpx2.URL:
-        """The same request with the checked address in place of the name, so nothing is resolved again."""
+        """Return the URL with the checked address in place of the name, so that it is not resolved again."""
         return self.url.copy_with(host=address, port=self.port, fragment=None)
 
 
 def read(url: httpx2.URL | str, policy: Policy) -> Target:
-    """Check everything about ``url`` that needs no network; EgressRefused says what is wrong."""
+    """Check ``url`` without network access; raise EgressRefused with the reason."""
     parsed = _parse(str(url), policy)
     if parsed.scheme not in _DEFAULT_PORTS:
         raise EgressRefused("Only http:// and https:// addresses can be fetched. Give a full web address.")
@@ -69,7 +69,7 @@ def read(url: httpx2.URL | str, policy: Policy) -> Target:
 def _parse(text: str, policy: Policy) -> httpx2.URL:
     if len(text) > policy.max_url_characters:
         raise EgressRefused(f"The address is longer than {policy.max_url_characters} characters.")
-    # Parsers disagree about backslashes, spaces and controls; what two parsers read differently is refused.
+    # Parsers disagree about backslashes, spaces and control characters, so these are refused.
     if any(character in "\\ " or not character.isprintable() for character in text):
         raise EgressRefused("The address holds a space, backslash or control character. Percent-encode it.")
     try:
@@ -86,7 +86,7 @@ def _host(url: httpx2.URL) -> str:
 
 
 async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
-    """Resolve once; every answer must be allowed, else EgressRefused (a mixed answer is an attack)."""
+    """Resolve the name once; raise EgressRefused unless all answers are allowed: a mix is an attack."""
     try:
         answers = [target.host] if parse(target.host) else await resolve(target.host, target.port)
     except (OSError, UnicodeError):
@@ -97,11 +97,11 @@ async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[st
 
 
 async def reach(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
-    """Return where to connect to for ``target`` if there is a proxy; an empty list stands for the proxy.
+    """Return the addresses for a direct connection if there is a proxy; an empty list means the proxy.
 
-    The proxy looks the name up itself, so its answer cannot be checked here. Refused is what can be known to
-    lie inside: literal addresses, names for private use, and names that stand for such addresses here. Places
-    that the policy allows by their network are reached directly.
+    The proxy resolves the name itself, so its answer cannot be checked here. Known private targets are
+    refused: literal addresses, private names, and names that resolve to such addresses here. Targets in
+    networks that the policy allows are reached directly.
     """
     literal = parse(target.host) is not None
     try:
@@ -127,8 +127,8 @@ def _is_inside_name(host: str) -> bool:
     if parse(host) is not None:
         return False
     name = host.rstrip(".")
-    # A last label of digits is an address in a spelling that some resolvers read: 127.1, 0x7f.1, 2130706433,
-    # and 127.0.0.1 with a dot at its end.
+    # A numeric last label is an address in a spelling that some resolvers accept: 127.1, 0x7f.1, 2130706433,
+    # or 127.0.0.1 with a trailing dot.
     last = name.rpartition(".")[2]
     return (
         "." not in name
@@ -148,12 +148,12 @@ def _allowed(text: str, policy: Policy) -> bool:
 
 @lru_cache(maxsize=1)
 def _resolver_threads() -> ThreadPoolExecutor:
-    # getaddrinfo cannot be cancelled: a slow name server must not use up the threads of everybody else.
+    # getaddrinfo cannot be cancelled: a slow name server must not occupy the threads of other code.
     return ThreadPoolExecutor(max_workers=4, thread_name_prefix="egress-resolve")
 
 
 async def resolve_by_system(host: str, port: int) -> list[str]:
-    """The operating system's answer, in its order of preference; raises OSError for an unknown name."""
+    """Return the operating system's answer, in its order of preference; raise OSError for an unknown name."""
     found = await asyncio.get_running_loop().run_in_executor(
         _resolver_threads(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     )

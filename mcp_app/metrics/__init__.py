@@ -1,1 +1,1 @@
-"""Metrics: what processes count and report, how it is read, and how it is worded for Prometheus."""
+"""Metrics: counts and reports of processes, their readings, and the Prometheus format."""

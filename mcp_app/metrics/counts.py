@@ -1,4 +1,4 @@
-"""What one process counted since it last reported; plain numbers, for this is on the way of every request."""
+"""Counts of one process since its last report; plain numbers, because every request updates them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Increment = tuple[str, str, str, int]
 
 
 class Counts:
-    """Requests by method, outcome and tool with their durations; to be used on one event loop.
+    """Requests by method, outcome and tool with their durations; for use on one event loop.
 
-    A key is only as bounded as its caller makes it: a ``tool`` is a name in the catalogue, OTHER or "".
+    The caller must bound the keys: ``tool`` is a name in the catalogue, OTHER or "".
     """
 
     __slots__ = ("_cells",)
@@ -24,7 +24,7 @@ class Counts:
         self._cells: dict[tuple[str, str, str], list[float]] = {}
 
     def done(self, method: str, outcome: str, tool: str, seconds: float) -> None:
-        """A request was answered; ``tool`` is "" unless it called one."""
+        """Count an answered request; ``tool`` is "" unless it called one."""
         cell = self._cells.get((method, outcome, tool))
         if cell is None:
             cell = self._new(method, outcome, tool)
@@ -32,7 +32,7 @@ class Counts:
         cell[-1] += seconds
 
     def take(self) -> list[Increment]:
-        """What was counted since the last time, as increments; from now on it counts from nothing."""
+        """Return the counts since the last call as increments, and reset them."""
         cells, self._cells = self._cells, {}
         found: dict[tuple[str, str, str], int] = {}
         for (method, outcome, tool), cell in cells.items():

@@ -1,4 +1,4 @@
-"""Words readings as Prometheus' metric families, with the library that escapes them."""
+"""Readings as Prometheus metric families; the library escapes their values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from mcp_app.protocol.messages.methods import OTHER
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 MOST_QUEUES = 100
 BOUNDS = [*(str(float(bound)) for bound in BUCKETS), "+Inf"]
-# Of all processes together, by kind; what a process says under a name, and what it means.
+# Summed over all processes, by kind: the key in a report, the metric's name and meaning.
 GAUGES = {
     "running_calls": ("mcp_running_calls", "Calls that run now"),
     "open_streams": ("mcp_open_event_streams", "Event streams that clients hold open"),
     "sessions": ("mcp_sessions_in_memory", "Sessions that processes have in memory; one may be in several"),
 }
-# What ``metrics.tally`` counts: the name, what it means, the labels.
+# The counts of ``metrics.tally``: name, meaning, labels.
 RARE = {
     "oauth_registration": ("mcp_oauth_registrations", "Registrations of OAuth clients", "result"),
     "oauth_consent": ("mcp_oauth_consents", "Clients that people allowed or denied", "result"),
@@ -44,14 +44,14 @@ RARE = {
 
 
 class Families(Collector):
-    """One answer to one scrape."""
+    """The metric families of one scrape."""
 
     def __init__(self, readings: Readings, version: str) -> None:
         self._readings = readings
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        """The families, always in the same order; those that could not be read are missing."""
+        """Yield the families in a fixed order; unreadable ones are missing."""
         found = self._readings
         labels = {"version": self._version, "python": platform.python_version()}
         yield InfoMetricFamily("mcp_build", "The server's version", value=labels)
@@ -68,7 +68,7 @@ class Families(Collector):
 
 
 def exposition(readings: Readings, version: str) -> bytes:
-    """The body of the answer, escaped as the format wants it."""
+    """Return the body of the answer in Prometheus text format."""
     return generate_latest(Families(readings, version))
 
 
@@ -77,7 +77,7 @@ def _gauge(name: str, meaning: str, value: float) -> Metric:
 
 
 def _by_kind(counts: dict[str, int]) -> dict[str, list[tuple[str, str, int]]]:
-    """Counts by their first word: what was counted, its last word, how often."""
+    """Group counts by their first word: name, last word and count."""
     found: dict[str, list[tuple[str, str, int]]] = {}
     for text, count in sorted(counts.items()):
         kind, _, rest = text.partition(" ")

@@ -1,4 +1,4 @@
-"""Reads the sources of all metrics once: counts of processes, Redis, the queues, the database."""
+"""Readings of all metric sources: counts of processes, Redis, the queues, the database."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mcp_app.streams.gateway import Streams
 
 DATABASE_SECONDS = 2.0
 
-# An own thread: a database that hangs must not take those in which credentials are looked up.
+# A separate thread: a hanging database must not occupy the threads that look up credentials.
 _threads = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
-# Counts background calls that are not over by queue and state, and names all queues.
+# Counts unfinished background calls by queue and state, and lists all queues.
 OpenCalls = Callable[[], tuple[Counter[tuple[str, str]], list[str]]]
 
 log = logging.getLogger("mcp.metrics")
@@ -33,7 +33,7 @@ log = logging.getLogger("mcp.metrics")
 
 @dataclass(slots=True)
 class Readings:
-    """What was found; None where the database (``calls``) or Redis (the others) did not say."""
+    """The values of all sources; None if the database (``calls``) or Redis (the others) did not answer."""
 
     calls: Counter[tuple[str, str]] | None = None
     queues: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Readings:
 
 
 async def read(streams: Streams, metrics: MetricsReporter, redis_url: str, calls: OpenCalls) -> Readings:
-    """Everything now; what does not answer within seconds is left out."""
+    """Read all sources now; those without an answer within seconds are None."""
     found = Readings()
     await asyncio.gather(_ask_database(found, calls), _ask_streams(found, streams, metrics))
     if redis_url and found.totals is not None:
@@ -67,14 +67,14 @@ def _counted(calls: OpenCalls) -> tuple[Counter[tuple[str, str]], list[str]]:
 
 
 async def _ask_streams(found: Readings, streams: Streams, metrics: MetricsReporter) -> None:
-    # What this process counted a moment ago is in its answer; the others' counts are a second old at most.
+    # Includes the latest counts of this process; the counts of others are at most a second old.
     await metrics.report()
     try:
         found.log_batches = await streams.messages.depth()
         found.totals = await streams.metrics.read()
     except StreamsError as error:
         log.warning("Redis does not say what was counted: %s", error)
-    # By itself, for a Redis that others run may refuse just this.
+    # Separate, because a hosted Redis may refuse only this.
     with suppress(StreamsError):
         found.memory = await streams.metrics.memory()
 

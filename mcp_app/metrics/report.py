@@ -1,4 +1,4 @@
-"""Reports what one process counted, and how it is, once a second to where all processes are added up."""
+"""Reports of a process's counts and state, once a second, to the store that adds up all processes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ STATM = Path("/proc/self/statm")
 
 
 class Lines(Protocol):
-    """The message log of a process, as far as reports name it."""
+    """The message log of a process, as reports use it."""
 
     process: str
     left_out: int
 
 
 class MetricsReporter:
-    """The reports of one process, a ``web`` or a ``worker`` one; for the event loop it is started on.
+    """The reporter of one process, ``web`` or ``worker``, for the event loop it is started on.
 
-    ``gauges`` are read at each report: a module with a number to report adds a function.
+    ``gauges`` are read at each report: modules add a function for each number.
     """
 
     def __init__(self, kind: str, streams: Streams, counts: Counts, log: Lines) -> None:
@@ -40,7 +40,7 @@ class MetricsReporter:
         self._counts = counts
         self._log = log
         self._left_out = 0
-        # A process that is started again may have the host and number of the one it replaces.
+        # A restarted process may have the host and process id of the old one.
         self._process = f"{log.process}:{secrets.token_hex(4)}"
         self._facts = {"kind": kind, "name": self._process, "started": time.time()}
         self._number = 0
@@ -49,7 +49,7 @@ class MetricsReporter:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to report; needs a running event loop."""
+        """Start reporting; needs a running event loop."""
         self._task = asyncio.create_task(self._report_forever())
 
     async def close(self) -> None:
@@ -61,13 +61,13 @@ class MetricsReporter:
             await self.report()
 
     async def report(self) -> bool:
-        """Hand on everything counted so far; False when Redis takes nothing, then it stays counted here."""
+        """Send all counts so far; return False and retain them if Redis is unavailable."""
         async with self._reporting:
             if self._unconfirmed is None:
                 self._number += 1
                 self._unconfirmed = [*self._counts.take(), *tally.take(), *self._lines_left_out()]
             try:
-                # With its former number, because it may have arrived the first time.
+                # A retry has the same number, because the first attempt may have arrived.
                 await self._streams.metrics.add(self._process, self._number, self._unconfirmed, self._state())
             except StreamsError:
                 return False
@@ -89,7 +89,7 @@ class MetricsReporter:
 
 
 def _resident_bytes() -> int | None:
-    """Memory of this process; None where the system does not tell."""
+    """Return the memory of this process; None if the system does not provide it."""
     try:
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

@@ -1,4 +1,4 @@
-"""What one process counted of rare things since it last reported; any thread may count."""
+"""Counts of rare events in one process since its last report; thread-safe."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _counted: Counter[tuple[str, str]] = Counter()
 
 
 def note(kind: str, result: str) -> None:
-    """One more of a kind; both words are ours, so that clients cannot create new labels."""
+    """Count one event; both arguments are constants of this app, so that clients cannot create labels."""
     with _counting:
         _counted[kind, result] += 1
 
 
 def take() -> list[Increment]:
-    """What was counted since the last time, as increments; from now on it counts from nothing."""
+    """Return the counts since the last call as increments, and reset them."""
     with _counting:
         found = [(f"{kind} ", "", result, count) for (kind, result), count in _counted.items()]
         _counted.clear()
