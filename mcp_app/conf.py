@@ -88,7 +88,7 @@ class Settings:
     versions: tuple[str, ...] = SERVED
     # If True, a call that its client cancelled still ends with an error on its stream (CAN-02).
     answer_cancelled: bool = True
-    # The tasks of revision 2025-11-25, experimental there; those of 2026-07-28 have no switch.
+    # The tasks of revision 2025-11-25, experimental there. Tasks of 2026-07-28 have no switch.
     core_tasks: bool = True
 
     # If True, definitions that known clients refuse fail the checks and cannot be published.

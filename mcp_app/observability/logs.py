@@ -88,7 +88,7 @@ class TextLines(_Lines):
 
 
 class JsonLines(_Lines):
-    """One JSON object per line: time, level, logger, message, process, pid, ids, and any traceback."""
+    """A JSON object per line: time, level, logger, message, process, pid, ids, and any traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON of at most LINE_BYTES."""

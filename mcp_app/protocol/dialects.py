@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# The values of the setting DIALECTS. Names of notifications are those that clients send.
+# The values of the setting DIALECTS. Some are names of notifications that early clients send.
 INITIALIZED: Final = "initialized"
 EXIT: Final = "exit"
 CANCEL_REQUEST: Final = "$/cancelRequest"

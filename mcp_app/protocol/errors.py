@@ -1,4 +1,4 @@
-"""Every error the server answers with: its code, its HTTP status and whose fault it is; never how it is sent.
+"""Errors that the server answers with: their codes, HTTP statuses and origin.
 
 ::
 
@@ -31,8 +31,8 @@
         ├── InternalError                -32603  200
         └── Unavailable                  -32603  503   Retry-After
 
-The statuses are those of the legacy era; ``http_status_for`` knows both. An exception's first docstring line
-is its default message, so it must be fit for a client's eyes.
+The statuses are those of the legacy era. ``http_status_for`` supports both eras. The first docstring line of
+an exception is its default message, so it must be fit for clients.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Scheduling class of threads that yield to the event loop of their process.
 
-On Linux, a thread that is woken while the event loop runs gets the processor immediately, only to wait for
-the interpreter's lock, which the event loop holds. These two useless switches take longer than many a tool. A
-thread of the class SCHED_BATCH gets its share of the processor, but does not preempt others when it is woken
-(``man 7 sched``).
+On Linux, a thread that is woken while the event loop runs gets the processor immediately. There it can only
+wait for the interpreter's lock, which the event loop holds. These two useless switches take longer than many
+tools. A thread of the class SCHED_BATCH gets its share of the processor, but does not preempt others when it
+is woken (``man 7 sched``).
 """
 
 from __future__ import annotations

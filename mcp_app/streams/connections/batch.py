@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class _Entry(NamedTuple):
-    """One or several commands whose replies resolve one future."""
+    """Commands whose replies resolve a common future."""
 
     future: asyncio.Future[Any]
     deadline: float

@@ -2,8 +2,8 @@
 
 There is one server at one address. Support for Sentinel or Cluster would be decided here.
 
-redis-py 8 changed two defaults (a 5 second socket timeout, which breaks blocking reads, and the reply shapes
-of protocol 3), so every client made here sets both.
+redis-py 8 changed two defaults: a 5 second socket timeout, which breaks blocking reads, and the reply shapes
+of protocol 3. All clients made here set both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists every Redis key and channel with its bound and expiry; must not know commands.
+"""The Redis keys and channels, with their bounds and expiries.
 
 ===================================  ======  ===================================  ==========================
 key                                  type    bound                                expires after
@@ -26,9 +26,9 @@ mcp:{kept}:sizes                     hash    the same                           
 mcp:{kept}:sums                      hash    their owners                         the same
 ===================================  ======  ===================================  ==========================
 
-Keys of one session share a hash tag, and one script touches only keys that do: a Cluster would need it. None
-can be used yet (client.py), for all connections go to one server. Channels carry the number of the database
-because publish/subscribe ignores databases: mcp:<db>:wake:<session>, mcp:<db>:topic:<topic>.
+Keys of one session share a hash tag, and each script uses only keys with a common tag, as a Cluster requires.
+A Cluster is not supported yet (client.py): all connections go to one server. Channels contain the number of
+the database because publish/subscribe ignores databases: mcp:<db>:wake:<session>, mcp:<db>:topic:<topic>.
 """
 
 from __future__ import annotations
