@@ -1,4 +1,4 @@
-"""The checks of the gate. Each has a form for an event loop (``soon``) and one for threads (``now``)."""
+"""The checks of the gate, each for an event loop (``soon``) and for threads (``now``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mcp_app.streams.gateway import Streams
 
 MINUTE: Final = 60
 BACKLOG_SECONDS: Final = 5
-# People whose open calls one process remembers.
+# Maximum number of principals whose open calls one process caches.
 REMEMBERED = 10_000
 RATE = "Rate limit: {} may be called {} times a minute. Try again later."
 RUNNING = "Too many running calls: wait for one to end, or cancel one."
@@ -46,7 +46,7 @@ UNKNOWN_CALLER = (
 
 
 class Queued(Protocol):
-    """A call that a worker is to run; ``approval_minutes`` is None if it needs no approval."""
+    """A call to be run by a worker. ``approval_minutes`` is None if the call needs no approval."""
 
     @property
     def principal(self) -> str: ...
@@ -69,9 +69,11 @@ class Queued(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """A call that runs in this process; ``running`` counts what each person runs here already.
+    """A call that runs in this process.
 
-    One that ``may_wait`` asks its client first and is then a background call.
+    ``running`` counts each principal's calls running here.
+
+    A call with ``may_wait`` asks its client for input first and continues as a background call.
     """
 
     principal: str
@@ -92,16 +94,18 @@ class Inline:
         *,
         may_wait: bool = False,
     ) -> Inline:
-        """Return the call of a tool by a principal."""
+        """Return the inline call of a tool by a principal."""
         minutes = entry.approval_minutes if entry.needs_approval else None
         marks = entry, minutes, entry.four_eyes
         return cls(principal.key, principal.user_id, entry.name, *marks, running, may_wait)
 
 
 class Check(ABC):
-    """One check of a web process. ``concerns`` returns something false for calls that it never refuses.
+    """A check of a web process.
 
-    ``limit`` is the member of ``ToolLimits`` that makes it concern calls that run inline; "" for none.
+    ``concerns`` returns a false value for calls that the check never refuses.
+
+    ``limit`` names the member of ``ToolLimits`` that enables the check for inline calls, or "".
     """
 
     limit: ClassVar = ""
@@ -114,22 +118,22 @@ class Check(ABC):
 
     @abstractmethod
     async def soon(self, call: Any) -> None:
-        """Raise McpError if a call may not begin."""
+        """Raise McpError if the call may not start."""
 
     @staticmethod
     @abstractmethod
     def now(call: Any) -> None:
-        """Raise McpError if a call may not begin, without an event loop."""
+        """Raise McpError if the call may not start. For code without an event loop."""
 
 
 class CallsPerMinute(Check):
-    """A tool is called so many times a minute by one person, in whichever way: all count in one window."""
+    """A limit on calls of one tool by one principal per minute, shared by all processes and transports."""
 
     limit = "calls_per_minute"
     concerns = attrgetter("limits.calls_per_minute")
 
     async def soon(self, call: Queued | Inline) -> None:
-        """Count in the window of all processes."""
+        """Count the call in the shared window. Raise the refusal if the window is full."""
         limit = call.limits.calls_per_minute or 0
         share = share_of(Bound.CALLS_PER_MINUTE, call.principal, call.tool)
         if not await self._streams.windows.hit(share, limit, MINUTE):
@@ -137,7 +141,7 @@ class CallsPerMinute(Check):
 
     @staticmethod
     def now(call: Queued) -> None:
-        """Count in the same window; the refusal says when it ends."""
+        """Count the call in the shared window. The refusal contains the seconds until the window ends."""
         limit = call.limits.calls_per_minute or 0
         share = share_of(Bound.CALLS_PER_MINUTE, call.principal, call.tool)
         if wait := count(share, limit, MINUTE):
@@ -145,25 +149,25 @@ class CallsPerMinute(Check):
 
 
 class RunningLimit(Check):
-    """One person runs so many calls in one web process; a call that a worker runs is not among them."""
+    """A limit on calls that one principal runs in one web process. Calls run by workers do not count."""
 
     of_queued = False
 
     async def soon(self, call: Inline) -> None:
-        """Compare what runs now with the limit."""
+        """Raise the refusal if the principal's running calls have reached the limit."""
         share = share_of(Bound.RUNNING_CALLS, call.principal)
         check_running(call.running, share, self._settings.max_running_calls_per_principal)
 
     @staticmethod
     def now(call: Queued) -> None:
-        """Admit: outside of an event loop no call runs inline."""
+        """Accept every call: no call runs inline outside an event loop."""
 
 
 class Backlog(Check):
-    """One person has so many background calls that wait or run.
+    """A limit on waiting and running background calls of one person.
 
-    Counted in the database only when a person has used up what the last count left, so that a call of a
-    person with few of them costs nothing. Several processes may each let through what one count left.
+    The database is queried only once the places found by the last count are used up, so most calls cost no
+    query. Several processes may each admit calls up to the same count.
     """
 
     of_inline = False
@@ -179,7 +183,7 @@ class Backlog(Check):
         self._left: dict[Person, int] = {}
 
     async def soon(self, call: Queued) -> None:
-        """Take one of the places that the last count left."""
+        """Use one of the places found by the last count. Query the database if there are none."""
         person = person_of(call.principal)
         left = self._left.get(person, 0)
         if left <= 0:
@@ -196,23 +200,26 @@ class Backlog(Check):
 
     @staticmethod
     def now(call: Queued) -> None:
-        """Count in the database."""
+        """Count the person's open calls in the database."""
         if open_of(person_of(call.principal)) >= conf.get().max_open_background_calls_per_principal:
             raise refused(Code.BACKLOG_FULL, BACKLOG, BACKLOG_SECONDS)
 
 
 class Quota(Check):
-    """Redis has room, and the person has less in it than one may have. What runs at once keeps nothing."""
+    """A check that Redis has room and the person is below the storage quota. Inline calls store nothing."""
 
     of_inline = False
 
     async def soon(self, call: Queued) -> None:
-        """Look at what this process knows of Redis, or ask it."""
+        """Check the quota by the process's cached figures, or query Redis."""
         await quota.admit(self._streams, call.principal)
 
     @staticmethod
     def now(call: Queued) -> None:
-        """Ask Redis. While it is away, the row waits for it (R4)."""
+        """Check the quota in Redis.
+
+        While Redis is down, accept the call: its row waits in the database (R4).
+        """
         settings = conf.get()
         if settings.redis_url:
             with suppress(StreamsUnavailable):
@@ -220,30 +227,30 @@ class Quota(Check):
 
 
 class ApprovalRequired(Check):
-    """A call that needs approval can get it. How many may wait for it, ``check_waiting`` counts later."""
+    """A check that a call which needs approval can get it. ``check_waiting`` limits their number later."""
 
     limit = "needs_approval"
     concerns = attrgetter("approval_minutes")
 
     async def soon(self, call: Queued | Inline) -> None:
-        """Refuse what nobody could approve."""
+        """Refuse calls that no operator could approve."""
         if isinstance(call, Inline) and not call.may_wait:
             raise refused(Code.APPROVAL_IMPOSSIBLE, NO_WAITING.format(call.tool))
         self.now(call)
 
     @staticmethod
     def now(call: Queued) -> None:
-        """Refuse what nobody could approve."""
+        """Refuse calls that no operator could approve."""
         if call.four_eyes and call.user_id is None:
             raise refused(Code.CALLER_UNKNOWN, UNKNOWN_CALLER.format(call.tool))
 
 
-# Of calls whose tool exists and whose arguments fit. The first check that objects names the reason.
+# For calls whose tool exists and whose arguments fit. The first failing check determines the error.
 ORDER: Final[tuple[type[Check], ...]] = (CallsPerMinute, RunningLimit, Backlog, Quota, ApprovalRequired)
 
 
 def check_running(running: Mapping[Share, int], share: Share, most: int) -> int:
-    """Return how many requests of a person run here; raises TooManyRequests when these are ``most``."""
+    """Return the number of requests a person runs here. Raise TooManyRequests if it has reached ``most``."""
     found = running.get(share, 0)
     if found >= most:
         raise refused(Code.TOO_MANY_RUNNING, RUNNING, 1)
@@ -251,16 +258,16 @@ def check_running(running: Mapping[Share, int], share: Share, most: int) -> int:
 
 
 def check_waiting(person: Person, most: int) -> None:
-    """Raise TooManyRequests when more than ``most`` calls of a person wait for approval.
+    """Raise TooManyRequests if more than ``most`` calls of a person wait for approval.
 
-    Asked within the transaction that stored one more, since only that is exact.
+    Call this within the transaction that stored the new call: only there is the count exact.
     """
     if Call.objects.filter(state=State.APPROVAL_NEEDED, person=person).count() > most:
         raise refused(Code.APPROVALS_FULL, APPROVALS, 1)
 
 
 def open_of(person: Person) -> int:
-    """Return how many background calls of a person are not over."""
+    """Return the number of a person's unfinished background calls."""
     return Call.objects.filter(state__in=OPEN, person=person).count()
 
 

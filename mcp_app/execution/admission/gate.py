@@ -1,4 +1,4 @@
-"""The order of the gate: all of its checks, once, for event loops and for threads."""
+"""The gate: all checks in their order, for event loops and for threads."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.gateway import Streams
 
-# The marks of a tool whose calls pass more checks before they begin; to others only ``Running`` may object.
+# The fields of a tool that enable further checks. For other tools only ``RunningLimit`` can refuse.
 marks: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
 
 
 class CallGate:
-    """The checks of one web process, on its streams and with what it counted."""
+    """The checks of one web process, with its streams and counts."""
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
-        # Awaited one after the other by ``Background.accept``, which attaches a repeated request instead.
+        # Run one by one by ``Background.accept``, which attaches repeated requests to their calls instead.
         self.queued = tuple(kind(streams, settings) for kind in ORDER if kind.of_queued)
         self._inline = tuple(kind(streams, settings) for kind in ORDER if kind.of_inline)
 
     async def admit_inline(self, call: Inline) -> None:
-        """Admit a call that runs in this process; raises McpError."""
+        """Admit a call that runs in this process. Raise McpError if a check refuses it."""
         for check in self._inline:
             if check.concerns(call):
                 await check.soon(call)
 
 
 def admit_now(call: Queued) -> None:
-    """Admit a call that a worker is to run, for code without an event loop; raises McpError."""
+    """Admit a call to be run by a worker, without an event loop. Raise McpError if a check refuses it."""
     for kind in ORDER:
         if kind.of_queued and kind.concerns(call):
             kind.now(call)
 
 
 def look(view: CatalogueView, name: str, arguments: dict[str, Any]) -> tuple[ToolEntry, McpError | None]:
-    """Return the tool of a call, and the refusal of arguments that do not fit its schema.
+    """Return the tool of a call, and the error if the arguments do not fit its schema, else None.
 
-    The caller raises that one, as a transport may have to refuse the form of the call first. Raises
-    InvalidParams when there is no such tool for the caller.
+    The error is returned rather than raised because a transport may have to reject the form of the call
+    first. Raise InvalidParams if the caller has no such tool.
     """
     entry = view.tool(name)
     if entry is None:

@@ -1,1 +1,1 @@
-"""Background calls outside their worker: accepted, followed, cancelled, recovered."""
+"""Background calls outside their worker: accept, follow, cancel, recover."""

@@ -1,4 +1,4 @@
-"""What the event stream of a background call gets besides its messages: the stored answer and the fence."""
+"""Publication of stored answers and fences on the event streams of background calls."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 T = TypeVar("T")
-# The topic of the broadcasts of ``tell_of_task``.
+# Topic of the broadcasts of ``tell_of_task``.
 TASKS = "task"
 
 log = logging.getLogger("mcp.worker")
 
 
 async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
-    """Append a stored answer to the stream, once however often this is tried; False: try again later."""
+    """Append a stored answer to the call's stream, at most once. Return False if it must be retried later."""
     if not await append_answer(streams, call, encoded):
         return False
     await aquery(records.note_published, call.id)
@@ -37,10 +37,12 @@ async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
 
 
 def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, ended_as: str = "") -> int:
-    """Publish stored answers from a thread without an event loop; returns how many were. Blocks.
+    """Publish stored answers from a thread without an event loop and return their number.
 
-    ``ended_as`` is the outcome of calls that just ended without an attempt: the message log learns it here.
-    Without Redis there is nothing to do; while it is away the reaper does it later.
+    Blocks.
+
+    ``ended_as`` is the outcome of calls that ended without an attempt, for the message log. Without Redis,
+    nothing happens. While Redis is down, the reaper publishes later.
     """
 
     async def published(streams: Streams) -> int:
@@ -55,12 +57,12 @@ def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, end
 
 
 def fence_off_now(call: CallRecord, attempt: int) -> None:
-    """As ``fence_off``, from a thread without an event loop. Blocks."""
+    """Fence off earlier attempts, from a thread without an event loop. Blocks."""
     connected(lambda streams: fence_off(streams, call, attempt))
 
 
 def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
-    """Do something with connections of its own; None without Redis."""
+    """Run ``work`` with new connections to Redis and return its result. Return None without Redis."""
     url = conf.get().redis_url
 
     async def done() -> T:
@@ -75,11 +77,14 @@ def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
 
 
 async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
-    """Append a stored answer; False: try again later. Nothing is noted in the row."""
+    """Append a stored answer to the stream, without updating the row.
+
+    Return False if it must be retried later.
+    """
     try:
         await keep_answer(streams, call.session_id, call.stream, encoded, call.principal)
     except StreamFinished:
-        pass  # The session is over: its stream may not be read any more.
+        pass  # The session has ended, so its stream may no longer be readable.
     except StreamsError:
         return False
     if call.is_task:
@@ -93,7 +98,7 @@ async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> b
 
 
 async def tell_of_task(streams: Streams, call: CallRecord) -> None:
-    """Broadcast that a task changed; interested processes read its row (TASKX-16)."""
+    """Broadcast that a task changed. Interested processes read its row (TASKX-16)."""
     if call.is_core_task:
         await core_tasks.tell_status(streams, call)
         return
@@ -104,13 +109,13 @@ async def tell_of_task(streams: Streams, call: CallRecord) -> None:
 
 
 async def fence_off(streams: Streams, call: CallRecord, attempt: int) -> None:
-    """From now on no attempt before this one can write to the call's stream (R5), even before it does."""
+    """Prevent attempts before this one from writing to the call's stream (R5), before its first write."""
     with suppress(StreamsError):
         await streams.log.keep(call.session_id, call.stream, fence=attempt)
 
 
 async def reported_progress(streams: Streams, call: CallRecord) -> float | None:
-    """How far the reports of earlier attempts came: the client must not see them go back (PROG-02)."""
+    """Return the highest progress of earlier attempts, so that progress never decreases (PROG-02)."""
     greatest: float | None = None
     try:
         head = await streams.log.head(call.session_id, call.stream)

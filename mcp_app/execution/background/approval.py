@@ -1,4 +1,4 @@
-"""Notifies the client of a call that waits for approval, and ends a wait without a decision."""
+"""Calls that wait for approval: notify their clients, end waits without a decision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mcp_app.protocol.messages.progress import waiting_progress
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
-# With the pause between two sweeps a client hears every 15 to 20 seconds that its call waits.
+# With the pause between sweeps, a client is notified every 15 to 20 seconds.
 REMIND_SECONDS = 15.0
 APPROVED = "Approved"
 
@@ -34,18 +34,19 @@ log = logging.getLogger("mcp.approval")
 
 
 def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
-    """A notification that says ``words``: progress if the client asked for it, else a log message.
+    """Build a notification with the text ``words``: progress if the client requested it, else a log message.
 
-    None when the client wants neither. The progress stays far below what the tool will report.
+    Return None if the client accepts neither. The progress stays far below the values that the tool will
+    report.
     """
     token = call.meta.get("progressToken")
     method = "notifications/message" if token is None else "notifications/progress"
     if token is not None:
-        # By the database's clock: reminders come from any process, and progress must not go back.
+        # By the database's clock: any process may send reminders, and progress must not decrease.
         waited = ((call.read_at or call.accepted_at) - call.accepted_at).total_seconds()
         params = {"progressToken": token, "progress": waiting_progress(waited), "message": words}
     elif (level := call.session_fields.get("log_level", "info")) and at_least("info", level):
-        # Without a level no message was asked for (LOG-03).
+        # Without a log level the client did not request messages (LOG-03).
         params = {"level": "info", "logger": call.tool, "data": words}
     else:
         return None
@@ -54,9 +55,12 @@ def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
 
 
 async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last: bool = False) -> None:
-    """Say something on the stream of a waiting call; shed when that cannot be.
+    """Send a notification on the stream of a waiting call.
 
-    The ``last`` word is written as if by the first attempt, so that no late reminder follows it.
+    Drop it if that is not possible.
+
+    The ``last`` notification is written with the fence of the first attempt, so that no late reminder can
+    follow it.
     """
     encoded = notice(call, words)
     if encoded is None:
@@ -64,19 +68,21 @@ async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last
     try:
         await streams.log.append(call.session_id, call.stream, encoded, fence=int(last))
     except StreamFinished:
-        pass  # Decided meanwhile, or its session is over.
+        pass  # The call was decided meanwhile, or its session ended.
     except StreamsError:
         log.warning("The client of a waiting call was not notified: %s", words)
 
 
 def sweep() -> int:
-    """End calls that waited too long or that nobody may approve any more, and remind the other clients.
+    """End calls that waited too long or that can no longer be approved.
 
-    Returns how many ended. What ended a call is found here at the latest: a lost broadcast, or a change made
-    past the services, only delays.
+    Remind the clients of the others.
+
+    Return the number of ended calls. The sweep also covers lost broadcasts and changes made directly in the
+    database.
     """
     ended = [*_expired(), *_orphaned(), *_refused()]
-    # Without a token a client is notified once; the stream's comments show it that the connection lives.
+    # Clients without a progress token are notified once. Comments on the stream show them that it is alive.
     reminded = [call for call in pending_approvals.to_remind(REMIND_SECONDS) if "progressToken" in call.meta]
     if ended or reminded:
         connected(lambda streams: _tell_all(streams, ended, reminded))
@@ -112,9 +118,10 @@ def _orphaned() -> list[Ended]:
 
 
 def refuse_fallen(which: Q, *, actor: Any) -> int:
-    """Refuse those waiting calls of ``which`` whose credential no longer stands; returns how many.
+    """Refuse the waiting calls matching ``which`` whose credential is no longer valid, and return their
+    number.
 
-    Part of the transaction that ended the credential; the clients are answered after its commit.
+    Runs in the transaction that revoked the credential. Clients get their answers after its commit.
     """
     calls = list(waiting().filter(which))
     rules = ApprovalRules(calls)
@@ -125,7 +132,7 @@ def refuse_fallen(which: Q, *, actor: Any) -> int:
 
 
 def _refused() -> list[Ended]:
-    """Refuse waiting calls that nobody may approve any more."""
+    """Refuse waiting calls that can no longer be approved."""
     calls = list(waiting().order_by("approval_until"))
     rules, ended = ApprovalRules(calls), list[Ended]()
     for call in calls:
@@ -136,7 +143,7 @@ def _refused() -> list[Ended]:
 
 
 def refuse(call: Call, reason: str, actor: Any) -> Ended | None:
-    """End a waiting call that nobody may approve any more; None if it was decided meanwhile."""
+    """Refuse a waiting call that can no longer be approved. Return None if it was decided meanwhile."""
     found = records.find(call.pk)
     if found is None:
         return None

@@ -1,14 +1,13 @@
-"""Redis as Celery's broker, whatever it answers (R11, R13, R14).
+"""Celery's transport over Redis, tolerant of errors that Redis returns (R11, R13, R14).
 
-Kombu takes an error that Redis answers (it is full, a replica, still loading …) for a fault of the program:
-Celery ends, and so do the jobs that run in it. Here every such answer is an outage of the broker, which
-Celery sits out; the answer is logged.
+Kombu treats an error returned by Redis (full, replica, loading …) as a bug: Celery exits, along with its
+running jobs. This transport treats each such error as a broker outage, which Celery waits out, and logs it.
 
-Kombu makes a client for each command, which takes longer than the command: here it is kept. And it waits for
-Redis once for each job that begins and once for each that is over: here, that one is over is said with the
-next that begins, or when there is none.
+Kombu creates a client for each command, which takes longer than the command. This transport reuses one. Kombu
+also makes one round trip to Redis for each started job and one for each finished job. Here finished jobs are
+acknowledged with the next delivery, or when the queue is empty.
 
-A worker that begins several calls for one job removes the jobs of the others from their queue.
+A worker that claims several calls for one job removes the jobs of the other calls from their queue.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from kombu.transport import redis, virtual
 
 from mcp_app.auth.public_paths import former_names
 
-# From Kombu's own Redis library: it makes the clients here, not we.
+# From Kombu's own Redis library, because Kombu creates the clients.
 _exceptions: Final[Any] = redis.redis.exceptions  # type: ignore[attr-defined]
 RedisError: Final[type[Exception]] = _exceptions.RedisError
 ResponseError: Final[type[Exception]] = _exceptions.ResponseError
 
 log = logging.getLogger("mcp.background")
 
-# Removes jobs by their ids, looking at the first ARGV[1] that would leave the queue next.
+# Removes jobs by id, among the first ARGV[1] jobs that would be delivered next.
 _REMOVE = """
 local wanted, left, removed, at = {}, #ARGV - 1, 0, -1
 for each = 2, #ARGV do wanted[ARGV[each]] = true end
@@ -49,15 +48,15 @@ for look = 1, ARGV[1] do
 end
 return removed
 """
-# Jobs that may stand before those that are looked for.
+# Number of other jobs that may stand before the requested ones.
 OTHERS = 50
 
 
 class QoS(redis.QoS):
-    """What is delivered and not yet acknowledged.
+    """The record of delivered, unacknowledged messages.
 
-    A process that dies before it has told Redis of a job that is over leaves it to be delivered once more.
-    That is harmless: its call is over and is left alone (R6).
+    If a process dies before it acknowledges a finished job, the job is delivered again. That is harmless: a
+    worker ignores jobs of finished calls (R6).
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -65,7 +64,7 @@ class QoS(redis.QoS):
         self._over: list[str] = []
 
     def append(self, message: Any, delivery_tag: str) -> None:
-        """Store that a job was delivered, and which are over."""
+        """Record a delivery, and acknowledge the finished jobs in the same round trip."""
         delivery = message.delivery_info
         stored = json.dumps([message._raw, delivery["exchange"], delivery["routing_key"]])
         with self.pipe_or_acquire() as pipe:
@@ -75,12 +74,12 @@ class QoS(redis.QoS):
         virtual.QoS.append(self, message, delivery_tag)  # type: ignore[no-untyped-call]
 
     def ack(self, delivery_tag: str) -> None:
-        """Note that a job is over."""
+        """Acknowledge a finished job with the next delivery or ``acknowledge``."""
         self._over.append(delivery_tag)
         virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
 
     def acknowledge(self) -> None:
-        """Tell Redis which jobs are over, or do so later if it takes no writes."""
+        """Acknowledge finished jobs in Redis, or later if Redis accepts no writes."""
         if self._over:
             with suppress(ResponseError), self.pipe_or_acquire() as pipe:
                 self._tell(pipe)
@@ -95,18 +94,18 @@ class QoS(redis.QoS):
 
 
 class Channel(redis.Channel):
-    """A channel with that book-keeping, and one client for its ordinary commands."""
+    """A channel with batched acknowledgements and one client for its ordinary commands."""
 
     QoS = QoS
     _kept: Any = None
-    # Set by who wants to know it: the list that the last message went into, and the message.
+    # The list that received the last message, and the message. Set by ``_put``.
     last_put: tuple[str, dict[str, Any]] | None = None
 
     def close(self) -> None:
-        """Acknowledge finished jobs and close the channel, as far as Redis takes part.
+        """Acknowledge finished jobs and close the channel, as far as Redis responds.
 
-        Jobs that Redis does not take back now are delivered again after the visibility timeout. Kombu closes
-        a channel several times, and would leave it half open after an error.
+        Jobs that Redis cannot take back now are delivered again after the visibility timeout. Kombu closes a
+        channel several times and would leave it half open after an error.
         """
         if self.closed:
             return
@@ -125,13 +124,13 @@ class Channel(redis.Channel):
             log.info("A channel is closed without Redis: %r", error)
 
     def remove(self, queue: str, priority: int, ids: Sequence[str]) -> int:
-        """Remove the jobs of these ids from the next ones of a queue; returns how many were there."""
+        """Remove the jobs with these ids from the front of a queue, and return the number removed."""
         with self.conn_or_acquire() as client:
             return int(client.eval(_REMOVE, 1, self._key(queue, priority), len(ids) + OTHERS, *ids))
 
     def _put(self, queue: str, message: dict[str, Any], **options: Any) -> None:
         super()._put(queue, message, **options)  # type: ignore[no-untyped-call]
-        # A queue that expires is renewed with each message.
+        # Each message extends the life of a queue that expires.
         priority = self._get_message_priority(message, reverse=False)  # type: ignore[no-untyped-call]
         self.last_put = None if queue in self._expires else (self._key(queue, priority), message)
 
@@ -143,7 +142,7 @@ class Channel(redis.Channel):
             try:
                 return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
             except Empty:
-                # No job has come for a second.
+                # No job arrived for a second.
                 self._acknowledge()
                 raise
 
@@ -153,13 +152,13 @@ class Channel(redis.Channel):
 
     @contextmanager
     def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
-        """Yield the client of ordinary commands."""
+        """Yield the client for ordinary commands."""
         with self._reading():
             yield client or self._create_client()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Treat an answer that makes no sense as a lost connection: it may belong to another command."""
+        """Treat an unusable answer as a lost connection, because it may belong to another command."""
         try:
             yield
         except (Empty, *BrokerTransport.connection_errors):
@@ -171,17 +170,17 @@ class Channel(redis.Channel):
             raise ConnectionError(f"The broker's answer cannot be used: {error!r}") from error
 
     def _acknowledge(self) -> None:
-        if isinstance(self.qos, QoS):  # not so where a project has switched the book-keeping off
+        if isinstance(self.qos, QoS):  # False where a project has switched the acknowledgement records off.
             self.qos.acknowledge()
 
     def _get_pool(self, asynchronous: bool = False) -> Any:
         if self.connection is None:
-            # Kombu would fail with an AttributeError, which ends Celery.
+            # Kombu would raise an AttributeError, which ends Celery.
             raise ConnectionError("The channel is closed.")
         return super()._get_pool(asynchronous=asynchronous)  # type: ignore[no-untyped-call]
 
     def _create_client(self, asynchronous: bool = False) -> Any:
-        """A client of the pool the channel has now; that changes when the connection is lost."""
+        """Return a client of the channel's current pool. The pool changes when the connection is lost."""
         if asynchronous:
             return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
         if self._kept is None or self._kept.connection_pool is not self.pool:
@@ -190,7 +189,7 @@ class Channel(redis.Channel):
 
 
 class BrokerTransport(redis.Transport):
-    """Celery's transport over Redis that waits while Redis is full; ``CELERY_BROKER_TRANSPORT`` names it."""
+    """Celery's transport over Redis that waits while Redis is full. Set it as ``CELERY_BROKER_TRANSPORT``."""
 
     Channel = Channel
     connection_errors = (*redis.Transport.connection_errors, RedisError)

@@ -1,4 +1,4 @@
-"""Finds the project's Celery and hands background calls to it by name; only this knows the broker."""
+"""The project's Celery application, and queueing of background calls. Only this module uses the broker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from mcp_app.execution.stored.call_record import CallRecord
 
 HIGHEST_PRIORITY = 9
 TASK = "mcp_app.tasks.run_call"
-# Who listens to these wants to hear of each job.
+# Receivers of these signals expect one signal for each job.
 SENT = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
-# What Celery calls the application it makes up when a thread asks for one and there is none.
+# Celery's name for the application it creates when a thread requests one and there is none.
 MADE_UP = "default"
 
 log = logging.getLogger("mcp.background")
@@ -34,16 +34,16 @@ _loading = threading.Lock()
 
 
 class BrokerUnavailable(Exception):
-    """The job could not be handed to the broker; the call's row stays and is handed on later."""
+    """The job could not be queued. The call's row remains and is queued later."""
 
 
 @lru_cache(maxsize=1)
 def application() -> Celery:
-    """The project's Celery application; without one, Celery's default, which has no usable broker.
+    """Return the project's Celery application, or Celery's default, which has no usable broker.
 
-    Celery's own ``current_app`` is known to the thread that made it, and made up anew in every other, unless
-    the project said ``set_default()``, which hardly any does. So it is said here, once. An application that
-    nothing has imported yet is looked for where Celery's guide for Django puts it: ``<project>/celery.py``.
+    Celery's ``current_app`` is local to the thread that created it, unless the project calls
+    ``set_default()``, which few projects do. This function calls it once. If no application was imported
+    yet, import it from ``<project>/celery.py``, where Celery's guide for Django puts it.
     """
     app = _current() or _only_one()
     if app is None and (module := _module()):
@@ -57,15 +57,16 @@ def application() -> Celery:
 
 
 def is_found() -> bool:
-    """Whether the project has a Celery application, and not only the one that Celery makes up."""
+    """Return True if the project has a Celery application of its own."""
     return bool(application().main != MADE_UP)
 
 
 def knows_our_tasks() -> bool:
-    """Whether a worker of that application could run a background call; loads all of its tasks.
+    """Return True if a worker of the application could run a background call.
 
-    Loading Celery runs Django's checks, one of which calls this: then the answer is yes, as for the first
-    call.
+    Loads all of its tasks.
+
+    Loading Celery runs Django's checks, one of which calls this function. The nested call returns True.
     """
     app = application()
     if TASK in app.tasks or _loading.locked():
@@ -76,7 +77,7 @@ def knows_our_tasks() -> bool:
 
 
 def _current() -> Celery | None:
-    """What Celery holds for the application of this thread or of all, if anybody made it."""
+    """Return the application that Celery holds for this thread or for all, unless Celery created it."""
     for app in (_state._tls.current_app, _state.default_app):
         if app is not None and app.main != MADE_UP:
             return app
@@ -84,13 +85,13 @@ def _current() -> Celery | None:
 
 
 def _only_one() -> Celery | None:
-    """The application that another thread made; None if there are several."""
+    """Return the application created by another thread. Return None unless there is exactly one."""
     found = [app for app in _state._get_active_apps() if app.main != MADE_UP]
     return found[0] if len(found) == 1 else None
 
 
 def _module() -> str:
-    """Where the project's application would be, by the folder of its settings or its URLs; perhaps empty."""
+    """Return the expected module of the application, by the package of the settings or URLs, or ""."""
     for named in (os.environ.get("DJANGO_SETTINGS_MODULE", ""), django_settings.ROOT_URLCONF):
         package = named.partition(".")[0]
         if package and find_spec(package) and find_spec(f"{package}.celery"):
@@ -99,9 +100,11 @@ def _module() -> str:
 
 
 def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> None:
-    """Queue one job for a call, by its id only; raises BrokerUnavailable. Celery gives it an id if we do not.
+    """Queue one job for a call, by its id.
 
-    Blocks for a millisecond or two, and for seconds when Redis does not answer.
+    Raise BrokerUnavailable. Without ``job_id`` Celery chooses an id.
+
+    Blocks for a millisecond or two, and for seconds when Redis does not respond.
     """
     app, name = application(), str(call.id)
     try:
@@ -109,12 +112,12 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
             app.send_task(
                 TASK,
                 args=[name],
-                # Else Celery takes time to show what the job's arguments are.
+                # Otherwise Celery spends time on a representation of the arguments.
                 argsrepr=name,
                 kwargsrepr="{}",
                 task_id=job_id,
                 queue=call.queue,
-                # On Redis the smallest number leaves the queue first.
+                # On Redis, jobs with the smallest number leave the queue first.
                 priority=HIGHEST_PRIORITY - call.priority,
                 countdown=delay or None,
                 retry=False,
@@ -127,10 +130,10 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
 
 
 def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
-    """The list of that Redis, and the message in it, that are the job of a call just accepted.
+    """Return the Redis list and the message that queue the job of a call just accepted.
 
-    None if Celery has to word it: the broker is another, somebody wants to hear of each job, or it is the
-    first job of its queue and priority.
+    Return None if Celery has to build the message: another broker is used, a signal has receivers, or no job
+    of that queue and priority was queued before.
     """
     app = application()
     if not _is_broker(app, redis_url) or any(signal.receivers for signal in SENT):
@@ -141,13 +144,13 @@ def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=1)
 def _is_broker(app: Celery, redis_url: str) -> bool:
-    """Whether an application has its jobs in that Redis, and no events of them."""
+    """Return True if the application's broker is that Redis and it sends no events for queued jobs."""
     return bool(app.conf.broker_write_url == redis_url and not app.conf.task_send_sent_event)
 
 
 @lru_cache(maxsize=1)
 def _messages(app: Celery) -> dict[tuple[str, int], JobMessage | None]:
-    """For each queue and priority a job that Celery worded."""
+    """Return the cache of sample messages built by Celery, by queue and priority."""
     return {}
 
 
@@ -159,15 +162,17 @@ def _learn(app: Celery, call: CallRecord, channel: Any) -> None:
 
 
 def hand_on_new(call: CallRecord) -> bool:
-    """Queue the job of a call just accepted; False when the broker is away, so that the reaper does it later.
+    """Queue the job of a call just accepted.
 
-    A process that dies before this leaves a row that claims to have a job: the reaper counts them (R4). A
-    call that waits for approval gets its job when it is approved.
+    Return False if the broker is down: the reaper does it later.
+
+    If the process dies first, the row claims to have a job. The reaper detects that by counting (R4). A call
+    that waits for approval gets its job once it is approved.
     """
     if call.waits_for_approval:
         return False
     try:
-        # The first job of a call: in Celery's tools it is found by the call's id.
+        # The first job of a call has the call's id, so that Celery's tools find it.
         enqueue(call, job_id=str(call.id))
     except BrokerUnavailable as error:
         log.warning("Call %s waits for the broker: %s", call.id, error)
@@ -177,7 +182,7 @@ def hand_on_new(call: CallRecord) -> bool:
 
 
 def hand_on(call: CallRecord, delay: float = 0) -> bool:
-    """Queue a job for a call again and note it; False as for ``hand_on_new``."""
+    """Queue a job for a call again and record it. Return False if the broker is down."""
     try:
         enqueue(call, delay)
     except BrokerUnavailable as error:
@@ -188,10 +193,10 @@ def hand_on(call: CallRecord, delay: float = 0) -> bool:
 
 
 def remove_jobs(calls: Iterable[CallRecord]) -> None:
-    """Remove the first jobs of these calls, begun by the job of another; what stays finds nothing to do.
+    """Remove the first jobs of calls that were claimed with the job of another call.
 
-    Only their own, by id. If another child has taken one meanwhile and found nothing, there is none too many,
-    and any other job may be the only turn of a call that was accepted since. Blocks as ``enqueue``.
+    Remove jobs by id only: any other job may be the only one of a call accepted since. Remaining jobs find
+    nothing to do. Blocks like ``enqueue``.
     """
     jobs: dict[tuple[str, int], list[str]] = defaultdict(list)
     for call in calls:
@@ -199,14 +204,14 @@ def remove_jobs(calls: Iterable[CallRecord]) -> None:
     app = application()
     with suppress(OperationalError), app.producer_or_acquire() as producer:
         channel, connection = producer.channel, producer.connection
-        if isinstance(channel, Channel):  # Other brokers cannot look into their queues.
+        if isinstance(channel, Channel):  # Other brokers cannot search their queues.
             with suppress(*connection.connection_errors, *connection.channel_errors):
                 for (queue, priority), ids in jobs.items():
                     channel.remove(queue, priority, ids)
 
 
 def waiting(queue: str) -> int:
-    """How many jobs of a queue no worker has taken; raises BrokerUnavailable. May block as ``enqueue``."""
+    """Return the number of unclaimed jobs in a queue. Raise BrokerUnavailable. May block like ``enqueue``."""
     with application().connection_for_write() as connection:
         try:
             count: int = connection.default_channel.queue_declare(queue, durable=True).message_count

@@ -1,7 +1,7 @@
-"""What clients of 2025-11-25 are sent about their tasks, by whichever process knows it first.
+"""Notifications and answers for clients of 2025-11-25 about their tasks.
 
-Each waiting ``tasks/result`` has a stream that receives the task's questions and its end; the session that
-made the task is notified of changes on its standalone stream. No process waits: the writer of a change
+Each waiting ``tasks/result`` has a stream for the task's questions and its final answer. The session that
+created the task is notified of changes on its standalone stream. No process waits: the writer of a change
 publishes it, each message once even if the attempt is repeated.
 """
 
@@ -37,7 +37,7 @@ logger = logging.getLogger("mcp.tasks")
 
 
 async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
-    """Send a message to the session that made a task, which may be over; shed when that cannot be."""
+    """Send a message to the session that created a task. Drop it if the session ended or Redis is down."""
     try:
         await streams.log.append(call.session_fields[MADE_IN], STANDALONE, encoded)
     except StreamFinished:
@@ -47,7 +47,7 @@ async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
 
 
 async def tell_status(streams: Streams, call: CallRecord) -> None:
-    """Say how a task is now (TASK4-10)."""
+    """Notify the session of a task's current status (TASK4-10)."""
     try:
         task = await aquery(client_tasks.seen, str(call.id))
     except DatabaseError as error:
@@ -58,9 +58,9 @@ async def tell_status(streams: Streams, call: CallRecord) -> None:
 
 
 async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = None) -> None:
-    """Write the current state to the streams that wait for a task: its end, or its questions (TASK4-05).
+    """Write a task's current state to the streams that wait for it: its answer or its questions (TASK4-05).
 
-    Raises DatabaseError and StreamsError: try again later.
+    Raise DatabaseError or StreamsError if it must be retried later.
     """
     call = await aquery(records.find, call_id)
     questions = open_questions.requests(call.inputs or {}) if call is not None else {}
@@ -74,16 +74,16 @@ async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = N
 
 
 async def end(streams: Streams, wait: Wait, principal: str = "", encoded: bytes | None = None) -> None:
-    """Give a wait its answer; without one, that it is waited for no longer."""
+    """Finish a wait with ``encoded``, by default with the error that the request was cancelled."""
     if encoded is None:
         encoded = jsonrpc.encode_error(RequestCancelled(), wait.request_id)
-    with suppress(StreamFinished):  # Its session is over.
+    with suppress(StreamFinished):  # Its session has ended.
         await keep_answer(streams, wait.session_id, wait.stream, encoded, principal)
 
 
 def answer(call: CallRecord, request_id: str | int) -> bytes:
-    """What the call was answered, as the answer to a ``tasks/result``: the same, with the task's id."""
-    # Not by orjson, which has no integers beyond 64 bits.
+    """Return the answer of a call as the answer to ``tasks/result``, with the task's id added."""
+    # orjson has no integers beyond 64 bits.
     answered = json.loads(call.answer)
     if "error" in answered:
         return jsonrpc.encode({"jsonrpc": "2.0", "id": request_id, "error": answered["error"]})
@@ -91,20 +91,20 @@ def answer(call: CallRecord, request_id: str | int) -> bytes:
 
 
 def asked_by(response_id: str | int) -> tuple[str, str] | None:
-    """The stream of a wait and the name of the task's question, which a response is about."""
+    """Return the stream of the wait and the name of the question that a response id refers to, or None."""
     stream, _, name = str(response_id).partition(".")
     return (stream, name) if name and stream.startswith(task_waits.PREFIX) else None
 
 
 def taken(response: jsonrpc.Response) -> dict[str, Any]:
-    """A client's response as a task keeps it among its answers; an error is one, too."""
+    """Return a client's response, result or error, in the form stored among a task's answers."""
     if response.error is None:
         return response.result or {}
     return {"error": {"code": response.error["code"], "message": str(response.error["message"])[:200]}}
 
 
 async def withdraw(streams: Streams, call: CallRecord, answered: str, name: str) -> None:
-    """A question was answered on one stream: on the others it is asked no longer (CAN-08)."""
+    """Withdraw a question from the other waiting streams once it was answered on one (CAN-08)."""
     for wait in await aquery(task_waits.of, call.id):
         if wait.stream != answered:
             await _append(streams, wait, withdrawal(_id(wait, name)))
@@ -117,9 +117,9 @@ async def _ask(
     for name, question in questions.items():
         method, params = question["method"], question["params"]
         if client is None or not all(getattr(client, needed) for needed in _needed(method, params)):
-            continue  # Another session of the same principal may be able to.
+            continue  # Another session of the same principal may be capable.
         key = _id(wait, name)
-        # What is asked twice would be shown twice.
+        # Send each question once: clients display duplicates.
         if await streams.windows.hit(f"asked/{key}", 1, streams.log.limits.ttl):
             encoded = jsonrpc.encode_request(key, method, related(params, str(call.id)))
             await _append(streams, wait, encoded)
@@ -128,7 +128,7 @@ async def _ask(
 
 
 async def _client(streams: Streams, session_id: str) -> ClientCapabilities | None:
-    """What the session of a wait can be asked; None when it is over, or not confirmed (LIFE-04)."""
+    """Return the capabilities of a waiting session, or None if it ended or is not initialized (LIFE-04)."""
     try:
         fields = await streams.sessions.load(session_id)
     except SessionEnded:
@@ -149,5 +149,5 @@ def _id(wait: Wait, name: str) -> str:
 
 
 async def _append(streams: Streams, wait: Wait, encoded: bytes) -> None:
-    with suppress(StreamFinished):  # It was answered, or its session is over.
+    with suppress(StreamFinished):  # The wait was answered, or its session has ended.
         await streams.log.append(wait.session_id, wait.stream, encoded)

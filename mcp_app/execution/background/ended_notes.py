@@ -1,4 +1,4 @@
-"""Has the message log show the answers of calls that end without a worker, which would note its own.
+"""Message log entries for calls that end without a worker.
 
 Such a call was refused, cancelled or not approved in time while it waited, or its worker was lost.
 """
@@ -17,7 +17,7 @@ from mcp_app.execution.stored.stored_answers import request_of, session_of
 from mcp_app.message_log.log import MessageLog
 from mcp_app.streams.gateway import Streams
 
-# The outcome of what was refused, too: as an error of the tool it would be a new error for people to look at.
+# Also used for refused calls: as a tool error they would appear as a new error group.
 CANCELLED = "cancelled"
 
 # A call, its answer and its outcome.
@@ -27,7 +27,7 @@ log = logging.getLogger("mcp.background")
 
 
 def note_ended(message_log: MessageLog, calls: Iterable[Ended]) -> None:
-    """Note each request with its answer. It has no duration: nothing ran, or nobody knows how long."""
+    """Log each request with its answer. The duration is None: nothing ran, or the duration is unknown."""
     if not message_log.enabled:
         return
     for call, answer, outcome in calls:
@@ -37,15 +37,15 @@ def note_ended(message_log: MessageLog, calls: Iterable[Ended]) -> None:
 
 
 async def hand_on_ended(streams: Streams, calls: Iterable[Ended]) -> None:
-    """As ``note_ended``, where no message log is kept: in pages, commands and periodic work."""
+    """Log ended calls where there is no message log: in pages, commands and periodic tasks."""
     try:
-        # A command has no catalogue yet, and it is what says which arguments are secret.
+        # A command has no catalogue yet, which names the secret arguments.
         secret_names = (await refresh()).secret_names
     except DatabaseFault as error:
         log.warning("The message log does not show how some calls ended: %s", error)
         return
     message_log = MessageLog(streams, conf.get())
-    # The log of a web process numbers its lines, under a name of its own.
+    # The web process numbers its own lines, so this log needs another name.
     message_log.process += ":ended"
     message_log.keep_secret(secret_names)
     note_ended(message_log, calls)

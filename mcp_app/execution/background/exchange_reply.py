@@ -1,4 +1,4 @@
-"""The response to one modern request: messages, then the one answer. In memory only: it is not resumable."""
+"""The response to one modern request: messages, then the answer. In memory, not resumable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.base import Event, Position, StreamsError, StreamUnknown
 from mcp_app.streams.gateway import Streams
 
-# How long a background call's stream is waited for at once; a lost wake-up only delays.
+# Longest wait on a background call's stream before it is read again.
 READ_SECONDS = 30.0
-# The pause after an outage of a store that would have to be asked for the answer.
+# Pause after an outage of the store that holds the answer.
 RETRY_SECONDS = 1.0
 LOST = "What became of the call is not known: its record is gone."
 
@@ -24,11 +24,13 @@ log = logging.getLogger("mcp.reply")
 
 
 class ExchangeReply:
-    """An outlet for a call, as ``Reply`` is for legacy requests. Use it from the event loop only.
+    """An outlet for a call of a modern request, as ``Reply`` is for legacy requests.
 
-    ``answered`` is the whole response once there is one, ``outcome`` how the call ended, ``error`` why the
-    request was refused at once, if it was. ``take`` gives the messages before the answer. What comes while
-    the client reads slowly is shed beyond a bound; the answer never is.
+    Event loop only.
+
+    ``answered`` is the complete response once it exists, ``outcome`` is how the call ended, and ``error`` is
+    the immediate refusal, if any. ``take`` returns the messages before the answer. If the client reads
+    slowly, messages beyond a bound are dropped. The answer never is.
     """
 
     __slots__ = (
@@ -68,7 +70,7 @@ class ExchangeReply:
         self._changed: asyncio.Event | None = None
         self._relay: asyncio.Task[None] | None = None
         self.calls: list[Watched] = []
-        # Called when there is something to send, for who holds the request without a task.
+        # Called when there is something to send, for owners of the request that have no task.
         self.on_change: Callable[[], None] | None = None
         self.answered = b""
         self.outcome = ""
@@ -78,26 +80,26 @@ class ExchangeReply:
 
     @property
     def is_plain(self) -> bool:
-        """The answer is all there is to send."""
+        """True if only the answer is to be sent."""
         return bool(self.answered) and not self._messages
 
     @property
     def waits(self) -> bool:
-        """There is nothing to send yet."""
+        """True if there is nothing to send yet."""
         return not self.has_something
 
     @property
     def whole(self) -> bytes:
-        """The answer, if it is all there is to send, as a plain success; empty before, and otherwise."""
+        """The answer if it is a plain success without messages, else empty."""
         return self.answered if self.outcome in ("ok", "tool_error") and not self._messages else b""
 
     @property
     def has_something(self) -> bool:
-        """Something waits to be sent."""
+        """True if there is something to send."""
         return bool(self.answered or self._messages)
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """A notification; there is no stream to close and come back to, so other kinds mean nothing here."""
+        """Queue a notification. Other kinds are ignored: there is no stream to close and resume."""
         if self.answered or kind != "message":
             return
         full = len(self._messages) >= self._settings.max_stream_events
@@ -109,28 +111,28 @@ class ExchangeReply:
         self.wake()
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
-        """The response."""
+        """Set the response, unless there is one already."""
         if not self.answered:
             self.answered, self.outcome = encoded, outcome
             self.calls.clear()
             self.wake()
 
     def fail(self, words: str) -> None:
-        """The response is that there will be none, whatever still works on it."""
+        """Set an error as the response, even if the call is still running."""
         self.failed = True
         self.answer(jsonrpc.encode_error(InternalError(words), self._request_id), "error")
 
     def follow(self, stream: str, epoch: int) -> None:
-        """Everything will come on a background call's stream."""
+        """Relay messages and the answer from a background call's stream."""
         self._relay = asyncio.create_task(self._follow(stream, epoch))
 
     def take(self) -> list[bytes]:
-        """The messages to send before anything else."""
+        """Return and clear the queued messages."""
         taken, self._messages, self._bytes = self._messages, [], 0
         return taken
 
     def wake(self) -> None:
-        """Have ``changed`` return."""
+        """Make ``changed`` return."""
         if self.on_change is not None:
             self.on_change()
         if self._changed is None:
@@ -138,7 +140,7 @@ class ExchangeReply:
         self._changed.set()
 
     async def changed(self, seconds: float) -> None:
-        """Wait until there is something to send, ``wake`` was called, or the time has passed."""
+        """Wait until there is something to send, ``wake`` is called, or ``seconds`` have passed."""
         if self._changed is None:
             self._changed = asyncio.Event()
         if not self.has_something:
@@ -150,21 +152,21 @@ class ExchangeReply:
         self._changed.clear()
 
     async def settled(self, grace: float) -> None:
-        """Wait for a quick answer; otherwise the deadline starts now."""
+        """Wait up to ``grace`` seconds for something to send, then start the deadlines of pending calls."""
         if not self.has_something:
-            # One turn of the loop is all that most calls need.
+            # Most calls need only one turn of the loop.
             await asyncio.sleep(0)
             await self.changed(grace)
         for call in self.calls:
             call.watch()
 
     def close(self) -> None:
-        """The reader is gone."""
+        """Stop relaying: the reader has disconnected."""
         if self._relay is not None:
             self._relay.cancel()
 
     async def _follow(self, stream: str, epoch: int) -> None:
-        """Hand on what a worker writes; a stream that Redis lost is made again with its answer (R12)."""
+        """Relay a worker's messages. Restore a stream that Redis lost, with its answer (R12)."""
         start: Position | None = Position(epoch, 0)
         while not self.answered:
             try:
@@ -195,7 +197,7 @@ class ExchangeReply:
             self.send(event.data, event.kind)
 
     async def _found_again(self, stream: str) -> Position | None:
-        """Where the stream begins now; without a record of the call there is no more to wait for."""
+        """Return the start of the restored stream. Without a record of the call, fail the response."""
         found = await self._background.lost_stream(self._session_id, stream)
         if found is None:
             self.fail(LOST)

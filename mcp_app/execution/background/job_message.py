@@ -1,7 +1,7 @@
-"""Words the job of a call as Celery words it: from a job that Celery queued, with another id in its place.
+"""Job messages in Celery's format, made from a message that Celery queued by replacing its id.
 
-Celery takes longer to word and send a job than Redis and the worker to take it; and nearly all of its words
-are the same for every job of a queue.
+Celery takes longer to build and send a job than Redis and the worker take to deliver it. Nearly all of the
+message is the same for every job of a queue.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-# What Celery says of a job. Whoever adds to it may say something else of each.
+# The headers that Celery sets. Projects that add headers may use different values for each job.
 HEADERS = frozenset({
     *("lang", "task", "id", "shadow", "eta", "expires", "group", "group_index", "retries", "timelimit"),
     *("root_id", "parent_id", "argsrepr", "kwargsrepr", "origin", "ignore_result", "replaced_task_nesting"),
@@ -27,7 +27,7 @@ MEMBERS = frozenset({"body", "content-encoding", "content-type", "headers", "pro
 
 @dataclass(frozen=True, slots=True)
 class JobMessage:
-    """A message on Redis whose job has the same id as its call; ``key`` is the list it goes into."""
+    """A Redis message for a job that has the id of its call. ``key`` is the list it is pushed to."""
 
     key: str
     _call: str
@@ -38,7 +38,9 @@ class JobMessage:
 
     @classmethod
     def like(cls, key: str, message: dict[str, Any], call: str) -> JobMessage | None:
-        """What is like a job that Celery queued for ``call``; None if it says more than a call's id."""
+        """Return a template of the job that Celery queued for ``call``, or None if it depends on more than
+        the id.
+        """
         headers, properties = message.get("headers", {}), message.get("properties", {})
         usual = (
             message.keys() <= MEMBERS
@@ -59,7 +61,7 @@ class JobMessage:
         return cls(key, call, properties["delivery_tag"], body, before + mark, after)
 
     def of(self, call: str) -> str:
-        """The message that queues ``call``."""
+        """Return the message that queues ``call``."""
         body = b64encode(self._body.replace(self._call, call).encode()).decode()
         before, after = (
             part.replace(self._call, call).replace(self._tag, str(uuid4()))

@@ -1,4 +1,4 @@
-"""Queues the jobs of calls that a web process accepts, on the connection that it has to Redis anyway."""
+"""Queueing of newly accepted calls over the web process's own Redis connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("mcp.background")
 
 
 class NewJobs:
-    """Of one web process. Its Redis is often the broker; where not, Celery queues them."""
+    """The job queue of one web process. If its Redis is not the broker, Celery queues the jobs."""
 
     def __init__(self, streams: Streams, redis_url: str) -> None:
         self._streams = streams
@@ -24,9 +24,12 @@ class NewJobs:
         self._pushing: set[asyncio.Task[None]] = set()
 
     def hand_on(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
-        """Queue the job of a call just stored, from any thread; as ``celery.hand_on_new``.
+        """Queue the job of a call just stored.
 
-        Not by the task that waits for the call: that may be cancelled as soon as the call is stored.
+        Thread-safe.
+
+        A separate task pushes the job, because the task that waits for the call may be cancelled as soon as
+        the call is stored.
         """
         job = celery.worded(call, self._redis_url)
         if job is None:

@@ -1,4 +1,4 @@
-"""Writes about calls that need not be stored one by one: many ids in one statement."""
+"""Batched database writes: many call ids in one statement."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from django.db import DatabaseError
 from mcp_app.database.queries import aquery
 from mcp_app.execution.stored import records, request_ids
 
-# Well below the time after which the reaper publishes once more what it takes for unpublished.
+# Well below the time after which the reaper publishes unpublished answers again.
 PUBLISHED_SECONDS = 0.5
-# A client may send the same request id again at once, perhaps to another process, which waits for the write.
+# Short, because a client may reuse its request id at once in another process, which waits for this write.
 DELIVERED_SECONDS = 0.1
 
 log = logging.getLogger("mcp.background")
 
 
 class NotedIds:
-    """Ids of calls that wait for one ``write``; of one event loop."""
+    """A batch of call ids for one ``write``. Belongs to one event loop."""
 
     def __init__(self, write: Callable[..., None], seconds: float, lost: str) -> None:
-        """``lost`` says in the log what follows when the database cannot be written."""
+        """Create a batch written after ``seconds``. ``lost`` is the log text for failed writes."""
         self._write, self._seconds, self._lost = write, seconds, lost
         self._ids: list[UUID] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -37,7 +37,7 @@ class NotedIds:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._begin)
 
     async def flush(self) -> None:
-        """Write now what waits."""
+        """Write the pending ids now. Log failures."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -53,9 +53,9 @@ class NotedIds:
 
 
 class Published(NotedIds):
-    """The answers that one worker process appended to their streams.
+    """The calls whose answers one worker process appended to their streams.
 
-    The reaper publishes again what dies with the process, which adds no second answer.
+    If the process dies before the write, the reaper publishes the answers again. That adds no second answer.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Published(NotedIds):
 
 
 class Delivered(NotedIds):
-    """The answers that one web process sent to their end (R7)."""
+    """The calls whose answers one web process delivered completely (R7)."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,6 +1,8 @@
-"""Finds calls that something died on, and ends or restarts them; any process may do it.
+"""Recovery of calls whose worker or job was lost: end or restart them.
 
-Synchronous passes over the rows, each change a compare-and-set, so that two reapers at once do no harm.
+Any process may run it.
+
+Synchronous passes over the rows. Each change is a compare-and-set, so concurrent reapers are safe.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SWEEP_SECONDS = 5.0
 BROKER_SECONDS = 10.0
 PUBLISH_SECONDS = 2.0
 SLOW_SECONDS = 1.0
-# Lease renewers try again every half second while they cannot renew, and else do it every 5 seconds.
+# Lease renewers renew every 5 seconds, and retry every half second after a failure.
 RENEWAL_SECONDS = 4.0
 JUMP_SECONDS = 7.0
 
@@ -38,7 +40,7 @@ log = logging.getLogger("mcp.reaper")
 
 
 def sweep(*, leases: bool = True) -> int:
-    """One pass; returns how many calls it recovered. Without ``leases`` no worker is considered lost."""
+    """Run one pass and return the number of recovered calls. Without ``leases``, no worker counts as lost."""
     helped = sum(_reap(call) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
@@ -52,10 +54,10 @@ def sweep(*, leases: bool = True) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Well:
-    """What a sweep saw of a database that takes writes at once.
+    """The state of a responsive database, as seen by one sweep.
 
-    ``judges_from`` and the other moments of this process are monotonic; ``said`` is the database's clock, and
-    ``said_at`` when it said so.
+    ``said`` is the time of the database's clock, read at ``said_at``. ``judges_from``, ``said_at`` and
+    ``swept_at`` are monotonic times of this process. Leases are checked from ``judges_from`` on.
     """
 
     judges_from: float
@@ -65,23 +67,23 @@ class Well:
 
 
 def run_forever(stop: threading.Event) -> None:
-    """Sweep until ``stop`` is set; survives the loss of Redis and of the database."""
+    """Sweep until ``stop`` is set. Continue while Redis or the database is down."""
     well: Well | None = None
     while not stop.wait(SWEEP_SECONDS):
         try:
             with undivided():  # A worker's main process forks.
                 well = turn(well)
         except Exception:
-            log.exception("A sweep failed")  # Without this thread this process would not sweep any more.
+            log.exception("A sweep failed")  # Without this thread the process would no longer sweep.
             well = None
 
 
 def turn(well: Well | None) -> Well | None:
-    """One sweep; takes what the one before saw, and returns what this one did.
+    """Run one sweep with the state of the previous one, and return the new state, or None after an outage.
 
-    While the database accepts no writes, no lease can be renewed, and every lease looks old after a sleep of
-    the machine, or when the database's clock was set. Afterwards the living get a moment to renew theirs
-    before anybody is taken for dead (R5, R15).
+    No lease can be renewed while the database accepts no writes. After the machine slept or the database's
+    clock was set, all leases look expired. Workers then get some seconds to renew before any counts as lost
+    (R5, R15).
     """
     started = time.monotonic()
     try:
@@ -103,21 +105,21 @@ def turn(well: Well | None) -> Well | None:
 
 
 def _time_jumped(well: Well, started: float, said: datetime, now: float) -> bool:
-    """Whether this process slept, or the database's clock did not go on as this process' monotonic one."""
+    """Return True if this process slept, or the database's clock diverged from the monotonic clock."""
     slept = started - well.swept_at > SWEEP_SECONDS + SLOW_SECONDS
     passed = (said - well.said).total_seconds()
     return slept or abs(passed - (now - well.said_at)) > SLOW_SECONDS
 
 
 def _lost_by_broker() -> list[CallRecord]:
-    """Calls that wait for a worker in a queue that holds fewer jobs than calls: Redis was emptied (R12)."""
+    """Return calls that wait in queues with fewer jobs than calls: Redis was emptied (R12)."""
     queues: dict[str, list[CallRecord]] = defaultdict(list)
     for call in records.waiting(BROKER_SECONDS):
         queues[call.queue].append(call)
     lost: list[CallRecord] = []
     for queue, calls in queues.items():
         try:
-            # Workers hold a job or two in reserve: only as many as are missing, or the queue would only grow.
+            # Workers prefetch a job or two. Queue only the missing number, or the queue would keep growing.
             missing = len(calls) - waiting(queue)
             lost += sorted(calls, key=lambda call: call.accepted_at)[: max(0, missing)]
         except BrokerUnavailable as error:
@@ -126,7 +128,7 @@ def _lost_by_broker() -> list[CallRecord]:
 
 
 def _reap(call: CallRecord) -> int:
-    """A lease ran out: start again if that is allowed, else end the call with an error (R4, R6)."""
+    """Restart a call whose lease expired if that is allowed, else end it with an error (R4, R6)."""
     if records.release(call.id, call.attempt):
         log.warning("Attempt %d of call %s (%s) was lost: it starts again", call.attempt, call.id, call.tool)
         fence_off_now(call, call.attempt + 1)
@@ -142,7 +144,7 @@ def _reap(call: CallRecord) -> int:
 
 
 def _end_outlived(call: CallRecord) -> int:
-    """Stop expired tasks, whose results cannot be read any more; their workers check the row each second."""
+    """Stop an expired task, whose result can no longer be read. Its worker checks the row each second."""
     if records.request_cancel_of(call.id, "its time to live is over") is None:
         return 0
     answer = stored_answers.cancelled(call)
@@ -159,6 +161,6 @@ def _ending(call: CallRecord) -> tuple[State, str, bytes]:
         f"{call.tool} was interrupted: the process that ran it is gone. It may have done part of its work."
     )
     if call.is_task:
-        # A task fails by an error of the protocol only (TASKX-07), and this one has no result.
+        # A task fails only by a protocol error (TASKX-07), and this call has no result.
         return State.FAILED, "error", jsonrpc.encode_error(InternalError(words), call.request_id)
     return State.FAILED, "tool_error", stored_answers.failed(call, words)

@@ -1,4 +1,4 @@
-"""Decides what a request with a request id seen before is: a retry of its call, or new work (R7)."""
+"""Repeated request ids: a retry of a stored call, or new work (R7)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from mcp_app.execution.stored import call_record, request_ids
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.protocol.errors import InvalidRequest
 
-# The process that sends an answer frees its request id a moment later. A client that was answered by another
-# process, and uses the id again meanwhile, must not be taken for one that lost its answer.
+# The process that sent the answer frees the request id a moment later. A client that reuses the id in another
+# process meanwhile must not be treated as one that lost its answer.
 SETTLE_SECONDS = 2.0
 LOOK_SECONDS = 0.1
 
 
 class RepeatedRequests:
-    """Request ids of one web process, which calls hold until their answers are delivered."""
+    """The request ids used by calls of one web process until their answers are delivered."""
 
     def __init__(self, kept_seconds: float) -> None:
-        """``kept_seconds``: how long an undelivered answer waits for a retry."""
+        """Create the registry. Undelivered answers wait ``kept_seconds`` for a retry."""
         self._kept_seconds = kept_seconds
         self._delivered = Delivered()
 
     def answered(self, call_id: UUID | None) -> None:
-        """Free the request id of a call soon: its client has the answer, or wants none."""
+        """Free the request id of an answered call soon."""
         if call_id is not None:
             self._delivered.add(call_id)
 
     async def flush(self) -> None:
-        """Free what was answered, now."""
+        """Free the ids of all answered calls now."""
         await self._delivered.flush()
 
     async def repeated(self, new: NewCall) -> CallRecord | None:
-        """Return the call that a request repeats; None when its id is free, perhaps by now.
+        """Return the call that a request repeats, or None if its id is free.
 
-        Raises InvalidRequest when other work under this id is still in flight, and DatabaseError.
+        Waits for a recent answer to settle.
+
+        Raise InvalidRequest if another call with this id is still in flight. Raise DatabaseError.
         """
         until = monotonic() + SETTLE_SECONDS
         while True:
@@ -50,7 +52,7 @@ class RepeatedRequests:
                 _check_in_flight(call)
                 await aquery_soon(request_ids.release_requests, call.id)
                 return None
-            # The client of a task proves that it was answered by naming the task.
+            # A client that names its task has received the task's answer.
             if not call.is_over or call.is_task or monotonic() >= until:
                 outlived = await aquery_soon(request_ids.release_undelivered, call.id, self._kept_seconds)
                 return None if outlived else call
@@ -58,7 +60,7 @@ class RepeatedRequests:
 
 
 def _check_in_flight(call: CallRecord) -> None:
-    """Raise InvalidRequest if the request of ``call`` awaits its answer; that of a task does not."""
+    """Raise InvalidRequest if the request of ``call`` still awaits its answer. A task's request does not."""
     if not call.is_over and not call.is_task:
         words = f"Request id {call.request_id!r} is still in flight in this session, for another call."
         raise InvalidRequest(words, http_status=200)

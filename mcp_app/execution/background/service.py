@@ -1,4 +1,4 @@
-"""A web process's side of background calls: accept, attach, cancel, give back a lost answer."""
+"""Background calls in a web process: accept, attach, cancel, restore lost answers."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ log = logging.getLogger("mcp.background")
 
 
 class Background:
-    """Accepts background calls of one web process; holds nothing, everything is stored."""
+    """The background calls of one web process. Holds no state of its own: everything is stored."""
 
     def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:
         self._streams, self._message_log = streams, message_log
         self._settings = settings
-        # Without Redis there is no broker and no worker: everything runs in this process.
+        # Without Redis there is no broker and no worker, so everything runs in this process.
         self.available = bool(settings.redis_url)
         self._jobs = NewJobs(streams, settings.redis_url or "")
         self.results = TaskResults(streams, message_log)
@@ -65,14 +65,17 @@ class Background:
         self.gate = CallGate(streams, settings)
 
     async def accept(self, new: NewCall, inputs: Inputs | None = None) -> tuple[CallRecord, Position]:
-        """Accept a call; returns it and the position in its stream to follow from.
+        """Accept a call.
 
-        The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
-        queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
-        that waits for approval gets no job here. A retry attaches to its call (R7), also where the gate takes
-        no more. What of ``inputs`` is good for one call is spent once the gate has let it through. Raises
-        InvalidRequest when other work under the same id is in flight, the refusals of the gate, and
-        StreamsUnavailable.
+        Return the call and the position in its stream to follow from.
+
+        The stream is created first, so that the row's commit is the moment of acceptance. The job is queued
+        after it: there is never a job without a row, and the reaper finds rows without a job. A call that
+        waits for approval gets no job here.
+
+        A retry attaches to its call (R7), even if the gate accepts no new calls. The single-use parts of
+        ``inputs`` are spent once the gate has admitted the call. Raise InvalidRequest if another call with
+        this request id is in flight, the gate's refusals, and StreamsUnavailable.
         """
         try:
             for check in self.gate.queued:
@@ -109,15 +112,15 @@ class Background:
         return call, position
 
     def delivered(self, stream: str) -> None:
-        """Note that a client was sent a stream to its end: if it is a call's, its request id is free (R7)."""
+        """Free the request id of a call whose stream was sent completely (R7). Ignore other streams."""
         self._repeats.answered(call_record.id_of(stream))
 
     async def close(self) -> None:
-        """Store what is noted only."""
+        """Free the request ids of answered calls now."""
         await self._repeats.flush()
 
     async def answer(self, call: CallRecord, start: Position, seconds: float) -> bytes:
-        """The answer of a call that is over within ``seconds``, else nothing."""
+        """Return the answer of a call if it finishes within ``seconds``, else ``b""``."""
         reader = self._streams.reader(call.session_id, call.stream, start.epoch, start.offset)
         try:
             async with asyncio.timeout(seconds):
@@ -133,29 +136,34 @@ class Background:
     async def task(
         self, task_id: str, principal: str, *, core: bool = False
     ) -> tuple[Task, CallRecord] | None:
-        """Find a task for its client, which thereby shows that it was answered (R7); raises Unavailable."""
+        """Return a task for its client, which confirms receipt of the answer (R7). Raise Unavailable."""
         found = await _stored(aquery_soon(client_tasks.find, task_id, principal, core=core))
         if found is not None and not found[1].is_answered:
             self._repeats.answered(found[1].id)
         return found
 
     async def seen_task(self, task_id: str) -> Task | None:
-        """See ``client_tasks.seen``; raises Unavailable."""
+        """Return a task by id, as ``client_tasks.seen``. Raise Unavailable."""
         return await _stored(aquery_soon(client_tasks.seen, task_id))
 
     async def task_page(self, principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
-        """See ``client_tasks.page``; raises Unavailable."""
+        """Return one page of a principal's tasks, as ``client_tasks.page``. Raise Unavailable."""
         return await _stored(aquery_soon(client_tasks.page, principal, after, size))
 
     async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> bool:
-        """Take answers to what a task asked; what answers nothing is ignored: False. Raises Unavailable."""
+        """Store answers to a task's questions. Return False if they match none. Raise Unavailable."""
         changed = await _stored(aquery_soon(_answer_task, call.id, responses))
         if changed is not None:
             await tell_of_task(self._streams, changed)
         return changed is not None
 
     async def answer_core_task(self, session_id: str, response: jsonrpc.Response) -> bool | None:
-        """As ``answer_task``, by a client's response; None for one to a question of no task."""
+        """Store a client's response as the answer to a task's question.
+
+        Raise Unavailable.
+
+        Return None if the response is not about a task's question, False if the question is not open.
+        """
         asked = core_tasks.asked_by(response.id)
         if asked is None:
             return None
@@ -170,38 +178,47 @@ class Background:
     async def wait_for_task(
         self, call: CallRecord, session_id: str, request_id: str | int
     ) -> tuple[str, Position]:
-        """See ``TaskResults.begin``; raises Unavailable."""
+        """Wait for a task's result, as ``TaskResults.begin``. Raise Unavailable."""
         return await _stored(self.results.begin(call, session_id, request_id))
 
     async def end_task(self, call: CallRecord, reason: str) -> bool:
-        """End a core task as cancelled, whatever its worker does; False when it is over (TASK4-07)."""
+        """End a core task as cancelled, whatever its worker does.
+
+        Return False if it has finished (TASK4-07).
+        """
         encoded = stored_answers.cancelled(call)
         if not await _stored(aquery_soon(records.end_cancelled, call.id, encoded, reason)):
             return False
         if _is_idle(call):
             self._note_cancelled(call, encoded)
         await self._stop_worker(call, reason)
-        # What cannot be said now is by a later sweep.
+        # If publishing fails, the reaper publishes the answer later.
         with suppress(DatabaseError):
             await publish(self._streams, call, encoded)
         return True
 
     async def cancel_call(self, call_id: UUID, reason: str) -> None:
-        """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
+        """Stop a call by its id. Do nothing if it has finished. Raise Unavailable."""
         call = await _stored(aquery_soon(records.request_cancel_of, call_id, reason))
         if call is not None:
             await self._stop(call, reason)
 
     async def restore(self, call: CallRecord) -> Position:
-        """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
+        """Return the start of a call's stream.
+
+        Recreate the stream with the stored answer if Redis lost it (R12).
+        """
         position = await self._streams.log.open(call.session_id, call.stream, owner=call.principal)
         if call.is_over:
-            # Also where a stream is: a Redis that was set back in time has one without its end.
+            # Even if the stream exists: a Redis restored from a backup may lack the answer.
             await publish(self._streams, call, call.answer)
         return Position(position.epoch, 0)
 
     async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
-        """A stream that is no longer in Redis but belongs to a stored call, or waits for one; else None."""
+        """Restore a stream that Redis lost, if it belongs to a stored call or a wait.
+
+        Return None otherwise.
+        """
         if stream.startswith(WAIT):
             return await _stored(self.results.restore(session_id, stream))
         if not stream.startswith(PREFIX):
@@ -210,9 +227,11 @@ class Background:
         return None if call is None else (call.stream, await self.restore(call))
 
     async def complete(self, session_id: str, stream: str) -> bool:
-        """Give a stream that Redis has the answer it may lack; False when it is no background call's.
+        """Add the answer that a stream in Redis may lack.
 
-        While the database is away the stream has to do as it is.
+        Return False if it is not a background call's.
+
+        While the database is down, the stream stays incomplete.
         """
         if not stream.startswith((PREFIX, WAIT)):
             return False
@@ -221,9 +240,11 @@ class Background:
         return True
 
     async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
-        """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none.
+        """Stop a waiting or running call, in any worker (R8).
 
-        False, too, while the database cannot be asked: then a broadcast is all that can be done.
+        Return False if there is none.
+
+        Return False, too, while the database is down. The caller can then only broadcast the cancellation.
         """
         if not self.available or not await self._had_calls(session_id):
             return False
@@ -235,7 +256,7 @@ class Background:
             log.warning("A cancel was not stored: %s", error)
             return False
         await self._stop(call, reason)
-        self._repeats.answered(call.id)  # CAN-02: its client awaits no answer.
+        self._repeats.answered(call.id)  # CAN-02: the client expects no answer.
         return True
 
     async def cancel_session(self, session_id: str, reason: str) -> None:
@@ -246,7 +267,7 @@ class Background:
             await self.cancel(session_id, call.request_id, reason)
 
     async def _had_calls(self, session_id: str) -> bool:
-        """Whether to ask the database at all; sessions come and go much more often than calls."""
+        """Return True if the database must be queried. Most sessions never had a background call."""
         try:
             fields = await self._streams.sessions.load(session_id)
         except StreamsUnavailable:
@@ -264,7 +285,10 @@ class Background:
             log.warning("The cancel of call %s is left to its worker's next look at the row", call.id)
 
     async def _end_idle(self, call: CallRecord) -> bool:
-        """A call that no worker works on is over at once; its job finds nothing to do."""
+        """End a call that no worker runs.
+
+        Its job will find nothing to do. Return False if a worker runs it.
+        """
         if not _is_idle(call):
             return False
         answer = stored_answers.cancelled(call)
@@ -280,14 +304,14 @@ class Background:
 
 
 def _is_idle(call: CallRecord) -> bool:
-    """No worker works on the call, so that none would end it and note its end."""
+    """Return True if no worker runs the call, so none would end and log it."""
     return call.state in UNSTARTED or call.is_suspended
 
 
 def _accept(
     new: NewCall, settings: Settings, hand_on: Callable[[CallRecord], None]
 ) -> tuple[CallRecord, bool]:
-    """Store the call and have its job queued; returns it and whether it is new."""
+    """Store the call and queue its job. Return the call and True if it is new."""
     if new.approval_minutes is None:
         call, is_new = records.accept(new)
     else:
@@ -310,9 +334,11 @@ def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRec
 
 
 async def _stored(work: Awaitable[T]) -> T:
-    """What ``work`` returns, which needs the database; raises Unavailable while that is away.
+    """Return the result of ``work``.
 
-    What may be refused is refused soon (``aquery_soon``, R15); accepted work waits longer.
+    Raise Unavailable while the database is down.
+
+    Use ``aquery_soon`` in ``work`` for requests that may be refused (R15). Accepted work waits longer.
     """
     try:
         return await work

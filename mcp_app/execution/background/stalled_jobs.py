@@ -1,8 +1,10 @@
-"""Finds jobs that Celery's main process lost because their child died just then; does not know Celery.
+"""Detection of jobs that Celery's main process lost when a child died.
 
-It is lost on the way to the child, or when the child's word that it has begun is read after its death was
-seen to. Such a job is neither run nor acknowledged, and keeps its place among those a worker may hold for
-ever. With as many of them as it has children, a worker takes no more jobs while it seems well.
+Independent of Celery.
+
+A job is lost on its way to the child, or if the child's start message is read after its death was handled.
+Such a job is neither run nor acknowledged and occupies a prefetch place forever. Once there are as many as
+children, the worker takes no more jobs but looks healthy.
 """
 
 from __future__ import annotations
@@ -12,19 +14,19 @@ import time
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-# A job that a worker took is begun at once: it takes no more of them than it has children.
+# A worker starts each job at once, because it prefetches no more jobs than it has children.
 LOST_SECONDS = 15.0
 
 
 class Job(Protocol):
-    """What a worker took from the broker."""
+    """A job that a worker took from the broker."""
 
     @property
     def id(self) -> str: ...
 
     @property
     def worker_pid(self) -> int | None:
-        """The child that said it has begun."""
+        """The pid of the child that reported the start."""
         ...
 
 
@@ -32,13 +34,13 @@ J = TypeVar("J", bound=Job)
 
 
 class LostJobs:
-    """Of one worker's main process, which asks every few seconds."""
+    """The lost jobs of one worker's main process, checked every few seconds."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def among(self, taken: Iterable[J], begun: Iterable[J]) -> list[J]:
-        """The jobs that no living child has begun for too long; one may only be slow, and run after all."""
+        """Return the jobs that no living child has started for too long. A slow job may still run later."""
         now = time.monotonic()
         waiting = {job.id: job for job in taken}
         for job in begun:
@@ -49,7 +51,7 @@ class LostJobs:
 
 
 def _lives(pid: int | None) -> bool:
-    """Whether a child of this process is there; without a number, the word that it has begun is taken."""
+    """Return True if a child of this process is alive. Without a pid, trust its start message."""
     if pid is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""A web process's side of ``tasks/result``: begin to wait, give up, find the way back; holds nothing."""
+"""Waits of ``tasks/result`` in a web process: begin, give up, restore. Holds no state of its own."""
 
 from __future__ import annotations
 
@@ -17,16 +17,22 @@ from mcp_app.streams.gateway import Streams
 
 
 class TaskResults:
-    """Every method raises DatabaseError, and StreamsError, when the stores are away."""
+    """The ``tasks/result`` requests of a web process.
+
+    Every method may raise DatabaseError or StreamsError.
+    """
 
     def __init__(self, streams: Streams, message_log: MessageLog | None = None) -> None:
         self._streams = streams
         self._message_log = message_log
 
     async def begin(self, call: CallRecord, session_id: str, request_id: str | int) -> tuple[str, Position]:
-        """Wait for a task; returns the stream of the session on which the answer will be, and its start.
+        """Wait for a task.
 
-        The row is stored before the task is looked at, so that its end is not missed. Raises as ``admit``.
+        Return the session's stream that will carry the answer, and its start.
+
+        The wait is stored before the task is read, so that its end is not missed. Raise the errors of
+        ``admit``.
         """
         await admit(self._streams, call.principal)
         wait = Wait(call.id, session_id, request_id, task_waits.PREFIX + secrets.token_hex(9))
@@ -37,14 +43,17 @@ class TaskResults:
         return wait.stream, position
 
     async def give_up(self, session_id: str, request_id: str | int) -> bool:
-        """The client waits no longer; its task goes on (CAN-09). False when nothing waited."""
+        """End the wait of a client that cancelled.
+
+        Its task continues (CAN-09). Return False if there was no wait.
+        """
         found = await aquery(task_waits.give_up, session_id, request_id)
         for wait in found:
             await core_tasks.end(self._streams, wait)
         return bool(found)
 
     async def restore(self, session_id: str, stream: str) -> tuple[str, Position] | None:
-        """The stream of a wait with all there is to tell by now; made again if Redis has lost it (R12)."""
+        """Restore the stream of a wait with the task's current state, even if Redis lost it (R12)."""
         wait = await aquery(task_waits.find, session_id, stream)
         if wait is None:
             return None
@@ -53,6 +62,6 @@ class TaskResults:
         return stream, Position(position.epoch, 0)
 
     async def asked_on(self, session_id: str, stream: str) -> CallRecord | None:
-        """The task whose questions are asked on a stream of a session."""
+        """Return the task whose questions are sent on this stream of a session, or None."""
         wait = await aquery(task_waits.find, session_id, stream)
         return None if wait is None else await aquery(records.find, wait.call_id)

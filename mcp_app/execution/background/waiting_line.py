@@ -1,6 +1,6 @@
-"""Reports to clients that asked for progress the place of their calls in the queue: ``3 of 12 waiting``.
+"""Progress reports about a call's place in the queue: ``3 of 12 waiting``.
 
-A pass of any process now and then over the first calls of each line, and no work for each that begins.
+One periodic pass of any process over the first calls of each queue, instead of work for each started call.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from mcp_app.execution.stored.pending_approvals import Waiting
 from mcp_app.models import Call
 from mcp_app.streams.gateway import Streams
 
-# A call that waits for less begins before the notification would be read.
+# Calls that wait for less time start before the client would read the report.
 PATIENCE_SECONDS = 5.0
 REMIND_SECONDS = 10.0
-# Of each line, and how many lines: the bound of one pass.
+# Maximum calls reported per queue and lane, and maximum lines per pass.
 TOLD, LINES = 100, 20
 
 
 def sweep() -> None:
-    """Report the place in the queue for calls that have waited long enough and were not reported lately."""
+    """Report the place in the queue of calls that waited long enough and were not reported recently."""
     told = [each for line in _lines() for each in _to_tell(*line)]
     if told:
         connected(lambda streams: _tell_all(streams, told))
 
 
 def _lines() -> Iterator[tuple[Any, int]]:
-    """The calls of each queue and lane where one has waited for long, and how many wait there."""
-    accepted = Call.objects.extra(where=["state = 'accepted'"]).order_by()  # In words: for the index.
+    """Yield the calls of each queue and lane with a long wait, and the number waiting there."""
+    accepted = Call.objects.extra(where=["state = 'accepted'"]).order_by()  # As SQL: for the index.
     lines = accepted.values("queue", "lane").annotate(number=Count("pk"), oldest=Min("accepted_at"))
     for line in lines.filter(oldest__lt=clock.now(-PATIENCE_SECONDS))[:LINES]:
         calls = accepted.filter(queue=line["queue"], lane=line["lane"])
@@ -41,7 +41,7 @@ def _lines() -> Iterator[tuple[Any, int]]:
 
 
 def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
-    # A task's client asks for itself.
+    # A task's client polls for itself.
     silent = Q(reminded_at=None) | Q(reminded_at__lt=clock.now(-REMIND_SECONDS))
     due = calls.filter(silent, accepted_at__lt=clock.now(-PATIENCE_SECONDS), task_until=None, attempt=0)
     first = list(calls.values_list("pk", flat=True)[:TOLD])
@@ -50,7 +50,7 @@ def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     return [
         (Waiting.of(row), f"{places[row.pk]} of {max(number, places[row.pk])} waiting")
         for row in rows.defer("arguments", "answer")
-        # The process that records the report sends it, before the call begins: so its attempt knows of the
+        # The process that records the report sends it before the call starts, so the attempt knows of the
         # report.
         if due.filter(pk=row.pk).update(reminded_at=clock.now())
     ]

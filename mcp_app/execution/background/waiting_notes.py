@@ -1,6 +1,6 @@
-"""Has the message log show requests whose calls wait, for approval or for a worker, long before their answer.
+"""Message log entries for requests whose calls wait for approval or for a worker.
 
-What is noted of a call elsewhere is noted by its worker, which it does not have yet.
+Otherwise the worker logs the request when it starts the call.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import UNSTARTED
 
-# Most calls begin sooner. Those that do not are found by one query for all of them.
+# Most calls start sooner. One query finds all those that do not.
 WAIT_SECONDS = 2.0
-# So many calls at most are kept until then, of requests of so many bytes together: a caller must not fill the
-# memory of the process. The others are noted by their workers only.
+# Maximum calls and request bytes held until then, so that a caller cannot fill the memory of the process.
+# Workers log the requests beyond these limits.
 MOST = 1_000
 MOST_BYTES = 8 * 1024 * 1024
 
@@ -28,7 +28,7 @@ log = logging.getLogger("mcp.background")
 
 
 class WaitingNotes:
-    """Of one web process, to be used on its event loop."""
+    """The recently accepted calls of one web process. Event loop only."""
 
     def __init__(self) -> None:
         self._young: dict[UUID, tuple[Callable[[], None], int]] = {}
@@ -36,14 +36,16 @@ class WaitingNotes:
         self._looking: asyncio.Task[None] | None = None
 
     def accepted(self, call: CallRecord, size: int, note: Callable[[], None]) -> None:
-        """A call was accepted, by a request of ``size`` bytes, which ``note`` keeps until it is dropped.
+        """Log the request of an accepted call with ``note`` if it waits.
 
-        It is noted when it waits, which is certain of a call that needs approval.
+        ``size`` is its length in bytes.
+
+        A call that needs approval is logged at once.
         """
         if call.waits_for_approval:
             note()
         elif call.is_over or call.attempt > 0 or call.id in self._young:
-            return  # Of a request that was repeated.
+            return  # A repeated request.
         elif len(self._young) < MOST and self._bytes + size <= MOST_BYTES:
             self._young[call.id] = note, size
             self._bytes += size
@@ -51,7 +53,7 @@ class WaitingNotes:
                 self._looking = asyncio.create_task(self._look_again())
 
     async def look(self, call_ids: Collection[UUID]) -> None:
-        """Note those of some accepted calls that still wait; the others are left to their workers."""
+        """Log the given calls that still wait. Workers log the others."""
         for call_id in await aquery(_unstarted, call_ids):
             self._young[call_id][0]()
         for call_id in call_ids:
@@ -60,7 +62,7 @@ class WaitingNotes:
     async def _look_again(self) -> None:
         try:
             while self._young:
-                # Each has waited for two pauses at most when it is noted.
+                # Each call has waited for at most two pauses when it is logged.
                 due = list(self._young)
                 await asyncio.sleep(WAIT_SECONDS)
                 await self.look(due)
@@ -73,6 +75,6 @@ class WaitingNotes:
 
 
 def _unstarted(call_ids: Collection[UUID]) -> list[UUID]:
-    """Those of some calls that have not begun."""
+    """Return the ids of the given calls that have not started."""
     waiting = Call.objects.filter(pk__in=call_ids, state__in=UNSTARTED, attempt=0)
     return list(waiting.values_list("pk", flat=True))
