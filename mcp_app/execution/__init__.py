@@ -1,1 +1,1 @@
-"""Calls of tools: admitted, run, stored, run by workers, and decided about by people."""
+"""Running calls: the reply, the context for tools, cancellation and deadlines."""

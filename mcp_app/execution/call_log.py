@@ -1,4 +1,4 @@
-"""What a call has said so far, read from its event stream for people; writes nothing, keeps nothing alive."""
+"""The log of a call, read from its event stream for operators. Read-only, does not keep the stream alive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_LINE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CallLogLine:
-    """One thing the call said: ``level`` is ``progress``, ``question`` or the level of a log message."""
+    """A line of a call's log. ``level`` is ``progress``, ``question`` or the level of a log message."""
 
     level: str
     text: str
@@ -28,7 +28,7 @@ class CallLogLine:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The newest progress; ``total`` is None when the end is not known."""
+    """The latest progress. ``total`` is None if unknown."""
 
     value: float
     total: float | None
@@ -36,7 +36,10 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """``3 of 10 reading``; a message that says the numbers, or that the call only waits, stands alone."""
+        """The text for display, such as ``3 of 10 reading``.
+
+        A message that contains the numbers, or that reports a waiting call, is shown alone.
+        """
         if self.message and only_waits(self.value):
             return self.message
         numbers = f"{self.value:g}" if self.total is None else f"{self.value:g} of {self.total:g}"
@@ -45,7 +48,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class CallLogPage:
-    """The lines after a position, the newest progress among them, and the position to go on from."""
+    """The lines after a position, the latest progress among them, and the position to continue from."""
 
     lines: tuple[CallLogLine, ...] = ()
     progress: Progress | None = None
@@ -53,9 +56,10 @@ class CallLogPage:
 
 
 def said(session_id: str, stream: str, after: Position | None = None) -> CallLogPage:
-    """What a call said after ``after``, at most a few hundred lines, without secrets.
+    """Return the log lines of a call after ``after``, at most a few hundred, without secrets.
 
-    Nothing when the stream is gone, and without Redis. Raises StreamsUnavailable when Redis is away.
+    Return an empty page if the stream was deleted, and without Redis. Raise StreamsUnavailable while Redis is
+    down.
     """
     url = conf.get().redis_url
     if not url:
@@ -71,16 +75,16 @@ def said(session_id: str, stream: str, after: Position | None = None) -> CallLog
 
 
 def wait_for_more(session_id: str, stream: str, after: Position | None, seconds: float) -> bool:
-    """Whether a call says anything after ``after`` within ``seconds``, of which it waits half a one at most.
+    """Return True if the call writes anything after ``after`` within ``seconds``.
 
-    Blocks; raises StreamsUnavailable when Redis is away.
+    Blocks. Raise StreamsUnavailable while Redis is down.
     """
     url = conf.get().redis_url
     return bool(url) and _view(url).wait(session_id, stream, after, seconds)
 
 
 def read_position(text: str | None) -> Position | None:
-    """The place that an earlier answer named; None for anything else."""
+    """Parse a position written by ``write_position``. Return None for any other text."""
     epoch, _, offset = (text or "").partition("-")
     if not (
         epoch.isascii() and epoch.isdigit() and offset.isascii() and offset.isdigit() and len(text or "") < 40
@@ -90,14 +94,14 @@ def read_position(text: str | None) -> Position | None:
 
 
 def write_position(position: Position | None) -> str:
-    """A place as ``read_position`` takes it."""
+    """Format a position for ``read_position``."""
     return "" if position is None else f"{position.epoch}-{position.offset}"
 
 
 def redactor() -> Redactor:
-    """What takes secrets out of everything that is shown of a call."""
-    # The tasks and commands that send notices serve no requests: they have not read the catalogue, which is
-    # what says which arguments are secret.
+    """Return the redactor for everything displayed about a call."""
+    # Tasks and commands that send notices serve no requests. They have not loaded the catalogue, which names
+    # the secret arguments.
     return Redactor((*conf.get().redacted_names, *loaded().secret_names))
 
 

@@ -1,4 +1,4 @@
-"""What operators decide about calls that wait for approval, for synchronous callers; each is audited."""
+"""Operators' decisions about calls that wait for approval, for synchronous callers. Each is audited."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from mcp_app.protocol.call_state import State
 
 
 class DecisionRefused(Exception):
-    """The decision does not count; the text says why, for the operator."""
+    """The decision was not accepted. The text explains the reason to the operator."""
 
 
 def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
-    """Let a waiting call run; after the commit its client is notified and its job is queued.
+    """Approve a waiting call.
 
-    Raises DecisionRefused: it waits no longer, or the actor is not the one to decide.
+    After the commit its client is notified and its job is queued.
+
+    Raise DecisionRefused if the call no longer waits or the actor may not decide.
     """
     reason = reason.strip()
     row = _open(call_id)
@@ -47,9 +49,11 @@ def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
 
 
 def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
-    """End a waiting call; its client reads the reason, but not whose it is.
+    """Refuse a waiting call.
 
-    Raises DecisionRefused: it waits no longer, or there is no reason.
+    Its client gets the reason, but not the operator's name.
+
+    Raise DecisionRefused if the call no longer waits or the reason is empty.
     """
     reason = records.storable(reason.strip(), pending_approvals.LONGEST_REASON)
     if not reason:
@@ -64,18 +68,18 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
 
 
 def objection_to(call: Call, actor: Any) -> str:
-    """Return why this actor must not approve this call; "" when nothing is against it."""
+    """Return the reason why this actor must not approve this call, or ""."""
     return ApprovalRules([call]).objection(call, actor)
 
 
 def objections(calls: Collection[Call], actor: Any) -> dict[UUID, str]:
-    """Return what ``objection_to`` says of each call, by its id; in few queries."""
+    """Return the result of ``objection_to`` for each call, by its id, in few queries."""
     rules = ApprovalRules(calls)
     return {call.pk: rules.objection(call, actor) for call in calls}
 
 
 def _user_id(actor: Any) -> int | None:
-    """None for a command."""
+    """Return the actor's primary key, or None for a command."""
     number: int | None = getattr(actor, "pk", None)
     return number
 
@@ -94,7 +98,7 @@ def _end(row: Call, reason: str) -> None:
 
 
 def _what_happened(call_id: UUID) -> str:
-    """The refusal of a second decision, which names the first."""
+    """Return the text for a second decision, which names the first."""
     call = Call.objects.select_related("decided_by").filter(pk=call_id).first()
     if call is None:
         return "There is no such call any more."
@@ -120,6 +124,6 @@ def _audit(actor: Any, action: str, call: CallRecord, reason: str) -> None:
 
 
 def _start(call: CallRecord) -> None:
-    # The client first: what the tool says must come after it.
+    # Notify the client first: messages of the tool must come after it.
     connected(lambda streams: approval.tell(streams, call, approval.APPROVED, last=True))
     hand_on_new(call)

@@ -1,4 +1,4 @@
-"""Waits until a call says more, for callers with a thread each: few at once, none when the process stops."""
+"""Long polling for a call's messages, for callers with a thread each. Limited, and ended on shutdown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mcp_app.models import Call
 from mcp_app.protocol.call_state import is_terminal
 from mcp_app.streams.base import Position, StreamsUnavailable
 
-# Each waiting request keeps a thread; without a free place a request is answered at once, and repeated.
+# Each waiting request occupies a thread. Without a free slot a request is answered at once and repeated.
 MOST_WAITING = 16
-# How often the row is looked at when nothing is heard.
+# Interval of queries for the row when no message arrives.
 LOOK_SECONDS = 2.0
 
 _places = threading.BoundedSemaphore(MOST_WAITING)
@@ -24,9 +24,9 @@ _stopping = threading.Event()
 
 
 def wait_for_word(call: Call, after: Position | None, seconds: float) -> Call:
-    """The call as stored once it said more than ``after``, was over, or the time had passed.
+    """Wait up to ``seconds`` for a message after ``after`` or the end of the call, and return the call.
 
-    Without a place, or without Redis, that is now. No database connection is held meanwhile.
+    Return the call at once without a free slot and without Redis. No database connection is held meanwhile.
     """
     if is_terminal(call.state) or not conf.get().redis_url or not _places.acquire(blocking=False):
         return call
@@ -45,12 +45,12 @@ def wait_for_word(call: Call, after: Position | None, seconds: float) -> Call:
 
 
 def begin() -> None:
-    """The process serves."""
+    """Allow requests to wait. Called when the process starts to serve."""
     _stopping.clear()
 
 
 def stop() -> None:
-    """The process is about to stop: waiting requests are answered, and no further request waits."""
+    """Answer waiting requests and let no further request wait. Called before the process stops."""
     _stopping.set()
 
 

@@ -1,4 +1,4 @@
-"""What people do to background calls, for synchronous callers: admin, API, commands. Each is audited."""
+"""Actions of people on background calls, for synchronous callers: admin, API, commands. Each is audited."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from mcp_app.sessions.services import end_sessions_of
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.blocking.announce import announce
 
-# Progress that no client asked for is kept under this token, for operators.
+# Token under which progress that no client requested is stored, for operators.
 OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 
 
-# A call that the API started is alone in its session.
+# A call started by the API is alone in its session.
 REQUEST_ID = 1
-# Nobody else writes to SQLite while so many are cancelled.
+# Calls cancelled per transaction. On SQLite no other writer can run meanwhile.
 CANCEL_SLICE = 200
 KEY_REVOKED = "its API key was revoked"
-# The member of its meta that says what was asked for.
+# The member of a call's meta with the digest of the request.
 ASKED = "asked"
 KEY_REUSED = "This key was used for another call: use a new one."
 NO_WORKER = "Without Redis no worker runs background calls."
-# Refusals in the words of the API, and of the pages for operators, where those of the gate are for clients.
+# Refusals with other texts for the API and the operators' pages. The gate's texts are for clients.
 WORDS_OF_START = {
     Code.UNKNOWN_TOOL: "There is no tool {tool!r} for you.",
     Code.BACKLOG_FULL: "Too many calls are not over: wait for one to end, or stop one.",
@@ -71,7 +71,7 @@ WORDS_OF_RETRY = {
 
 
 class RetryRefused(Exception):
-    """The call cannot be made again, or not now; the text is for the operator, ``code`` that of the gate."""
+    """The call cannot be repeated, or not now. The text is for the operator, ``code`` is the gate's."""
 
     def __init__(self, text: str, code: str = "", retry_after: float = 0.0) -> None:
         super().__init__(text)
@@ -80,10 +80,12 @@ class RetryRefused(Exception):
 
 
 def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an operator") -> bool:
-    """Stop a call wherever it is, waiting or running (R8); False when it is over.
+    """Stop a waiting or running call (R8).
 
-    A waiting call is over at once. A running one learns of it by broadcast after the commit, and by its row
-    when Redis is away.
+    Return False if it has finished.
+
+    A waiting call ends at once. The worker of a running call is notified by broadcast after the commit, and
+    checks the row when Redis is down.
     """
     with transaction.atomic():
         call = records.request_cancel_of(call_id, reason)
@@ -101,9 +103,9 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
 def cancel_calls_of(
     principal: str, *, actor: Any, reason: str, connections: Collection[int] | None = None
 ) -> None:
-    """Stop all background calls of a principal, each as ``cancel_call`` does.
+    """Stop all background calls of a principal, as ``cancel_call`` does.
 
-    With ``connections`` only those that came by one of them.
+    With ``connections``, stop only the calls made through these OAuth connections.
     """
     open_ids = cancelling.open_ids_of(principal, connections)
     for first in range(0, len(open_ids), CANCEL_SLICE):
@@ -122,7 +124,7 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
 
 
 def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
-    """Refuse the waiting calls of a credential that ended, and end the sessions of its principal if given."""
+    """Refuse the waiting calls of a revoked credential, and end the sessions of ``principal`` if given."""
     refused = approval.refuse_fallen(which, actor=actor)
     sessions = end_sessions_of(principal, actor=actor, reason=KEY_REVOKED) if principal else 0
     return EndedWork(sessions, refused)
@@ -131,10 +133,10 @@ def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
 def cancel_request(
     *, session_id: str, request_id: str | int, actor: Any, reason: str = "stopped by an operator"
 ) -> bool:
-    """Stop whatever runs for a request of a session, in whichever process.
+    """Stop the work for a request of a session, in any process.
 
-    False when the request was a background call that is over. Of one that runs in a web process nothing is
-    stored: the stop is broadcast, and the call's answer shows whether it was running.
+    Return False if the request was a background call that has finished. A call in a web process has no row:
+    the stop is broadcast, and the call's answer shows if it was running.
     """
     call = _call_of(session_id, request_id)
     if call is not None:
@@ -149,7 +151,7 @@ def cancel_request(
 
 
 def _call_of(session_id: str, request_id: str | int) -> Call | None:
-    """The background call a request became; of a modern client, known by its record, the newest open one."""
+    """Return the background call of a request. For a modern client's record, return its newest open call."""
     found = Call.objects.filter(request_key=request_key(request_id))
     if not session_id.startswith(CLIENT_RECORD):
         return found.filter(session_id=session_id).first()
@@ -168,11 +170,11 @@ def _call_of(session_id: str, request_id: str | int) -> Call | None:
 
 
 def retry_call(*, call_id: UUID, actor: Any) -> UUID:
-    """Make a call that is over again, as a new call of the same principal; returns its id.
+    """Repeat a finished call as a new call of the same principal, and return the new id.
 
-    It belongs to no session: it cannot ask questions, and its answer is for the operator. If its tool needs
-    approval it waits for that, whatever was decided about the old one. The gate takes it as a call of its
-    principal. Raises RetryRefused.
+    The new call has no session: it cannot ask questions, and its answer is for the operator. If its tool
+    needs approval it waits for approval again. The gate checks it like any call of its principal. Raise
+    RetryRefused.
     """
     old = records.find(call_id)
     if old is None or not old.is_over:
@@ -211,7 +213,7 @@ def _again(old: CallRecord, actor: Any) -> NewCall:
         session_id=f"operator-{secrets.token_hex(16)}",
         request_id=old.request_id,
         meta={"progressToken": OPERATOR_TOKEN},
-        # No client is there to be asked, so none of its capabilities is.
+        # There is no client to ask, so no capabilities either.
         session_fields={**old.session_fields, "capabilities": orjson.dumps({}).decode()},
         retry_of=old.id,
         retried_by=getattr(actor, "pk", None),
@@ -224,19 +226,21 @@ def _again(old: CallRecord, actor: Any) -> NewCall:
 
 
 def _fallen(old: CallRecord) -> str:
-    """Return why the credential of a call no longer stands, apart from its session."""
+    """Return the reason why the credential of a call is no longer valid, regardless of its session."""
     row = Call.objects.get(pk=old.id)
-    row.session_id = ""  # The new call belongs to none.
+    row.session_id = ""  # The new call has no session.
     return ApprovalRules([row]).fallen(row)
 
 
 def start_call(
     *, principal: Principal, actor: Any, tool: str, arguments: dict[str, Any], key: str = ""
 ) -> tuple[UUID, bool]:
-    """Start a tool as a background call of ``principal``; returns its id and whether it is new.
+    """Start a tool as a background call of ``principal``.
 
-    Checked and limited as a client's call is. A repeated ``key`` of the same principal gives the call it
-    started (R7). It cannot ask questions, because it has no client. Raises McpError with a code.
+    Return its id and True if it is new.
+
+    Checked and limited like a client's call. A repeated ``key`` of the same principal returns the call it
+    started (R7). The call cannot ask questions, because it has no client. Raise McpError with a code.
     """
     session_id = _session_of(principal, key)
     with _refusals(tool, WORDS_OF_START):
@@ -253,7 +257,7 @@ def start_call(
 
 @contextmanager
 def _refusals(tool: str, words: Mapping[Code, str]) -> Iterator[None]:
-    """Count refusals, and put those that have other ``words`` here into them."""
+    """Count refusals within this context, and replace the texts of those in ``words``."""
     try:
         yield
     except McpError as error:
@@ -274,14 +278,14 @@ def _accepted(new: NewCall) -> tuple[CallRecord, bool]:
 
 
 def _session_of(principal: Principal, key: str) -> str:
-    """Each call stands alone; a repeated key leads to the same place, where one call may be."""
+    """Return a random session id, or for a key always the same, so that only one call can exist for it."""
     if not key:
         return f"api-{secrets.token_hex(20)}"
     return f"api-{hashlib.sha256(orjson.dumps([principal.key, key])).hexdigest()[:40]}"
 
 
 def _repeated(call: CallRecord, tool: str, arguments: dict[str, Any]) -> tuple[UUID, bool]:
-    # As asked for, without what a preset adds: that may have changed since.
+    # Compare the request itself, without the arguments of a preset, which may have changed since.
     if call.meta.get(ASKED) != digest(tool, arguments):
         raise refused(Code.KEY_REUSED, KEY_REUSED)
     return call.id, False

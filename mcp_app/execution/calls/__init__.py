@@ -1,1 +1,1 @@
-"""One call in one process: its code, the context the code sees, and the reply it answers on."""
+"""A call in one process: its code, its context and its reply."""

@@ -1,4 +1,4 @@
-"""One running request of a client: its task, deadline, cancellation and the messages it sends on the way."""
+"""A client's running request: its task, deadline, cancellation and intermediate messages."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from mcp_app.protocol.messages.trace_context import joined
 from mcp_app.sessions.client_requests import ClientRequests, withdrawal
 from mcp_app.sessions.negotiated import Negotiated
 
-# How long code may clean up after it was asked to stop, before its client is answered without it.
+# Time for code to clean up after a stop request, before the client is answered without it.
 UNWILLING_SECONDS = 5.0
-# What stops a call that cannot go on without an answer, where that comes with a new request.
+# Stop reason: the call needs input that arrives with a new request.
 INPUT = "input"
 
 log = logging.getLogger("mcp.call")
@@ -43,10 +43,10 @@ T = TypeVar("T")
 
 
 class RunningCall:
-    """A client's request while application code works on it.
+    """A client's request that application code works on.
 
-    Everything here runs on the event loop, except where a method says otherwise. One outcome only: whichever
-    of finish, cancel and deadline comes first decides, the others find ``outcome`` or ``stopped_by`` set.
+    Event loop only, except where a method states otherwise. A call has one outcome: the first of finish,
+    cancel and deadline decides, and the others find ``outcome`` or ``stopped_by`` set.
     """
 
     __slots__ = (
@@ -116,12 +116,12 @@ class RunningCall:
         self.payload, self.meta = payload, meta
         self.on_timeout, self.finished = on_timeout, finished
         self.telemetry, self.inputs = telemetry, inputs
-        self.task: asyncio.Task[Any] | None = None  # None also for what never waits
+        self.task: asyncio.Task[Any] | None = None  # Also None for work that never waits.
         self.outcome = self.stopped_by = self.refusal = ""
         self.threads: tuple[Work, ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
-        self._asked: set[str] | None = None  # made, like the other set, when something is asked
+        self._asked: set[str] | None = None  # Both sets are created with the first question.
         self._requests = requests
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = perf_counter()
@@ -132,7 +132,7 @@ class RunningCall:
         self._questions: set[asyncio.Task[Any]] | None = None
 
     def watch(self, grace: float = 0.0) -> None:
-        """The call is not quick: its deadline counts from now; noted unless it is over after ``grace``."""
+        """Start the deadline, and log the call unless it finishes within ``grace`` seconds."""
         if self._deadline is None and not self.outcome:
             self._deadline = self.loop.call_later(self.timeout, self._stop, "deadline")
             note_running(self, self._requests.log, grace)
@@ -147,31 +147,31 @@ class RunningCall:
         self._stop("cancel")
 
     def shut_down(self) -> None:
-        """The process ends: stop like after a cancel, but say so in the answer."""
+        """Stop the call because the process shuts down. The answer contains the reason."""
         self._stop("shutdown")
 
     @property
     def in_thread(self) -> bool:
-        """Whether synchronous code of this call runs in a thread, even if its call is over."""
+        """True while synchronous code of this call runs in a thread, even after the answer."""
         return any(work.running() for work in self.threads)
 
     @property
     def goes_on(self) -> bool:
-        """Whether code of this call still runs, also after it was answered."""
+        """True while code of this call runs, even after the answer."""
         return self.in_thread or (self.task is not None and not self.task.done())
 
     @property
     def stopped(self) -> bool:
-        """Whether the caller no longer waits; may be read from any thread."""
+        """True if the caller no longer waits. Thread-safe."""
         return self.stopped_by != ""
 
     @property
     def suspended(self) -> bool:
-        """Whether the call ends with questions; what its code still does is of no account."""
+        """True if the call ends with questions. The result of its code is then ignored."""
         return self.stopped_by == INPUT
 
     def raise_if_stopped(self) -> None:
-        """Raise Cancelled if this call was cancelled, Suspended if its round is over."""
+        """Raise Cancelled if this call was cancelled or finished, Suspended if it ends with questions."""
         if self.stopped_by == INPUT:
             raise Suspended
         if self.outcome or self.stopped_by:
@@ -179,7 +179,7 @@ class RunningCall:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the call was stopped from outside; code can raise CancelledError by itself, too."""
+        """True if the call was stopped from outside. Code can also raise CancelledError itself."""
         return self.stopped_by != "" or (self.task is not None and self.task.cancelling() > 0)
 
     def _stop(self, by: str) -> None:
@@ -200,7 +200,7 @@ class RunningCall:
         self.finish(*ending(self))
 
     def finish(self, encoded: bytes, outcome: str) -> None:
-        """Send the one answer; a second one is dropped."""
+        """Send the answer. Later answers are dropped."""
         if self.outcome:
             return
         if self._gate is not None:
@@ -209,7 +209,7 @@ class RunningCall:
         if self._deadline is not None:
             self._deadline.cancel()
         self.session.in_flight.pop(self.request_id, None)
-        # A thread may still wait for an answer; nothing can be said about that after ours.
+        # A thread may still wait for a question's answer, and nothing can be sent after the call's own.
         while self._asked:
             self.reply.send(withdrawal(self._asked.pop()))
         for question in self._questions or ():
@@ -222,10 +222,11 @@ class RunningCall:
             self.finished(self, seconds)
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """A notification on the call's stream, from any thread; silent after the end (PROG-03)."""
+        """Send a notification on the call's stream. Thread-safe. Dropped after the answer (PROG-03)."""
         fitted = self.session.message(method, params)
         if fitted is not None:
-            # Encoded at once: code may change what it passed, and must get an error for what cannot be sent.
+            # Encode at once: code may change the params later, and must get the error if they cannot be
+            # encoded.
             self._put(jsonrpc.encode_notification(method, fitted), method=method)
 
     def _put(self, encoded: bytes, lost: Lost | None = None, kind: str = "message", method: str = "") -> None:
@@ -239,9 +240,11 @@ class RunningCall:
             note_sent(self, self._requests.log, method, encoded)
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress; may be called from any thread. Without a token nothing is sent (PROG-01).
+        """Report progress.
 
-        Raises ValueError for a number that is not finite.
+        Thread-safe. Without a progress token nothing is sent (PROG-01).
+
+        Raise ValueError for a number that is not finite.
         """
         if self.outcome:
             return
@@ -258,11 +261,11 @@ class RunningCall:
         if params is not None:
             self._send_progress(params)
         elif self._flush is None and self._gate.held:
-            # The newest value held back must not wait for a next report that may never come (PROG-04).
+            # Send the latest suppressed value later, because no further report may follow (PROG-04).
             self._flush = self.loop.call_later(1 / self.settings.progress_per_second, self.flush_progress)
 
     def flush_progress(self) -> None:
-        """Send the value held back, if any."""
+        """Send the latest suppressed progress value, if any."""
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
@@ -274,7 +277,7 @@ class RunningCall:
             self.send(PROGRESS, {"progressToken": self.progress_token, **params})
 
     def log_message(self, level: str, data: Any, logger: str) -> None:
-        """A log message, if the session's level asks for it (LOG-02) and the call's limit allows (LOG-06)."""
+        """Send a log message if the session's level (LOG-02) and the call's limit (LOG-06) allow."""
         if not self.session.log_level or not at_least(level, self.session.log_level):
             return
         self._logged += 1
@@ -287,13 +290,13 @@ class RunningCall:
         self.send("notifications/message", {"level": level, "logger": logger, "data": sent})
 
     def close_stream(self, retry_ms: int) -> None:
-        """Let the client poll: close its connection after telling it when to come back (T-POLL-03)."""
+        """Close the client's connection so that it polls. It reconnects after ``retry_ms`` (T-POLL-03)."""
         self._put(b"%d" % retry_ms, kind="close")
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the client on the call's stream and wait for its answer, through whichever process.
+        """Send a question on the call's stream and return the client's answer, which any process may receive.
 
-        ``params`` are those that its revision knows. Raises Cancelled if this call was cancelled.
+        ``params`` must fit the client's revision. Raise Cancelled if this call was cancelled.
         """
         with self._question(), self._requests.place:
             if self._gate is not None:
@@ -304,20 +307,20 @@ class RunningCall:
             return await self._requests.ask(self.session, method, params, self._put, self._asked)
 
     async def wait_for_next_round(self) -> Any:
-        """End with the questions in ``inputs``; those asked in the same turn of the loop go along."""
+        """End the round with the questions in ``inputs``, including others of the same turn of the loop."""
         with self._question():
             self.loop.call_soon(self.suspend)
             return await self.loop.create_future()
 
     def suspend(self) -> None:
-        """End the round if it left questions open, but not in the middle of an effect."""
+        """End the round if it has open questions, unless an effect is running."""
         if self.inputs is not None and self.inputs.requests and not self.inputs.effects:
             self._stop(INPUT)
 
     def run_from_thread(self, question: Callable[[], Awaitable[T]]) -> T:
-        """Await what ``question`` returns on the event loop for synchronous code, whose thread blocks.
+        """Await ``question()`` on the event loop for synchronous code, and block its thread meanwhile.
 
-        Raises Cancelled if this call was cancelled.
+        Raise Cancelled if this call was cancelled.
         """
         if threading.get_ident() == self._thread:
             raise RuntimeError("This name blocks: async code must await the name that begins with 'a'.")
@@ -336,7 +339,7 @@ class RunningCall:
 
     @contextmanager
     def _question(self) -> Iterator[None]:
-        """Within this context, the current task ends with the call instead of waiting on after it."""
+        """Cancel the current task with the call, within this context."""
         self.raise_if_stopped()
         task = asyncio.current_task()
         assert task is not None
@@ -355,9 +358,9 @@ async def attempt(
     *,
     in_task: bool = True,
 ) -> None:
-    """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
+    """Run ``work`` and answer the call with its result or error. The boundary around application code."""
     if in_task:
-        # Not by the starter: a task cancelled before its first step never runs, nor answers.
+        # Not set by the caller: a task cancelled before its first step never runs or answers.
         call.task = asyncio.current_task()
     call.telemetry.enter()
     try:
@@ -381,7 +384,7 @@ async def attempt(
 
 
 def ending(call: RunningCall) -> tuple[bytes, str]:
-    """The answer to a call that was stopped, and its outcome.
+    """Return the answer to a stopped call, and its outcome.
 
     CAN-02: over HTTP a cancelled request is answered, because only an answer ends its stream cleanly.
     """

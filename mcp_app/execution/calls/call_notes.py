@@ -1,4 +1,4 @@
-"""What the message log learns of a call: that it takes its time, what it sends, how it was answered."""
+"""Message log entries of a call: long running, its notifications, its answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mcp_app.message_log.log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
 
 PROGRESS = "notifications/progress"
-# Of progress only now and then a line is logged: it would be most of the log.
+# Minimum seconds between logged progress notifications, which would otherwise fill the log.
 PROGRESS_SECONDS = 1.0
 
 
 class Logged(Protocol):
-    """The part of a call that the log shows."""
+    """The fields of a call used by the log."""
 
     loop: asyncio.AbstractEventLoop
     session: Negotiated
@@ -30,7 +30,7 @@ class Logged(Protocol):
 
 
 def note_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
-    """A request that is not over after ``grace``: viewers of the console see it before it is answered."""
+    """Log a request unless it finishes within ``grace`` seconds, so that the console shows it early."""
     if grace:
         call.loop.call_later(grace, note_running, call, log)
     elif not call.outcome:
@@ -38,7 +38,7 @@ def note_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
 
 
 def note_sent(call: Logged, log: MessageLog, method: str, encoded: bytes) -> None:
-    """A notification that the call sent to its client."""
+    """Log a notification sent by the call. Progress is logged at most once per ``PROGRESS_SECONDS``."""
     if method == PROGRESS:
         now = call.loop.time()
         if now - call.noted_at < PROGRESS_SECONDS:
@@ -48,7 +48,7 @@ def note_sent(call: Logged, log: MessageLog, method: str, encoded: bytes) -> Non
 
 
 def note_answered(call: Logged, log: MessageLog, encoded: bytes, seconds: float) -> None:
-    """The call's request with its answer."""
+    """Log the call's request with its answer."""
     if not log.enabled:
         return
     facts = (call.method, str(call.request_id), call.target)

@@ -1,4 +1,4 @@
-"""Starts and stops the calls of one process, and finds them for a cancel that arrived anywhere (CAN-04)."""
+"""Start, lookup and cancellation of the calls of one process (CAN-04)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Work = Callable[[RunningCall, Context], Awaitable[dict[str, Any]]]
 
 
 class CallRequest(Protocol):
-    """A client's request that a call is started for."""
+    """A client's request to start a call for."""
 
     session: Negotiated
     principal: Principal
@@ -41,16 +41,16 @@ class CallRequest(Protocol):
 
     @property
     def reply(self) -> RequestOutlet:
-        """Where it is answered."""
+        """The outlet for the answer."""
         ...
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
-        """What the call leaves behind for operators."""
+        """Return the telemetry of the call."""
         ...
 
 
 class RunningCalls:
-    """Start and cancellation of calls; holds nothing after they ended."""
+    """The running calls of one process. Finished calls are removed."""
 
     def __init__(
         self,
@@ -66,17 +66,17 @@ class RunningCalls:
         self._requests = requests
         self._counts = counts
         self._settings = settings
-        # How many calls each person runs here.
+        # Number of calls each principal runs here.
         self.shares: dict[Share, int] = {}
         self._sessions: dict[str, Negotiated] = {}
 
     @property
     def running(self) -> int:
-        """How many calls this process runs now."""
+        """The number of calls running in this process."""
         return sum(self.shares.values())
 
     def in_flight(self) -> dict[str, list[RunningCall]]:
-        """The calls this process runs now, by the record of their session."""
+        """Return the calls running in this process, by the record id of their session."""
         found: dict[str, list[RunningCall]] = {}
         for session in self._sessions.values():
             found.setdefault(session.record_id, []).extend(session.in_flight.values())
@@ -95,10 +95,12 @@ class RunningCalls:
         inputs: Inputs | None = None,
         waits: bool = True,
     ) -> RunningCall:
-        """Begin to work on a request; its answer will come on its reply, at once if its work never ``waits``.
+        """Start work on a request.
 
-        Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
-        when the person already runs as many calls as allowed.
+        Its answer is sent on its reply, at once if the work never ``waits``.
+
+        Raise InvalidRequest for an id that is still in flight in this session (RPC-03). Raise TooManyRequests
+        if the principal already runs as many calls as allowed.
         """
         session, principal = request.session, request.principal
         share = share_of(Bound.RUNNING_CALLS, principal.key)
@@ -129,13 +131,13 @@ class RunningCalls:
         self.shares[share] = running + 1
         code = attempt(call, work, Context(call, self._read), in_task=waits)
         if waits:
-            begin(code, call.loop)  # The call keeps its task.
+            begin(code, call.loop)  # The call holds a reference to its task.
         else:
             run(code)
         return call
 
     def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
-        """Cancel a call running in this process; False when there is none."""
+        """Cancel a call running in this process. Return False if there is none."""
         named = self._named(session_id)
         found = [session.in_flight[request_id] for session in named if request_id in session.in_flight]
         for call in found:
@@ -143,31 +145,34 @@ class RunningCalls:
         return bool(found)
 
     def _named(self, session_id: str) -> list[Negotiated]:
-        """The session of that id; by the record of a modern client, each of its requests that run."""
+        """Return the session with that id, or all running requests of that modern client record."""
         if session_id.startswith(CLIENT_RECORD):
             return [exchange for exchange in self._sessions.values() if exchange.record_id == session_id]
         session = self._sessions.get(session_id)
         return [session] if session is not None else []
 
     def on_cancel(self, payload: dict[str, Any]) -> None:
-        """Stop a call for which a cancel reached another process; one of a stored call is for its worker."""
+        """Cancel a call by a broadcast from another process.
+
+        Calls stored in the database are up to their worker.
+        """
         if "session" in payload and "call" not in payload:
             self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))
 
     def on_credentials(self, payload: dict[str, Any]) -> None:
-        """Connections ended: what runs for their tokens ends, whoever waits for the answer (AUTH-18)."""
+        """Cancel the calls of OAuth connections that ended, by a broadcast (AUTH-18)."""
         if payload.get("stops"):
             named = (*payload.get("connections", ()), *payload.get("replaced", ()))
-            # A process of the version before names one.
+            # Processes of the previous version send a single connection.
             self.end_connections({payload.get("connection"), *named})
 
     def connections(self) -> frozenset[int]:
-        """The OAuth connections that calls run for in this process."""
+        """Return the OAuth connections of the calls running in this process."""
         found = (call.principal.connection_id for call in self._all())
         return frozenset(each for each in found if each is not None)
 
     def end_connections(self, ended: Collection[object]) -> None:
-        """Cancel what runs for connections that ended."""
+        """Cancel the calls of connections that ended."""
         for call in self._all():
             if call.principal.connection_id is not None and call.principal.connection_id in ended:
                 call.cancel("the connection ended")
@@ -176,7 +181,7 @@ class RunningCalls:
         return [call for session in self._sessions.values() for call in session.in_flight.values()]
 
     async def close(self, seconds: float) -> None:
-        """Let running calls end, then stop what is left."""
+        """Wait up to ``seconds`` for running calls to finish, then stop the others."""
         await asyncio.sleep(0)  # A call accepted just now has no task before its first step.
         running = self._all()
         if await _still_running(running, seconds):
@@ -201,6 +206,6 @@ class RunningCalls:
 
 
 async def _still_running(calls: list[RunningCall], seconds: float) -> bool:
-    """Wait at most ``seconds`` for calls to end; whether some have not."""
+    """Wait at most ``seconds`` for calls to finish. Return True if some have not."""
     tasks = [call.task for call in calls if call.task is not None and not call.task.done()]
     return bool(tasks and (await asyncio.wait(tasks, timeout=seconds))[1])

@@ -1,4 +1,4 @@
-"""What prompt and resource functions may return, as wire messages and contents."""
+"""Conversion of values returned by prompt and resource functions to wire messages and contents."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from mcp_app.protocol.errors import InternalError, ResourceNotFound
 
 
 def to_messages(value: Any) -> list[dict[str, Any]]:
-    """The ``messages`` of prompts/get: from text, content, a Message, a wire message, or a list of these.
+    """Return the ``messages`` of prompts/get from text, content, a Message, a wire message or a list of
+    these.
 
-    A dict with ``messages`` counts as that list. Raises InternalError for anything else.
+    A dict with ``messages`` counts as that list. Raise InternalError for anything else.
     """
     if isinstance(value, Mapping) and "messages" in value:
         value = value["messages"]
@@ -43,9 +44,9 @@ def _block(value: Any) -> dict[str, Any]:
 
 
 def to_contents(value: Any, uri: str, mime_type: str) -> list[dict[str, Any]]:
-    """The ``contents`` of resources/read: text, bytes, File, JSON values, or a list of File (a directory).
+    """Return the ``contents`` of resources/read from text, bytes, a File, JSON values or a list of Files.
 
-    None means that there is no such resource: ResourceNotFound. What cannot be sent is an InternalError.
+    Raise ResourceNotFound for None, and InternalError for values that cannot be sent or are too large.
     """
     if value is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})

@@ -1,8 +1,7 @@
-"""The context that tool, prompt and resource code gets: one API for every revision.
+"""The context for tool, prompt and resource code: one API for every revision.
 
 Methods come in pairs, as in Django: the plain name blocks and is for synchronous code, the ``a…`` name is
-awaited.
-``progress``, ``track``, the log methods and ``cancelled`` never block and have one name.
+awaited. ``progress``, ``track``, the log methods and ``cancelled`` never block and have one name.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ log = logging.getLogger("mcp.questions")
 IN_EFFECT = "A question inside of once would be asked anew each time: ask before it."
 
 T = TypeVar("T")
-# Reads a resource for the caller of a call.
+# Reads a resource on behalf of a call's caller.
 ReadResource = Callable[[RunningCall, str], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectedClient:
-    """The connected client; its name, its version and the settings of its extensions are untrusted.
+    """The connected client. Its name, version and extension settings are untrusted.
 
-    ``extensions`` maps the ids of the extensions that it declared to their settings.
+    ``extensions`` maps the ids of the declared extensions to their settings.
     """
 
     name: str
@@ -55,15 +54,12 @@ class ConnectedClient:
     extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def can(self, capability: str) -> bool:
-        """Whether the client declared ``roots``, ``sampling``, ``sampling_tools``, ``elicitation_form``, …
-
-        Or an extension, by its id.
-        """
+        """Return True if the client declared a capability (``roots``, ``sampling``, …) or extension id."""
         return capability in self.extensions or bool(getattr(self.capabilities, capability, False))
 
 
 class Context:
-    """Handed to code that declares a parameter of this type; the parameter is hidden from clients."""
+    """The context passed to code that declares a parameter of this type. Clients do not see the parameter."""
 
     __mcp_context__ = True
     __slots__ = ("_call", "_read")
@@ -84,7 +80,7 @@ class Context:
 
     @property
     def session_id(self) -> str:
-        """The session's id; never a credential."""
+        """The session's id, which is never a credential."""
         return self._call.session.id
 
     @property
@@ -96,13 +92,13 @@ class Context:
             str(info.get("name", "")),
             str(info.get("version", "")),
             session.capabilities,
-            # A copy: sessions of the same kind of client share what is read.
+            # A copy, because sessions of the same kind of client share the parsed value.
             deepcopy(declared_extensions(declared, session.version)),
         )
 
     @property
     def user(self) -> Any:
-        """The Django user behind the credential, or AnonymousUser. Queries the database; see ``auser``."""
+        """The Django user behind the credential, or AnonymousUser. Queries the database. See ``auser``."""
         from django.contrib.auth import get_user_model
         from django.contrib.auth.models import AnonymousUser
 
@@ -110,22 +106,22 @@ class Context:
         return AnonymousUser() if user_id is None else get_user_model().objects.get(pk=user_id)
 
     async def auser(self) -> Any:
-        """As ``user``, for async code."""
+        """Return ``user``, for async code."""
         return await aquery(lambda: self.user)
 
     @property
     def principal(self) -> Principal:
-        """The caller as authenticated; its parts are of this server, and not meant for clients."""
+        """The authenticated caller. Its fields are internal to this server and not meant for clients."""
         return self._call.principal
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The ``_meta`` of the request as it was sent; untrusted (META-08)."""
+        """The ``_meta`` of the request as sent by the client. Untrusted (META-08)."""
         return self._call.meta
 
     @property
     def traceparent(self) -> str:
-        """The W3C trace context that work for this call continues; empty if there is no trace."""
+        """The W3C trace context for work of this call to continue, or "" without a trace."""
         return self.trace_headers.get("traceparent", "")
 
     @property
@@ -135,18 +131,18 @@ class Context:
         return {} if context is None else context.headers
 
     def has_permission(self, permission: str) -> bool:
-        """Whether the caller holds a Django permission (``app_label.codename``)."""
+        """Return True if the caller has a Django permission (``app_label.codename``)."""
         return permission in self._call.principal.permissions
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress; values that do not increase are dropped. Raises Cancelled after a cancel."""
+        """Report progress. Values that do not increase are dropped. Raise Cancelled after a cancel."""
         self.raise_if_cancelled()
         self._call.progress(progress, total, message and str(message))
 
     def track(self, items: Iterable[T], message: str = "") -> Iterator[T]:
         """Yield ``items``, reporting progress and checking for cancellation before each.
 
-        ``message`` may hold ``{}`` for the number of the item.
+        ``message`` may contain ``{}`` for the number of the item.
         """
         total = float(len(items)) if isinstance(items, Sized) else None
         for number, item in enumerate(items):
@@ -156,37 +152,36 @@ class Context:
             self.progress(total, total)
 
     async def atrack(self, items: Iterable[T], message: str = "") -> AsyncIterator[T]:
-        """As ``track``, for async code; yields to the event loop between items."""
+        """Yield ``items`` as ``track``, for async code. Yields to the event loop between items."""
         for item in self.track(items, message):
             await asyncio.sleep(0)
             yield item
 
     def log(self, level: str, message: Any, *, logger: str = "", **data: Any) -> None:
-        """Send a log message to the client, if its log level asks for it. Never send secrets (LOG-05)."""
+        """Send a log message to the client if its log level allows. Never send secrets (LOG-05)."""
         content = {"message": message, **data} if data else message
         self._call.log_message(level, content, logger or self._call.target)
 
     def debug(self, message: Any, **data: Any) -> None:
-        """A log message of level debug."""
+        """Send a log message of level debug."""
         self.log("debug", message, **data)
 
     def info(self, message: Any, **data: Any) -> None:
-        """A log message of level info."""
+        """Send a log message of level info."""
         self.log("info", message, **data)
 
     def warning(self, message: Any, **data: Any) -> None:
-        """A log message of level warning."""
+        """Send a log message of level warning."""
         self.log("warning", message, **data)
 
     def error(self, message: Any, **data: Any) -> None:
-        """A log message of level error."""
+        """Send a log message of level error."""
         self.log("error", message, **data)
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification of an extension that an app of this installation defines.
 
-        Clients that do not know the extension get nothing. Raises ValueError for a name that no extension
-        defines.
+        Clients without the extension get nothing. Raise ValueError if no extension defines the notification.
         """
         owner = next((each for each in registry.extensions.values() if method in each.notifications), None)
         if owner is None:
@@ -196,7 +191,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was cancelled; cheap."""
+        """True if the call was cancelled. Cheap."""
         return self._call.stopped
 
     def raise_if_cancelled(self) -> None:
@@ -205,59 +200,61 @@ class Context:
             self._call.raise_if_stopped()
 
     def close_stream(self, retry_ms: int = 1000) -> None:
-        """Make a 2025-11-25 client poll: its connection is closed and it reconnects after ``retry_ms``."""
+        """Make a 2025-11-25 client poll: close its connection, so that it reconnects after ``retry_ms``."""
         self._call.close_stream(retry_ms)
 
     async def aelicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
-        """Ask the person behind the client to fill in a form.
+        """Ask the client's user to fill in a form, and return the answer.
 
         ``form`` is a JSON Schema of flat simple properties, a simple type, or a model, dataclass or TypedDict
-        of such. Raises CannotAsk if the client does not support the question, ToolError if it does not answer
-        or sends an invalid answer. ``key`` identifies the question in this call: see ``docs/questions.md``.
+        of such. ``key`` identifies the question in this call: see ``docs/questions.md``. Raise CannotAsk if
+        the client does not support the question, ToolError if it does not answer or sends an invalid answer.
         """
         return await self._ask(questions.form(message, form), key)
 
     def elicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
-        """As ``aelicit``, for synchronous code."""
+        """Ask as ``aelicit``, for synchronous code."""
         return self._wait(lambda: self.aelicit(message, form, key=key))
 
     async def aelicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
-        """Ask the person to open ``url``; its page must check that the same user opens it (ELI-11)."""
+        """Ask the user to open ``url``. Its page must check that the same user opens it (ELI-11)."""
         return await self._ask(questions.link(message, url, elicitation_id), key)
 
     def elicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
-        """As ``aelicit_url``, for synchronous code."""
+        """Ask as ``aelicit_url``, for synchronous code."""
         return self._wait(lambda: self.aelicit_url(message, url, elicitation_id, key=key))
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that the step behind a URL elicitation is done (ELI-07); nothing on 2026-07-28."""
+        """Notify the client that a URL elicitation is complete (ELI-07). No effect on 2026-07-28."""
         self._call.send("notifications/elicitation/complete", {"elicitationId": elicitation_id})
 
     async def asample(
         self, messages: Any, *, max_tokens: int, key: str = "", **options: Any
     ) -> CreateMessageResult:
-        """Have the client's model continue ``messages`` (a text, or sampling messages): see ``text`` of it.
+        """Ask the client's model to continue ``messages``: a text, or sampling messages.
 
         ``options`` are members of ``sampling/createMessage`` in snake case: system_prompt, temperature, …
         """
         return await self._ask(questions.sample(messages, max_tokens, options), key)
 
     def sample(self, messages: Any, *, max_tokens: int, key: str = "", **options: Any) -> CreateMessageResult:
-        """As ``asample``, for synchronous code."""
+        """Ask as ``asample``, for synchronous code."""
         return self._wait(lambda: self.asample(messages, max_tokens=max_tokens, key=key, **options))
 
     async def aroots(self, *, key: str = "") -> list[dict[str, Any]]:
-        """The client's roots; informational, never an access control (ROOT-03)."""
+        """Return the client's roots. Informational, never an access control (ROOT-03)."""
         return await self._ask(questions.roots(), key)
 
     def roots(self, *, key: str = "") -> list[dict[str, Any]]:
-        """As ``aroots``, for synchronous code."""
+        """Return the roots as ``aroots``, for synchronous code."""
         return self._wait(lambda: self.aroots(key=key))
 
     def gather(self, *asked: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Ask several questions at once in synchronous code: pass it what the ``a…`` names return.
+        """Ask several questions at once in synchronous code.
 
-        The answers come in the same order. Async code has ``asyncio.gather``.
+        Pass the coroutines of the ``a…`` methods.
+
+        Return the answers in the same order. Async code uses ``asyncio.gather``.
         """
         try:
             return self._wait(lambda: _together(asked))
@@ -267,11 +264,11 @@ class Context:
                     question.close()
 
     def once(self, key: str, function: Callable[[], Any], *, single_use: bool = False) -> Any:
-        """Run ``function`` once in all rounds of this call; returns its value converted to JSON and back.
+        """Run ``function`` once in all rounds of this call, and return its value converted to JSON and back.
 
-        Code that asks runs again from its beginning on 2026-07-28, with the earlier answers: use this for
-        effects that must not happen twice and values that must stay the same. With ``single_use`` the
-        ``requestState`` of the next round is accepted only once.
+        On 2026-07-28, code that asks questions runs again from its start with the earlier answers. Use this
+        method for effects that must not happen twice and values that must stay the same. With ``single_use``
+        the ``requestState`` of the next round is accepted only once.
         """
         self.raise_if_cancelled()
         if key not in self._inputs.done:
@@ -282,7 +279,7 @@ class Context:
     async def aonce(
         self, key: str, function: Callable[[], Awaitable[Any]], *, single_use: bool = False
     ) -> Any:
-        """As ``once``, for async code."""
+        """Run ``function`` once as ``once``, for async code."""
         self.raise_if_cancelled()
         if key not in self._inputs.done:
             with self._effect():
@@ -290,15 +287,15 @@ class Context:
         return deepcopy(self._inputs.done[key])
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:
-        """Read a resource of this server as the caller may; returns the ``resources/read`` result."""
+        """Read a resource of this server as the caller, and return the ``resources/read`` result."""
         return await self._read(self._call, uri)
 
     def may_read(self, uri: str) -> bool:
-        """Whether ``uri`` is a resource of this server that the caller may read."""
+        """Return True if ``uri`` is a resource of this server that the caller may read."""
         return self._call.catalogue.resource(uri) is not None
 
     def read_resource(self, uri: str) -> dict[str, Any]:
-        """As ``aread_resource``, for synchronous code."""
+        """Read a resource as ``aread_resource``, for synchronous code."""
         return self._wait(lambda: self._read(self._call, uri))
 
     def _wait(self, question: Callable[[], Awaitable[T]]) -> T:
@@ -311,7 +308,7 @@ class Context:
         return self._call.inputs
 
     async def _ask(self, question: Question[T], key: str) -> T:
-        """CAP-02: a client is asked only what it declared, in a form that its revision knows."""
+        """Ask a question that fits the client's declared capabilities and revision (CAP-02)."""
         if reason := unaskable.get():
             raise RuntimeError(reason)
         call, method = self._call, question.method
@@ -337,7 +334,7 @@ class Context:
             raise ToolError(str(error)) from None
 
     async def _look_up(self, question: Question[T], params: dict[str, Any], key: str) -> T:
-        """The answer that came with the request; without a valid one the request ends here (MRTR-13)."""
+        """Return the answer sent with the request. Without a valid answer, end the round (MRTR-13)."""
         inputs = self._inputs
         answer = inputs.answer(key, question.method, params)
         if answer is not None:
@@ -360,7 +357,7 @@ class Context:
 
     @contextmanager
     def _effect(self) -> Iterator[None]:
-        """Within this context, a question asked elsewhere does not end the round."""
+        """Prevent questions asked elsewhere from ending the round, within this context."""
         under_way, mark, call = self._inputs.effects, object(), self._call
         under_way.add(mark)
         before = unaskable.set(IN_EFFECT)

@@ -1,4 +1,4 @@
-"""Ends calls whose OAuth connection ended while no broadcast could say so: Redis was away, or lost it."""
+"""Cancellation of calls whose OAuth connection ended while Redis was down or lost the broadcast."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ log = logging.getLogger("mcp.call")
 
 
 class EndedConnections:
-    """Of one process: connections of running calls are looked up as often as credentials are."""
+    """The periodic check of one process: looks up the connections of its running calls in the database."""
 
     def __init__(self, calls: RunningCalls) -> None:
         self._calls = calls
         self._looking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look; on the event loop."""
+        """Start the check on the event loop."""
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop the check."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait((self._looking,))

@@ -1,4 +1,4 @@
-"""What application code meets when its call is stopped, whatever it was doing."""
+"""The exceptions raised in application code whose call is stopped."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from mcp_app.foreign_code import Passing
 
 
 class Cancelled(Exception):
-    """The caller no longer waits for this call; stop and clean up."""
+    """The caller no longer waits for this call. Stop and clean up."""
 
 
 class Suspended(Passing):
-    """The call ends here, with a question to its client. Let it pass, as CancelledError.
+    """The call ends here with a question to its client.
 
-    No Exception, so that code which handles any of those does not take it for a failure.
+    Do not catch it, as CancelledError.
+
+    Not a subclass of Exception, so that ``except Exception`` does not treat it as a failure.
     """

@@ -1,4 +1,4 @@
-"""The exceptions by which Django and REST framework refuse something, as text for the model."""
+"""Expected exceptions of Django and REST framework, as text for the model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 from django.core.exceptions import NON_FIELD_ERRORS, ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.http import Http404
 
-# Under these keys Django and REST framework report what concerns no single field.
+# The keys under which Django and REST framework report errors of no single field.
 _OF_NO_FIELD = (NON_FIELD_ERRORS, "non_field_errors", "detail")
 
 
 def expected_words(error: BaseException) -> str | None:
-    """Return the message of an expected failure, with the fields it names; None for any other exception."""
+    """Return the message of an expected failure, with the fields it names.
+
+    Return None for other exceptions.
+    """
     if isinstance(error, ValidationError):
-        # The attribute is there only where the error names fields.
+        # The attribute exists only if the error names fields.
         return _joined(getattr(error, "message_dict", error.messages)) or "Invalid values."
     if isinstance(error, PermissionDenied):
         return str(error) or "Permission denied."
@@ -28,7 +31,7 @@ def expected_words(error: BaseException) -> str | None:
 
 
 def _api_exception() -> tuple[type[BaseException], ...]:
-    """Return REST framework's base class; nothing raises it where the library is not loaded."""
+    """Return REST framework's base class, or nothing if the library is not loaded."""
     module = sys.modules.get("rest_framework.exceptions")
     return () if module is None else (module.APIException,)
 
@@ -44,7 +47,7 @@ def _lines(detail: Any, place: str) -> Iterator[str]:
             yield from _lines(inner, below)
     elif isinstance(detail, (list, tuple)):
         for number, inner in enumerate(detail):
-            # A list of objects, as of a nested serializer, has empty ones where all is well.
+            # A list of objects, as of a nested serializer, has empty entries for valid ones.
             yield from _lines(inner, f"{place}[{number}]" if isinstance(inner, dict) else place)
     elif detail:
         yield f"{place}: {detail}" if place else str(detail)

@@ -1,7 +1,9 @@
-"""Named points between two steps where a test may hold a process; off unless MCP_FAILPOINTS is set.
+"""Named points at which a test can pause a process.
 
-The variable names a folder. A file in it called like a point holds the first process that gets there: the
-file is renamed to ``<point>.<pid>``, and the process goes on when that is removed.
+Disabled unless MCP_FAILPOINTS is set.
+
+The variable names a folder. A file named like a point pauses the first process that reaches the point. The
+file is renamed to ``<point>.<pid>``, and the process continues once that file is removed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ FOLDER = os.environ.get("MCP_FAILPOINTS", "")
 
 
 def reach(point: str) -> None:
-    """Hold this process here, thread and event loop, if a test asked for it."""
+    """Pause this process, thread and event loop, if a test requested it."""
     if not FOLDER:
         return
     held = Path(FOLDER, f"{point}.{os.getpid()}")

@@ -1,6 +1,6 @@
-"""Makes the first step of a task at once, which asyncio leaves to the next turn of the event loop.
+"""Synchronous execution of a task's first step, which asyncio defers to the next turn of the event loop.
 
-Most tools are over after it: their task never has to be scheduled, and nobody has to be woken by its end.
+Most tools finish within it: their task is never scheduled, and its end wakes no waiter.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ Step = Callable[[], None]
 
 
 def begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
-    """Run ``work`` as a task of ``loop``, which is running, up to its first wait.
+    """Run ``work`` as a task of the running ``loop``, up to its first wait.
 
-    It is the same task from its beginning to its end, so timeouts, cancel scopes and whatever else asks for
-    the current task work in the first step, too.
+    The same task runs from start to end, so timeouts and cancel scopes work in the first step, too.
     """
     if loop.get_task_factory() is not None:
         loop.create_task(work)
     elif sys.version_info >= (3, 12):
         asyncio.Task(work, loop=loop, eager_start=True)
     elif "call_soon" in getattr(loop, "__dict__", ("call_soon",)):
-        loop.create_task(work)  # It is replaced already, or cannot be.
+        loop.create_task(work)  # ``call_soon`` is already replaced, or cannot be.
     else:
         _begin(work, loop)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work``, which never waits, to its end; in a copy of our context, as a task would."""
+    """Run ``work``, which never waits, to its end, in a copy of the current context as a task would."""
     context = copy_context()
     try:
         context.run(work.send, None)
-        # Nobody would wake it again.
+        # Nothing would resume it.
         context.run(work.throw, RuntimeError("What never waits did wait."))
     except StopIteration:
         return
@@ -58,14 +57,17 @@ def _begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> 
 
 
 def _step_of(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, context: Context) -> Step:
-    """A new task's first step. Until 3.12 a task gives it to nobody but its loop's ``call_soon``."""
+    """Return a new task's first step.
+
+    Before Python 3.12 a task passes it only to its loop's ``call_soon``.
+    """
     held: list[Step] = []
     call_soon = loop.call_soon
 
     def hold(callback: Any, *arguments: Any, context: Context | None = None) -> Any:
         if context is own:
             return held.append(callback)
-        return call_soon(callback, *arguments, context=context)  # From a finalizer.
+        return call_soon(callback, *arguments, context=context)  # Called by a finalizer.
 
     own = context
     vars(loop)["call_soon"] = hold

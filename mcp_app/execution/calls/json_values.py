@@ -1,4 +1,4 @@
-"""Python values of application code as JSON values; what has no JSON form is refused with the remedy."""
+"""Conversion of application values to JSON values, with helpful errors for values without a JSON form."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ _ONLY_PLAIN = (
 
 
 def jsonable(value: Any) -> Any:
-    """JSON values from models, dataclasses, dates and the like; raises TypeError where there is none."""
+    """Convert models, dataclasses, dates and the like to JSON values.
+
+    Raise TypeError if there is no JSON form.
+    """
     if type(value) in (str, int, bool):
         return value
     if _holds_rows(value):
-        # All fields of a row would include those that were not meant to be published.
+        # All fields of a row would include fields that were not meant to be published.
         raise TypeError("return database rows as dicts of chosen fields, for example queryset.values('id').")
     if isinstance(value, _BYTES):
         raise TypeError(_SAY_WHAT)
@@ -36,14 +39,14 @@ def jsonable(value: Any) -> Any:
         found = to_jsonable_python(value, by_alias=True, inf_nan_mode="constants", fallback=_text)
     except (PydanticSerializationError, TypeError, UnicodeDecodeError) as error:
         raise TypeError(f"it has no JSON form ({error}).") from error
-    # Afterwards, because a value that has a JSON form does not contain itself.
+    # Checked afterwards, because a value with a JSON form does not contain itself.
     if _holds_bytes(value):
         raise TypeError(_SAY_WHAT)
     return found
 
 
 def _holds_bytes(value: Any) -> bool:
-    """Return True for bytes in containers; those in fields of models are declared, with their encoding."""
+    """Return True for bytes in containers. Bytes in fields of models are declared with their encoding."""
     left = [value]
     while left:
         item = left.pop()
@@ -58,9 +61,11 @@ def _holds_bytes(value: Any) -> bool:
 
 
 def plain_text(value: Any) -> str | None:
-    """Compact JSON of a container that consists of JSON's own types; None for others: see ``jsonable``.
+    """Return compact JSON of a dict or list of JSON's own types, else None.
 
-    It also takes UUIDs and members of enums, whose JSON is the same there, and no others that need a choice.
+    Use ``jsonable`` for others.
+
+    UUIDs and members of enums are accepted, too, because their JSON is the same as with ``jsonable``.
     """
     if type(value) not in (dict, list):
         return None
@@ -71,7 +76,7 @@ def plain_text(value: Any) -> str | None:
 
 
 def check_numbers(value: Any, text: str) -> None:
-    """Raise ValueError for infinity and NaN in a value whose JSON is ``text``: there they read ``null``."""
+    """Raise ValueError for infinity or NaN in a value whose JSON ``text`` has ``null`` in their place."""
     if "null" in text and (found := _not_finite(value, "")):
         place, number = found
         where = f"{place} is" if place else "it is"
@@ -79,7 +84,7 @@ def check_numbers(value: Any, text: str) -> None:
 
 
 def settle(value: Any) -> Any:
-    """A QuerySet as a list of at most 1,000 rows; call it in the thread that may use the database."""
+    """Convert a QuerySet to a list of at most 1,000 rows. Call it in a thread that may use the database."""
     if not isinstance(value, QuerySet):
         return value
     rows = list(value[: MAX_ROWS + 1])
@@ -89,17 +94,17 @@ def settle(value: Any) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Compact JSON; raises TypeError for what JSON or 64 bits cannot hold."""
+    """Return compact JSON. Raise TypeError for values that JSON or 64 bits cannot represent."""
     return orjson.dumps(value).decode()
 
 
 def encodable(text: str) -> str:
-    """JSON text is UTF-8 (GEN-03): half of a surrogate pair cannot be sent."""
+    """Replace unpaired surrogates, which UTF-8 cannot encode (GEN-03)."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
-    """Log data as JSON without credentials (LOG-05); what has no JSON form is named, not raised."""
+    """Return log data as JSON without credentials (LOG-05), or an error text if it has no JSON form."""
     try:
         value = orjson.loads(orjson.dumps(jsonable(encodable(data) if isinstance(data, str) else data)))
     except TypeError as error:
@@ -124,7 +129,7 @@ def _holds_rows(value: Any) -> bool:
 
 
 def _not_finite(value: Any, place: str) -> tuple[str, float] | None:
-    """Return the place and the value of the first such number in JSON values."""
+    """Return the place and value of the first infinity or NaN in JSON values, or None."""
     if isinstance(value, float):
         return None if isfinite(value) else (place, value)
     inner: Iterable[tuple[str, Any]] = ()

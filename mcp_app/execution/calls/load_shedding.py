@@ -10,22 +10,22 @@ from mcp_app.protocol.messages.logging import at_least
 from mcp_app.sessions.negotiated import Negotiated
 
 LEFT_OUT = "The server could not store messages of this call for a while. Left out here: {}."
-# Where a notification names its method: nothing of a tool's comes before that.
+# Bytes that contain the method of a notification. Values from tools come later.
 BEGINNING = 64
 
 
 class Shed:
-    """Counts for one event stream."""
+    """The number of dropped messages of one event stream."""
 
     count = 0
 
     def note(self, encoded: bytes) -> None:
-        """One message more was left out. Progress does not count: the next report says as much."""
+        """Count a dropped message. Progress does not count, because the next report supersedes it."""
         if b'"notifications/progress"' not in encoded[:BEGINNING]:
             self.count += 1
 
     async def tell(self, session: Negotiated, append: Callable[[bytes], Awaitable[Any]]) -> None:
-        """Report to the client how many messages were dropped, if any; raises as ``append`` does."""
+        """Report the number of dropped messages to the client, if any. Raise the errors of ``append``."""
         if not self.count:
             return
         notice = _notice(session, self.count)
@@ -35,7 +35,7 @@ class Shed:
 
 
 def _notice(session: Negotiated, count: int) -> bytes | None:
-    """As a log message (T-RES-08), where the session has asked for such."""
+    """Return the report as a log message (T-RES-08), or None if the session's log level excludes it."""
     if not session.log_level or not at_least("warning", session.log_level):
         return None
     params = {"level": "warning", "logger": "mcp.stream", "data": LEFT_OUT.format(count)}

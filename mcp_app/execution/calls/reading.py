@@ -1,4 +1,4 @@
-"""Reads one resource for the caller of a call: on its own request, or for a tool that asks for it."""
+"""Reading of a resource for a call's caller: for ``resources/read`` and for ``Context.read_resource``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_app.protocol.errors import ResourceNotFound
 
 @cache
 def read_for(runner: Runner) -> ReadResource:
-    """How ``Context.read_resource`` reads for the caller of a call."""
+    """Return the implementation of ``Context.read_resource`` for a runner."""
 
     async def read_as_caller(call: RunningCall, uri: str) -> dict[str, Any]:
         entry, variables = find(call.catalogue, uri)
@@ -27,7 +27,7 @@ def read_for(runner: Runner) -> ReadResource:
 
 
 def find(catalogue: CatalogueView, uri: str) -> tuple[ResourceEntry, dict[str, str]]:
-    """Return a resource and its template's variables; raises ResourceNotFound, also for a hidden one."""
+    """Return a resource and its template's variables. Raise ResourceNotFound, also for a hidden resource."""
     found = catalogue.resource(uri)
     if found is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})
@@ -42,7 +42,7 @@ async def contents(
     call: RunningCall,
     context: Context,
 ) -> dict[str, Any]:
-    """The result of ``resources/read``."""
+    """Return the result of ``resources/read``."""
     if entry.function is None:
         if entry.static is None:
             raise ResourceNotFound("Resource not found", data={"uri": uri})

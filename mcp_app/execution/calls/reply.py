@@ -1,4 +1,4 @@
-"""What goes back for one POST: one JSON body, or a stream from the moment something must be sent first."""
+"""The response to one POST: a JSON body, or an event stream once a message precedes the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_app.sessions.quota import admit, keep_answer
 from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
-# An answer reaches its stream soon after Redis takes writes again: its client waits on that stream.
+# An answer is stored soon after Redis accepts writes again, because its client waits on the stream.
 FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, *[2.0] * 300)
 
 log = logging.getLogger("mcp.reply")
@@ -26,7 +26,7 @@ log = logging.getLogger("mcp.reply")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One body to send back, or none (202)."""
+    """A complete response, or an empty one (202)."""
 
     body: bytes
     status: int = 200
@@ -36,13 +36,13 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class StreamReference:
-    """A stream to follow from a position on; what came up to ``replayed`` was there before the connection."""
+    """A stream to follow from a position. Events up to ``replayed`` were stored before the connection."""
 
     stream: str
     epoch: int
     after: int
     replayed: int = 0
-    gap: bool = False  # what the client has not seen of what came before is lost
+    gap: bool = False  # earlier events that the client has not seen were lost
 
 
 ACCEPTED = Answered(b"", 202)
@@ -52,37 +52,37 @@ Lost = Callable[[str], None]
 
 
 class Watched(Protocol):
-    """A running call whose deadline starts to count when it turns out not to be quick."""
+    """A running call whose deadline starts once it proves not to be quick."""
 
     def watch(self) -> None:
-        """The grace is over."""
+        """Start the deadline."""
         ...
 
 
 class Outlet(Protocol):
-    """Where a call says things: the reply of its POST, or the stream of a background call."""
+    """The destination of a call's messages: the reply of its POST, or a background call's stream."""
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """A message before the answer; ``lost`` is called, with the reason, if it cannot be sent."""
+        """Send a message before the answer. If that fails, call ``lost`` with the reason."""
         ...
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
-        """The one answer and how the call ended."""
+        """Send the answer, with the call's outcome."""
         ...
 
 
 class RequestOutlet(Outlet, Protocol):
-    """The outlet of one request, which keeps the ``calls`` that answer on it."""
+    """The outlet of one request, with the ``calls`` that answer on it."""
 
     calls: list[Watched]
 
 
 class Reply:
-    """Collects the answers to the requests of one POST.
+    """The collected answers to the requests of one POST.
 
-    While nothing but answers was sent they are held for one JSON body. ``send`` or the end of the grace
-    opens a stream; from then on everything is appended there, in order, before anyone reads it (T-RES-06),
-    so a client that loses the connection resumes at any process. Use it from the event loop only.
+    As long as only answers were sent, they are collected for one JSON body. ``send`` or the end of the grace
+    opens a stream. From then on everything is appended there in order before a client reads it (T-RES-06), so
+    a client that loses the connection can resume at any process. Event loop only.
     """
 
     __slots__ = (
@@ -116,10 +116,12 @@ class Reply:
         *,
         shared: bool = False,
     ) -> None:
-        """``expected`` answers will come, ``shared`` by the members of a batch.
+        """Create a reply for ``expected`` answers.
 
-        ``error`` is why a call had to fail that cannot do without a stream, if one did.
-        The stream is in ``writing``, with its session, as long as this process has more to say there.
+        ``shared`` is True for the members of a batch.
+
+        ``error`` becomes the reason if a call failed because its question needed a stream. The stream and its
+        session are in ``writing`` as long as this process will write to it.
         """
         self._streams = streams
         self._expected = expected
@@ -134,7 +136,7 @@ class Reply:
         self.session_id = session.id
         self.answers: list[bytes] = []
         self.calls: list[Watched] = []
-        # Called when the form of the answer is certain, for who holds the request without a task.
+        # Called once the form of the response is settled, for owners of the request that have no task.
         self.on_change: Callable[[], None] | None = None
         self.stream = ""
         self.epoch = 0
@@ -143,31 +145,31 @@ class Reply:
         self.shared = shared
 
     def follow(self, stream: str, epoch: int) -> None:
-        """The answer will come on a stream with another writer: a background call's."""
+        """Refer to a background call's stream, which carries the answer."""
         self.stream, self.epoch = stream, epoch
 
     @property
     def finished(self) -> bool:
-        """Every request of the POST has its answer."""
+        """True if every request of the POST has its answer."""
         return self._expected == 0
 
     @property
     def waits(self) -> bool:
-        """There is nothing to send yet."""
+        """True if there is nothing to send yet."""
         return self._expected > 0 and not self.stream
 
     @property
     def whole(self) -> bytes:
-        """The answer, if it is all there is to send, as a plain success; empty before, and otherwise."""
+        """The answer if it is the complete response without a stream, else empty."""
         return self.answers[0] if self._expected == 0 and not self.stream else b""
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
-        """The response to one request."""
+        """Add the response to one request."""
         self._expected -= 1
         if self._lost_question and outcome in ("error", "tool_error"):
             self.error = self._refusal
         if self._expected == 0:
-            # Calls know their reply: without this each would be garbage that only the collector can free.
+            # Calls refer to their reply. Without this, each would be part of a reference cycle.
             self.calls.clear()
         if not self.stream or self.broken:
             self.answers.append(encoded)
@@ -177,7 +179,10 @@ class Reply:
         self._enqueue("final" if self._expected == 0 else "answer", encoded)
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """A notification or a request to the client; opens the stream. Nothing follows the last answer."""
+        """Send a notification or request to the client, which opens the stream.
+
+        Ignored after the last answer.
+        """
         if self._expected == 0:
             return
         if self.broken:
@@ -188,10 +193,13 @@ class Reply:
         self._enqueue(kind, encoded, lost)
 
     async def settled(self, grace: float) -> bool:
-        """Wait until all answers are held (True) or a stream is open (False), at most ``grace`` seconds."""
+        """Wait up to ``grace`` seconds.
+
+        Return True if all answers are collected, False if a stream is open.
+        """
         if self._expected == 0 and not self.stream:
             return True
-        # One more turn of the loop is all that many calls need; only the others are worth a timer.
+        # Many calls need only one more turn of the loop. Use a timer for the others only.
         await asyncio.sleep(0)
         if self._expected == 0 and not self.stream:
             return True
@@ -204,8 +212,8 @@ class Reply:
     async def _wait(self, grace: float) -> None:
         loop = asyncio.get_running_loop()
         self._settled = loop.create_future()
-        # Of a loop that was held up, the timer is the first to know: what is ready to run goes before it, or
-        # a busy moment would turn quick answers into streams, which are more work.
+        # After the loop was blocked, the timer fires first. Run ready callbacks before it, so that quick
+        # answers do not turn into streams, which cost more.
         timer = loop.call_later(grace, loop.call_soon, self._grace_over)
         try:
             await self._settled
@@ -214,7 +222,10 @@ class Reply:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the form of the answer is certain; it may be before anyone waits for it (batches)."""
+        """True if the form of the response is certain.
+
+        For batches this may be so before anything waits for it.
+        """
         return self.epoch != 0 or (self._expected == 0 and (not self.stream or self.broken))
 
     def _grace_over(self) -> None:
@@ -227,7 +238,7 @@ class Reply:
 
     @property
     def _refusal(self) -> McpError:
-        """Why a question cannot be sent."""
+        """The error for a question that cannot be sent."""
         return self._refused or Unavailable(CANNOT_ASK)
 
     def _settle(self) -> None:
@@ -238,7 +249,7 @@ class Reply:
 
     def _open(self) -> None:
         self.stream = "post-" + secrets.token_hex(9)
-        # Members of a batch that were quick: their answers lead the stream (BATCH-04).
+        # Quick answers of a batch precede the other messages on the stream (BATCH-04).
         self._outbox.extend(("answer", held, None) for held in self.answers)
         self.answers.clear()
         self._start_pump()
@@ -266,8 +277,8 @@ class Reply:
             await admit(self._streams, owner)
             self.epoch = (await self._streams.log.open(self.session_id, self.stream, owner=owner))[0]
         except (StreamsError, McpError) as error:
-            # No stream can be had, Redis is away or full, the principal has his share of it, or the session
-            # ended: the answer is still worth waiting for, as one JSON body.
+            # No stream is available: Redis is down or full, the principal's quota is used up, or the session
+            # ended. The answer is still sent as one JSON body.
             self.broken = True
             if isinstance(error, McpError):
                 self._refused = error
@@ -311,7 +322,7 @@ class Reply:
         await self._streams.log.append(self.session_id, self.stream, encoded, kind=kind, owner=owner)
 
     async def _append_answer(self, kind: str, encoded: bytes) -> None:
-        """Store an answer; answers are the last thing to be given up."""
+        """Store an answer, with retries for about ten minutes."""
         owner = self._session.principal_key
         for pause in (*FINISH_RETRY_SECONDS, None):
             try:
@@ -319,7 +330,7 @@ class Reply:
                 final = kind == "final"
                 await keep_answer(self._streams, self.session_id, self.stream, encoded, owner, final=final)
             except StreamFinished:
-                return  # The session has ended, so this stream may not be read any more.
+                return  # The session has ended, so the stream may no longer be readable.
             except StreamsError:
                 if pause is None:
                     log.error("An answer was lost: its event stream could not be written")  # noqa: TRY400

@@ -1,4 +1,4 @@
-"""Turns what a tool returned, or how it failed, into what revision 2025-11-25 sends; sends nothing."""
+"""Conversion of a tool's return value or failure to the result of revision 2025-11-25."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Result = dict[str, Any]
 
 
 def to_result(value: Any, entry: ToolEntry) -> Result:
-    """A ``CallToolResult`` from a tool's return value, checked against its output schema (TOOL-16).
+    """Return a ``CallToolResult`` for a tool's return value, checked against its output schema (TOOL-16).
 
     A value that cannot be sent is the tool's failure, so it becomes an error result (TOOL-12).
     """
     limit = conf.get().max_result_bytes
     if type(value) is str and entry.output is None and value.isascii() and len(value) <= limit:
-        return {"content": [{"type": "text", "text": value}]}  # As most tools do: there is nothing to check.
+        return {"content": [{"type": "text", "text": value}]}  # The common case, which needs no checks.
     try:
         result = _tool_result(value, entry)
     except (TypeError, ValueError) as error:
@@ -52,12 +52,12 @@ def error_result(text: str, refusal: str = "") -> Result:
 
 
 def unexpected(method: str, target: str) -> InternalError:
-    """The error a client sees for a fault of ours: an id to find it by in the log, and nothing else (S25)."""
+    """Return the client's error for an internal fault: the incident id in the log and nothing else (S25)."""
     return InternalError(f"Internal error (incident {incident(log, f'{method} {target!r}')}).")
 
 
 def incident(logger: logging.Logger, failed: str) -> str:
-    """Log the exception that is being handled; return the id that it can be found by."""
+    """Log the exception being handled, and return its incident id."""
     number, error = secrets.token_hex(4), sys.exception()
     try:
         logger.error("Incident %s: %s failed", number, failed, exc_info=error)
@@ -74,7 +74,7 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
     if isinstance(value, str):
         return {"content": [{"type": "text", "text": encodable(value)}]}
     if value is None:
-        # Some clients take an empty list for a broken answer.
+        # Some clients treat an empty list as a broken answer.
         return {"content": [{"type": "text", "text": "null"}]}
     value = settle(value)
     if _is_content(value):
@@ -93,7 +93,7 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
 def _structured(value: Any, entry: ToolEntry) -> Result:
     value = settle(value)
     structured = {"result": value} if entry.wraps_result else value
-    # A copy in plain types takes longer than all else together; most results need none.
+    # Copying to plain types takes longer than all other steps together, and most results do not need it.
     text = plain_text(structured)
     if text is None or not _fits(structured, entry):
         plain = jsonable(value)
@@ -111,7 +111,7 @@ def _structured(value: Any, entry: ToolEntry) -> Result:
 def _fits(structured: Any, entry: ToolEntry) -> bool:
     try:
         return entry.check_output(structured) is None
-    except ValueError:  # The check does not know all types that the encoder knows.
+    except ValueError:  # The check does not support all types of the encoder.
         return False
 
 
@@ -134,7 +134,7 @@ def _explicit(value: ToolResult, entry: ToolEntry) -> Result:
 
 
 def _is_content(value: Any) -> bool:
-    """A content object, or a list with at least one in which all else is text or content."""
+    """Return True for a content object, or a list with at least one."""
     if isinstance(value, CONTENT_CLASSES):
         return True
     if not isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Runs application functions: async ones on the event loop, synchronous ones in a bounded pool of threads."""
+"""Execution of application functions: async ones on the event loop, synchronous ones in a thread pool."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from mcp_app.protocol.errors import (
 )
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
-# What a caller may not see does not exist for it (RES-06).
+# Objects that the caller may not see are reported as missing (RES-06).
 NOT_THERE = (ObjectDoesNotExist, PermissionDenied, Http404)
 
 log = logging.getLogger("mcp.tool")
 
 
 class Runner:
-    """Owns the threads of one process; ``serves`` says that its event loop serves clients, who go first."""
+    """The executor of one process, with its threads. ``serves``: its event loop serves clients first."""
 
     def __init__(self, threads: int, *, serves: bool = False) -> None:
         self._threads = Threads(threads, yields=serves)
 
     async def close(self) -> None:
-        """Take no more work; a thread that does not listen to cancellation is left behind."""
+        """Accept no more work and close the threads. Threads that ignore cancellation are abandoned."""
         await self._threads.close()
 
     async def invoke(
@@ -54,7 +54,8 @@ class Runner:
     ) -> Any:
         """Call an application function with validated arguments and return its value.
 
-        Raises Suspended when it asked what the client answers with a new request, whatever it made of that.
+        Raise Suspended if it asked a question that the client answers with a new request, even if the
+        function caught that.
         """
         try:
             keywords = function.bind(arguments)
@@ -72,14 +73,14 @@ class Runner:
     ) -> Any:
         run = in_transaction if function.is_atomic else _settled
         work = self._threads.start(_in_thread, run, function.call, keywords)
-        # All of it: a tool in a thread may read a resource that has one of its own.
+        # Keep all running work: a tool in a thread may read a resource that runs in another thread.
         begun = call.threads
         call.threads = (*[each for each in begun if not each.done()], work) if begun else (work,)
         try:
             return await work.outcome()
         except asyncio.CancelledError:
             if call.suspended:
-                # Its client comes back at once: the next run must not meet this one's clearing up.
+                # Its client returns at once, and the next run must not overlap with this one's cleanup.
                 await work.end(UNWILLING_SECONDS)
             raise
 
@@ -92,9 +93,12 @@ class Runner:
         *,
         approved: bool = False,
     ) -> dict[str, Any]:
-        """A tool's result in the newest legacy form; its failures become ``isError`` (TOOL-12).
+        """Return a tool's result in the newest legacy form.
 
-        Every way to a tool's code ends here or in ``run_at_once``: one that needs approval stops without it.
+        Failures become ``isError`` (TOOL-12).
+
+        All calls of a tool's code pass here or through ``run_at_once``, so a tool that needs approval never
+        runs without it.
         """
         if entry.needs_approval and not approved:
             return _unapproved(entry)
@@ -106,7 +110,10 @@ class Runner:
     async def ask_first(
         self, entry: ToolEntry, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> dict[str, Any]:
-        """Run what asks before a call of a tool becomes a task; empty, or the result of its failure."""
+        """Run a tool's ``asks_first``, before its call becomes a task.
+
+        Return {} or the result of its failure.
+        """
         try:
             if entry.asks_first is not None:
                 await self.invoke(entry.asks_first, arguments, call, context)
@@ -115,10 +122,10 @@ class Runner:
         return {}
 
     def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
-        """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here.
+        """Run a tool that never waits and takes no context, synchronously, and return its result.
 
-        To be called in a context of its own, as a task has: what the tool activates, such as a language,
-        would stay with the connection otherwise.
+        Call it in its own ``contextvars`` context, as a task has. Otherwise changes by the tool, such as an
+        activated language, would persist on the connection.
         """
         if entry.needs_approval:
             return _unapproved(entry)
@@ -137,13 +144,13 @@ class Runner:
     async def run_prompt(
         self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
-        """A prompt function's value; its expected failures become -32602 (PROMPT-03)."""
+        """Return a prompt function's value. Expected failures raise -32602 (PROMPT-03)."""
         return await self.run_method(function, arguments, call, context)
 
     async def run_method(
         self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
-        """The value of an extension's method; what is not there for the caller is -32602."""
+        """Return the value of an extension's method. Missing objects raise -32602."""
         try:
             return await self._run_definition(function, arguments, call, context)
         except NOT_THERE as error:
@@ -152,7 +159,7 @@ class Runner:
     async def read_resource(
         self, function: ToolFunction, uri: str, variables: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
-        """A resource function's value; a missing object is a resource that is not there (RES-03)."""
+        """Return a resource function's value. A missing object raises ResourceNotFound (RES-03)."""
         try:
             return await self._run_definition(function, variables, call, context)
         except (*NOT_THERE, FileNotFoundError):
@@ -180,7 +187,7 @@ class Runner:
 
 
 def _stopped_or_failed(name: str, error: BaseException, call: RunningCall) -> dict[str, Any]:
-    """As ``_failed``; raises CancelledError when the tool ended because its call was stopped."""
+    """Return the result of a tool's failure. Raise CancelledError if its call was stopped."""
     if isinstance(error, Cancelled) and call.stopped:
         raise asyncio.CancelledError from None
     if isinstance(error, asyncio.CancelledError) and call.interrupted:
@@ -204,7 +211,7 @@ def _settled(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
 
 
 def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
-    """What a tool's exception is to its caller; raises McpError for what is the request's own error."""
+    """Return the result for a tool's exception. Raise McpError for errors of the request itself."""
     try:
         with contained():  # The text of an exception is application code, too.
             return _reported(name, error, version)
@@ -218,14 +225,14 @@ def _reported(name: str, error: BaseException, version: str) -> dict[str, Any]:
     if isinstance(error, UrlElicitationRequired):
         if version == V2025_11_25:
             raise error
-        # ELI-08, ELI-09: other revisions do not have the error, so the result tells the model.
+        # ELI-08, ELI-09: other revisions lack this error, so the result contains its message for the model.
         return error_result(error.message)
     if isinstance(error, CannotAsk) and is_modern(version):
         raise _missing(error)
     if isinstance(error, MissingCapability):
         raise error
     if isinstance(error, PeerError):
-        # A question that went wrong inside the tool is the tool's failure, not the request's (TOOL-12).
+        # A question that fails inside the tool is the tool's failure, not the request's (TOOL-12).
         return error_result(_words(error))
     if isinstance(error, McpError):
         raise error
@@ -237,7 +244,7 @@ def _reported(name: str, error: BaseException, version: str) -> dict[str, Any]:
 
 
 def _missing(error: CannotAsk) -> MissingCapability:
-    """CAP-03: the client may declare it and try again."""
+    """Return the error for missing capabilities, which the client may declare and retry (CAP-03)."""
     return MissingCapability(str(error), required=required(error.needed))
 
 
@@ -247,7 +254,7 @@ def _words(error: PeerError) -> str:
 
 
 def _failure(name: str, error: BaseException) -> str:
-    """The error text for the model: Django's message for expected failures, else an incident number (S25)."""
+    """Return the error text for the model: the message of an expected failure, else an incident id (S25)."""
     expected = expected_words(error)
     return _unexpected(name) if expected is None else expected
 

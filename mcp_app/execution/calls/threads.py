@@ -1,9 +1,10 @@
-"""The bounded threads of one process for synchronous code; must not know what runs in them.
+"""The bounded thread pool of one process for synchronous code.
 
-Work is handed over in containers of which each operation is one step, so neither side waits for a lock of the
-other. One thread at a time is woken, and wakes the next if there is more to do: what takes no time is done by
-the first before the second is awake. What has ended is handed back by waking the event loop once for all of
-it.
+Independent of the code it runs.
+
+Work is passed in containers whose operations are atomic, so neither side waits for a lock of the other. One
+thread is woken at a time and wakes the next if there is more work, so the first thread finishes short work
+before a second wakes. Results are handed back by one wake-up of the event loop for all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mcp_app.database.threads.context import run_in
 from mcp_app.database.threads.kept_connections import KeptConnections
 from mcp_app.database.threads.scheduling import yield_to_event_loop
 
-# Threads that wait for a client's answer hold no place, only memory and the connections they have opened.
+# Threads that wait for a client's answer occupy no slot, only memory and their open connections.
 MAX_WAITING = 256
 CLOSING_SECONDS = 3.0
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 
 class Work:
-    """One function for a thread, which holds a place while it runs it; not while it only waits (ELI-14)."""
+    """A function to run in a thread. It occupies a slot while it runs, not while it only waits (ELI-14)."""
 
     __slots__ = (
         "_arguments",
@@ -60,26 +61,30 @@ class Work:
         self._value: Any = None
         self._error: BaseException | None = None
         self.has_begun = self._has_ended = False
-        # Whether others may have its place; its thread ends with it then, for it would be one too many.
+        # True while other work may use its slot. Its thread then ends after the work, as it would exceed the
+        # limit.
         self.is_away = False
 
     def running(self) -> bool:
-        """Whether a thread runs it now; may be asked from any thread."""
+        """Return True while a thread runs the work. Thread-safe."""
         return self.has_begun and not self._has_ended
 
     def done(self) -> bool:
-        """Whether no thread runs it any more, or ever will; may be asked from any thread."""
+        """Return True once the work has finished or was withdrawn. Thread-safe."""
         return self._has_ended
 
     async def outcome(self) -> Any:
-        """What the function returned or raised; not begun when the caller is cancelled, it never begins."""
+        """Return the function's value or raise its error.
+
+        If cancelled before a thread took it, it never runs.
+        """
         try:
             await self._ended
         except asyncio.CancelledError:
             if self._threads.withdraw(self):
                 self._has_ended = True
             if self._ended.cancelled():
-                # A thread cannot be stopped: others may still wait for its end.
+                # A thread cannot be stopped, and other code may still wait for its end.
                 self._ended = self._returns.loop.create_future()
             if self._has_ended:
                 self.on_end()
@@ -91,14 +96,14 @@ class Work:
         try:
             raise error
         finally:
-            del error  # Its traceback leads here: a circle.
+            del error  # Its traceback refers to this frame: a reference cycle.
 
     async def end(self, seconds: float | None = None) -> None:
-        """Wait until no thread runs it any more, for ``seconds`` at most."""
+        """Wait up to ``seconds`` for the work to finish."""
         await asyncio.wait((self._ended,), timeout=seconds)
 
     async def away(self, question: Callable[[], Awaitable[T]]) -> T:
-        """Await ``question`` while the thread that asks leaves its place to others."""
+        """Await ``question`` while other work may use this thread's slot."""
         self._threads.leave(self)
         try:
             answer = await question()
@@ -110,8 +115,9 @@ class Work:
         return answer
 
     def run(self, connections: KeptConnections) -> None:
-        """Called by its thread."""
-        # Cancelled in this turn of the loop, which did not come to withdraw it. What ends its thread begins.
+        """Run the function. Called by its thread."""
+        # Cancelled in this turn of the loop, before the work could be withdrawn. Work that ends its thread
+        # still starts.
         if self._ended.cancelled() and not self.is_away:
             self._has_ended = True
             return
@@ -121,7 +127,7 @@ class Work:
             self._value = run_in(self._context, self._call, connections)
         except BaseException as error:  # noqa: BLE001 - its caller gets what it raised, whatever it is
             self._error = error
-        # What nobody waits for any more must not keep alive what it was given.
+        # Drop references so that finished work frees its arguments.
         self._function, self._arguments, self._context = None, (), None
         self._has_ended = True
 
@@ -131,17 +137,17 @@ class Work:
         return connections.run(self._function, *self._arguments)
 
     def hand_back(self, then: Callable[[], None]) -> None:
-        """Called by its thread: have ``then`` called on the event loop."""
+        """Schedule ``then`` on the event loop. Thread-safe."""
         self._returns.put(then)
 
     def on_end(self) -> None:
-        """Tell those who wait for its end; harmless when they know."""
+        """Mark the work as finished for those that wait for it. Idempotent."""
         if not self._ended.done():
             self._ended.set_result(None)
 
 
 class _Returns:
-    """What threads have called on one event loop, which they wake once for all that it has not seen yet."""
+    """Callbacks from threads for one event loop, which is woken once for all pending ones."""
 
     __slots__ = ("_is_told", "_waiting", "loop")
 
@@ -154,29 +160,28 @@ class _Returns:
         self._waiting.append(then)
         if not self._is_told:
             self._is_told = True
-            with suppress(RuntimeError):  # The event loop may have ended before a deaf thread.
+            with suppress(RuntimeError):  # The event loop may have ended before an unresponsive thread.
                 self.loop.call_soon_threadsafe(self._call_all)
 
     def _call_all(self) -> None:
-        # First: what is put from now on wakes the loop again.
+        # First, so that callbacks added from now on wake the loop again.
         self._is_told = False
         while self._waiting:
             self._waiting.popleft()()
 
 
 class _Thread(threading.Thread):
-    """Runs one work after another; a daemon, because one that waits for work must not keep the process."""
+    """A thread that runs one work after another. A daemon, so that an idle thread does not block exit."""
 
     def __init__(self, name: str, threads: Threads) -> None:
         super().__init__(name=name, daemon=True)
         self._threads = threads
         self.is_busy = False
-        # Held but for the moment in which the thread is woken.
+        # Locked except for the moment in which the thread is woken.
         self.bell = threading.Lock()
         self.bell.acquire()
 
     def run(self) -> None:
-        """Called by the thread."""
         if self._threads.yields:
             yield_to_event_loop()
         connections = KeptConnections()
@@ -187,7 +192,7 @@ class _Thread(threading.Thread):
             if work.is_away:
                 break
             work.hand_back(work.on_end)
-            # Not kept until the next comes.
+            # Drop the reference before waiting for the next work.
             del work
         connections.close()
         if work is not None:
@@ -195,10 +200,10 @@ class _Thread(threading.Thread):
 
 
 class Threads:
-    """At most ``limit`` threads run at once; as many as ``MAX_WAITING`` more may wait for clients.
+    """A pool of at most ``limit`` running threads, plus up to ``MAX_WAITING`` threads that wait for clients.
 
-    For one event loop at a time; only ``next`` is called by the threads. ``yields``: they do not take the
-    processor from it when it wakes them.
+    For one event loop at a time. Only ``next`` is called by the threads. With ``yields`` they do not preempt
+    the event loop when it wakes them.
     """
 
     def __init__(self, limit: int, *, yields: bool = False) -> None:
@@ -209,16 +214,19 @@ class Threads:
         self._away = 0
         self._is_closed = False
         self._returns: _Returns | None = None
-        # In the order in which it came; taken out by the thread that runs it, or by who no longer wants it.
+        # In order of arrival. Work is removed by the thread that runs it, or when it is withdrawn.
         self._waiting: OrderedDict[Work, None] = OrderedDict()
-        # Those that wait for work. The last to come is the first to go: its connections are the freshest.
+        # Idle threads. The last to arrive is used first, because its connections are the freshest.
         self._idle: list[_Thread] = []
-        # Whether one was woken that has not looked for work yet; it will see what comes until then.
+        # True if a woken thread has not looked for work yet. It will see all work added until then.
         self._is_rung = False
         _all.add(self)
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> Work:
-        """Have ``function`` run in a thread as soon as there is a place for it; it inherits our context."""
+        """Schedule ``function`` in a thread, with a copy of the current context.
+
+        Raise RuntimeError once closed.
+        """
         if self._is_closed:
             raise RuntimeError("The process is ending.")
         loop = asyncio.get_running_loop()
@@ -229,15 +237,15 @@ class Threads:
         return work
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The value of ``function`` in a thread."""
+        """Run ``function`` in a thread and return its value."""
         return await self.start(function, *arguments).outcome()
 
     def withdraw(self, work: Work) -> bool:
-        """Whether no thread had taken it; now none will."""
+        """Remove work that no thread has taken yet. Return True if it was removed."""
         return self._waiting.pop(work, self) is None
 
     def leave(self, work: Work) -> None:
-        """Let another thread run while that of ``work`` waits; harmless when it has left already."""
+        """Free the slot of ``work`` while its thread waits. Idempotent."""
         if not work.is_away:
             work.is_away = True
             self._away += 1
@@ -245,14 +253,14 @@ class Threads:
                 self._grow()
 
     async def come_back(self, work: Work, returns: _Returns) -> None:
-        """Wait until there is a place for ``work``, behind all that waits already."""
+        """Wait for a slot for ``work``, behind all work that is queued already."""
         if not work.is_away:
             return
         work.is_away = False
-        if len(self._threads) <= self._most(self._away - 1):  # Nobody has taken the one that it left.
+        if len(self._threads) <= self._most(self._away - 1):  # The slot is still free.
             self._away -= 1
             return
-        # The thread that takes this up ends with it, and so makes the place.
+        # The thread that runs this substitute ends with it, which frees a slot.
         substitute = Work(_do_nothing, (), self, returns)
         substitute.is_away = True
         self._put(substitute)
@@ -263,16 +271,16 @@ class Threads:
             raise
 
     async def close(self) -> None:
-        """Take no more work and close the kept connections; a thread that does not end is left behind."""
+        """Accept no more work, stop idle threads and close their connections. Busy threads are abandoned."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().bell.release()
         if waiting := [thread for thread in self._threads if not thread.is_busy]:
-            # A connection left open would keep a test's database from being dropped.
+            # An open connection would keep a test's database from being dropped.
             await asyncio.to_thread(_join, waiting, CLOSING_SECONDS)
 
     def next(self, thread: _Thread, connections: KeptConnections) -> Work | None:
-        """What ``thread``, which calls this, has to run next; None when it has to end."""
+        """Return the next work for the calling ``thread``, or None if the thread has to end."""
         while True:
             try:
                 work = self._waiting.popitem(last=False)[0]
@@ -286,20 +294,20 @@ class Threads:
                 return work
 
     def _wait(self, thread: _Thread, connections: KeptConnections) -> None:
-        """Until there may be work for ``thread``, which calls this; closes old connections meanwhile."""
+        """Wait until there may be work for the calling ``thread``, and close old connections meanwhile."""
         self._idle.append(thread)
-        # What came just before could not wake it.
+        # Work added just before could not wake this thread.
         if self._waiting or self._is_closed:
-            with suppress(ValueError):  # Somebody is about to wake it.
+            with suppress(ValueError):  # It is being woken already.
                 self._idle.remove(thread)
                 return
         while not thread.bell.acquire(timeout=connections.seconds_left()):
             connections.close_old()
-        # Before it looks: what comes from now on wakes another.
+        # Before the thread looks for work, so that work added from now on wakes another.
         self._is_rung = False
 
     def _ring(self) -> None:
-        """Wake a thread, unless one is being woken or all of them are busy."""
+        """Wake an idle thread, unless one is being woken already."""
         if self._is_rung or not self._idle:
             return
         with suppress(IndexError):  # Another thread was faster.
@@ -308,13 +316,13 @@ class Threads:
             thread.bell.release()
 
     def on_retired(self, thread: _Thread, work: Work) -> None:
-        """A thread has ended with a work whose place others may have."""
+        """Remove a thread that ended because the slot of its work was given away."""
         self._threads.discard(thread)
         self._away -= 1
         work.on_end()
 
     def join(self) -> None:
-        """Wait for the threads that are busy, but not in a child that one of them has forked."""
+        """Wait for the busy threads, but not in a child process that one of them has forked."""
         own = threading.current_thread()
         _join([thread for thread in self._threads if thread.is_busy and thread is not own], None)
 
@@ -337,7 +345,7 @@ class Threads:
 
 
 def own_work() -> Work | None:
-    """The work of the calling thread; None in a thread that application code started by itself."""
+    """Return the work of the calling thread, or None in a thread started by application code."""
     return _own.get()
 
 
@@ -357,5 +365,5 @@ def _join_all() -> None:
 
 _own: ContextVar[Work | None] = ContextVar("work", default=None)
 _all: WeakSet[Threads] = WeakSet()
-# A process does not end in the middle of work, but without waiting for threads that have none.
+# A process does not exit in the middle of work, but does not wait for idle threads.
 atexit.register(_join_all)

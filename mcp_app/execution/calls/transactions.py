@@ -1,4 +1,4 @@
-"""Runs a tool's function in one transaction of the database ``default``; it cannot ask anybody meanwhile."""
+"""Execution of a tool's function in one transaction of the database ``default``, without questions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from django.db import transaction
 
 from mcp_app.execution.calls.json_values import settle
 
-# On 2026-07-28 an answer comes with a new run, and what ``ctx.once`` did in the first is rolled back by then.
-# Before, the transaction would keep its locks until a person has answered.
+# On 2026-07-28 an answer arrives with a new run, after the effects of ``ctx.once`` were rolled back. On older
+# revisions the transaction would hold its locks until the user answers.
 NO_QUESTIONS: Final = (
     "An atomic tool cannot ask: its transaction would not outlast the question. Ask in asks_first, or open "
     "transaction.atomic() after the answers instead of atomic=True."
 )
 
-# Why the code that runs now may not ask; empty if it may.
+# Reason why the current code may not ask questions, or "".
 unaskable: ContextVar[str] = ContextVar("unaskable", default="")
 
 
 def in_transaction(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
-    """The function's value, rows included; what it wrote is undone if it raises or its call is stopped."""
+    """Return the function's value, rows loaded. Roll back if it raises or its call is stopped."""
     before = unaskable.set(NO_QUESTIONS)
     try:
         with transaction.atomic():

@@ -1,1 +1,1 @@
-"""What a running call asks its client, and what it keeps until the answer comes."""
+"""Questions of running calls to their clients, and the state stored until the answers arrive."""

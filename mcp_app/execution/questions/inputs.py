@@ -1,7 +1,7 @@
-"""What a call of 2026-07-28 knows of its earlier rounds, what its client answered now, and what it asks.
+"""The inputs of one round of a 2026-07-28 call: results of earlier rounds, new answers and open questions.
 
-There each question ends the request, and the answer comes with a new one that runs the same code from the
-top. So what a round learned is kept by key and given again: answers, and the results of ``Context.once``.
+On that revision each question ends the request, and the answer arrives with a new request that runs the same
+code from the start. So answers and results of ``Context.once`` are stored by key and reused.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ REMEMBERED = ("bound", "answers", "questions", "done", "single_use", "approved")
 
 @dataclass(slots=True, kw_only=True)
 class Inputs:
-    """Of one run of a call's code.
+    """The inputs of one run of a call's code.
 
-    ``bound`` is the digest of what is asked for, which all rounds share. ``responses`` are new and untrusted;
-    one that fits its question moves to ``answers``. ``questions`` are the fingerprints of what was asked by
-    key. ``nonce`` is that of a state which counts only once and still has to be checked. ``requests`` is what
-    this run leaves open, ``refused`` the keys in it that had an answer which does not count. ``effects`` of
-    ``Context.once`` are under way, which a question must not break off. ``approved`` is the approval that an
-    operator gave to an earlier round. ``kept``: it is the server that remembers, in a task's row,
-    and not the client.
+    ``bound`` is the digest of the request, which all rounds share. ``responses`` are new and untrusted. A
+    response that fits its question moves to ``answers``. ``questions`` maps keys to the fingerprints of the
+    questions asked. ``nonce`` belongs to a single-use state that still has to be checked.
+
+    ``requests`` are the questions this run leaves open, ``refused`` the keys whose answers were rejected.
+    ``effects`` are running calls of ``Context.once``, which a question must not interrupt. ``approved`` is
+    the approval of an earlier round by an operator. ``kept`` is True if the server stores the state in a
+    task's row, instead of the client.
     """
 
     bound: str = ""
@@ -47,33 +48,33 @@ class Inputs:
     _used: set[str] = field(default_factory=set)
 
     def remembered(self) -> Wire:
-        """What the next round needs of this one, as JSON."""
+        """Return the state that the next round needs, as JSON."""
         return {name: getattr(self, name) for name in REMEMBERED}
 
     @classmethod
     def recalled(cls, remembered: Wire, responses: dict[str, Wire]) -> Self:
-        """The inputs of the next run, from what this one remembered and the client's new answers."""
-        # By name: what it was sealed by may be another version of this code.
+        """Build the inputs of the next run from the state of this one and the client's new answers."""
+        # By name, because another version of this code may have sealed the state.
         known = {name: remembered[name] for name in REMEMBERED if name in remembered}
         return cls(responses=responses, **known)
 
     def stored(self) -> Wire:
-        """All that another process needs to run this round."""
+        """Return the state and responses that another process needs to run this round."""
         return {"remembered": self.remembered(), "responses": self.responses}
 
     @classmethod
     def restored(cls, stored: Wire) -> Self:
-        """The inputs that ``stored`` contains."""
+        """Build the inputs from the value of ``stored``."""
         return cls.recalled(stored["remembered"], stored["responses"])
 
     def approve(self, approval: str) -> None:
-        """Keep an operator's approval for all further rounds, each of which can then run only once."""
+        """Store an operator's approval for all further rounds. Each of them can then run only once."""
         self.approved, self.single_use = approval, True
 
     def key_of(self, method: str, given: str) -> str:
-        """The key of the next question: the one given, or a number that is the same in every run.
+        """Return the key of the next question: the given key, or a number that is the same in every run.
 
-        Raises ValueError when a question of this run has that key.
+        Raise ValueError if another question of this run has that key.
         """
         numbered = (f"{KINDS[method]}-{number}" for number in count(1))
         key = check_key(given) if given else next(each for each in numbered if each not in self._used)
@@ -83,9 +84,10 @@ class Inputs:
         return key
 
     def answer(self, key: str, method: str, params: Wire) -> Wire | None:
-        """The client's answer to a question, None without. Consent to one thing is none to another:
+        """Return the client's answer to a question, or None.
 
-        what was answered to a form or link that has changed since does not count.
+        Consent to one question is not consent to another: an answer to a form or link that changed since is
+        rejected.
         """
         fingerprint = _fingerprint(method, params)
         if self.questions.setdefault(key, fingerprint) != fingerprint:
@@ -96,28 +98,31 @@ class Inputs:
         return self.answers.get(key) or self.responses.get(key)
 
     def accept(self, key: str, answer: Wire) -> None:
-        """The answer fits its question: it counts from now on, in all rounds."""
+        """Accept a valid answer for this and all further rounds."""
         self.answers[key] = answer
 
     def refuse(self, key: str) -> None:
-        """The answer does not fit: the question is asked again (MRTR-14)."""
+        """Reject an answer that does not fit, so that the question is asked again (MRTR-14)."""
         self.answers.pop(key, None)
         self.refused.add(key)
 
     def note(self, key: str, value: Any, *, single_use: bool) -> None:
-        """What ``Context.once`` came to; raises TypeError for what has no form in JSON."""
+        """Store the result of ``Context.once``. Raise TypeError for a value without a JSON form."""
         self.done[key] = orjson.loads(orjson.dumps(value))
         self.single_use = self.single_use or single_use
 
     def leave_open(self, key: str, method: str, params: Wire) -> None:
-        """This run cannot go on without an answer to this; raises TypeError for what cannot be sent."""
-        # A copy, and encoded now: code may change what it passed, and must get an error for what JSON cannot
-        # hold.
+        """Add a question that this run needs answered. Raise TypeError if it cannot be sent."""
+        # Copy and encode now: code may change the params later, and must get the error if they cannot be
+        # encoded.
         self.requests[key] = {"method": method, "params": orjson.loads(orjson.dumps(params))}
 
 
 def _fingerprint(method: str, params: Wire) -> str:
-    """What must not change between question and answer; what a model is asked may hold the time of day."""
+    """Return a digest of an elicitation, which must not change until the answer.
+
+    Other questions may change.
+    """
     if method != "elicitation/create":
         return ""
     return hashlib.sha256(orjson.dumps(params, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]

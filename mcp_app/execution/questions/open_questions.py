@@ -1,7 +1,7 @@
-"""What a task asked its client, as its row keeps it: by names that are never used again in its life.
+"""The questions of a task as stored in its row, under names that are never reused by the task.
 
-``open`` has, by such a name, the key that the tool's code knows the question by, and the question; ``used``
-every name there was (TASKX-09). The rest is what ``Inputs`` keeps of earlier rounds. Changes no rows.
+``open`` maps each name to the question and the key that the tool's code uses for it. ``used`` lists every
+name so far (TASKX-09). The remaining state is that of ``Inputs``. Changes no rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Wire = dict[str, Any]
 
 
 def asked(inputs: Inputs, before: Mapping[str, Any] | None) -> Wire:
-    """What to keep of a run that left questions open, after ``before``."""
+    """Return the state to store for a run that left questions open. ``before`` is the previous state."""
     used: list[str] = list((before or {}).get("used", ()))
     questions = {}
     for key, request in inputs.requests.items():
@@ -28,7 +28,7 @@ def asked(inputs: Inputs, before: Mapping[str, Any] | None) -> Wire:
 
 
 def answered(kept: Mapping[str, Any], responses: Mapping[str, Wire]) -> Wire | None:
-    """What to keep with these answers; None when none of them is to an open question (TASKX-08)."""
+    """Return the state with these answers added, or None if they answer no open question (TASKX-08)."""
     questions: dict[str, Any] = kept.get("open", {})
     taken = {question["key"]: responses[name] for name, question in questions.items() if name in responses}
     if not taken:
@@ -38,12 +38,12 @@ def answered(kept: Mapping[str, Any], responses: Mapping[str, Wire]) -> Wire | N
 
 
 def requests(kept: Mapping[str, Any]) -> Wire:
-    """The open questions as the client is shown them."""
+    """Return the open questions in the form shown to the client."""
     return {name: question["request"] for name, question in kept.get("open", {}).items()}
 
 
 def _new_name(key: str, used: list[str]) -> str:
-    """The key itself, unless a question had it: one that is asked again is another question to the client."""
+    """Return the key, with a number if it was used before: a repeated question is a new one to the client."""
     name, number = key, 1
     while name in used:
         number += 1

@@ -1,4 +1,4 @@
-"""What a tool may ask its client: the question as it is sent, and the answer as Python."""
+"""The questions that a tool may ask its client, and their answers as Python values."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ Wire = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """One request to the client; ``needed`` are fields of its capabilities, ``read`` makes its result Python.
+    """A request to the client.
 
-    ``read`` raises ToolError for a result that is no answer to this question.
+    ``needed`` names client capabilities, ``read`` converts the result to Python.
+
+    ``read`` raises ToolError for a result that does not answer this question.
     """
 
     method: str
@@ -40,10 +42,10 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to an elicitation: ``action`` is accept, decline or cancel; ``content`` the form's members.
+    """The answer to an elicitation: ``action`` is accept, decline or cancel, ``content`` the form's members.
 
-    ``value`` is the typed value when a Python type was asked for. An answer is true when it was accepted,
-    and, if a single bool was asked for, when that is true.
+    ``value`` is the typed value if a Python type was requested. An answer is true if it was accepted and, if
+    a single bool was requested, that bool is true.
     """
 
     action: str
@@ -63,20 +65,21 @@ def _is_builtin(kind: Any) -> bool:
 
 
 def _validated(validate: Callable[[Wire], Any], content: Wire) -> Any:
-    """Return the content as a class of the application, whose validators are its code."""
+    """Return the content as a class of the application. Its validators are application code."""
     with contained():
         return validate(content)
 
 
 class Form:
-    """A question's form: its JSON Schema, and how the answer becomes a Python value."""
+    """The form of a question: its JSON Schema and the conversion of the answer to a Python value."""
 
     __slots__ = ("_simple", "_validate", "schema")
 
     def __init__(self, kind: Any) -> None:
-        """``kind``: a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple types.
+        """Create a form from a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple
+        types.
 
-        Raises ValueError for another type, and for a form that clients cannot show.
+        Raise ValueError for other types, and for forms that clients cannot display.
         """
         self._validate: Callable[[Wire], Any] | None = None
         self._simple = False
@@ -99,7 +102,7 @@ class Form:
         self._validate = validate if _is_builtin(kind) else partial(_validated, validate)
 
     def read(self, content: dict[str, Any]) -> Any:
-        """The typed value; raises ToolError when the content does not fit the type."""
+        """Return the typed value. Raise ToolError if the content does not fit the type."""
         if self._validate is None:
             return content
         try:
@@ -111,12 +114,12 @@ class Form:
         return getattr(value, VALUE) if self._simple and isinstance(value, BaseModel) else value
 
 
-# A type's form is the same at each question, and its making takes longer than all else about the question.
+# Cached, because building a form takes longer than the rest of a question.
 _form_of_class = lru_cache(maxsize=128)(Form)
 
 
 def flatten(schema: dict[str, Any]) -> dict[str, Any]:
-    """A form schema without references and unions with null, as elicitation demands (ELI-03)."""
+    """Return a form schema without references and unions with null, as elicitation requires (ELI-03)."""
     definitions = schema.get("$defs", {})
 
     def simple(member: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +145,7 @@ def flatten(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def form(message: str, kind: Any) -> Question[Answer]:
-    """A form to fill in; raises ValueError for one that clients cannot show."""
+    """Build a question with a form. Raise ValueError for a form that clients cannot display."""
     if isinstance(kind, type):
         asked = _form_of_class(kind)
     else:
@@ -152,20 +155,20 @@ def form(message: str, kind: Any) -> Question[Answer]:
 
 
 def link(message: str, url: str, elicitation_id: str) -> Question[Answer]:
-    """An address to open; raises ValueError for one that must not be."""
+    """Build a question with an address to open. Raise ValueError for an unsafe address."""
     elicitation.check_url(url, allow_http=django_settings.DEBUG)
     params = {"mode": "url", "message": str(message), "url": url, "elicitationId": elicitation_id}
     return Question("elicitation/create", params, ("elicitation_url",), partial(_answer, None))
 
 
 def sample(messages: Any, max_tokens: int, options: Wire) -> Question[CreateMessageResult]:
-    """Messages for the client's model to continue; raises ValueError for what no model can."""
+    """Build a request for the client's model to continue messages. Raise ValueError if they are invalid."""
     params = sampling.build_params(messages, max_tokens=max_tokens, **options)
     return Question("sampling/createMessage", params, sampling.needed_capabilities(params), _sampled)
 
 
 def roots() -> Question[list[Wire]]:
-    """The client's roots."""
+    """Build a request for the client's roots."""
     return Question("roots/list", {}, ("roots",), _roots)
 
 
@@ -197,6 +200,6 @@ def _roots(result: Wire) -> list[Wire]:
 
 
 def _is_root(root: Any) -> bool:
-    """ROOT-04: only file URIs without traversal; the rest is untrusted noise."""
+    """Return True for a file URI without traversal (ROOT-04). Other roots are ignored."""
     uri = root.get("uri") if isinstance(root, dict) else None
     return isinstance(uri, str) and uri.startswith("file:///") and "/.." not in unquote(uri)

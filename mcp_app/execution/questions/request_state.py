@@ -1,4 +1,4 @@
-"""What a client keeps for us between the rounds of a call: sealed, and good for the same request only."""
+"""The sealed state that a client stores between the rounds of a call, valid for the same request only."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 PURPOSE = "requestState"
-# Both processes have the time from the database, though not to the second.
+# Both processes read the time from the database, but not to the second.
 CLOCK_SECONDS = 60
 
 log = logging.getLogger("mcp.questions")
 
 
 def inputs_of(method: str, params: dict[str, Any], principal: str, settings: Settings) -> Inputs:
-    """What a request brings along of earlier rounds. Raises InvalidParams.
+    """Return the inputs that a request carries from earlier rounds.
 
-    A state is good for the principal it was made for, the same request, and a while (STATE-02).
+    Raise InvalidParams.
+
+    A state is valid for its principal, the same request, and a limited time (STATE-02).
     """
     responses, token = input_required.responses(params), input_required.state(params)
     bound = _digest(method, params)
@@ -62,13 +64,13 @@ def _check(sealed: dict[str, Any], principal: str, bound: str) -> None:
 
 
 def _digest(method: str, params: dict[str, Any]) -> str:
-    """What makes two requests rounds of one call: all but the answers and what the transport adds."""
+    """Return a digest of the request, without the answers and members added by the transport."""
     asked = [method, params.get("name"), params.get("uri"), params.get("arguments", {})]
     return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
-    """The state for the next round; raises InternalError when there is too much to remember (STATE-05)."""
+    """Return the state for the next round. Raise InternalError if it is too large (STATE-05)."""
     token = key_ring(settings, PURPOSE).seal(
         orjson.dumps(
             {
@@ -86,9 +88,9 @@ def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
 
 
 async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
-    """Note that a state which counts once was used (STATE-04).
+    """Mark a single-use state as used (STATE-04).
 
-    Raises InvalidParams if it was used before, at any process, and Unavailable if that cannot be found out.
+    Raise InvalidParams if it was used before, in any process. Raise Unavailable if Redis is down.
     """
     if not inputs.nonce:
         return
@@ -102,5 +104,5 @@ async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
 
 
 def result(inputs: Inputs, principal: str, settings: Settings) -> dict[str, Any]:
-    """The result of a run that left questions open; raises InternalError as ``sealed`` does."""
+    """Return the result of a run that left questions open. Raise InternalError if the state is too large."""
     return input_required.result(inputs.requests, "" if inputs.kept else sealed(inputs, principal, settings))

@@ -1,7 +1,7 @@
-"""Sealed tokens: what a client keeps for us and can neither read nor change, whatever it is.
+"""Sealed tokens: values that a client stores for the server and can neither read nor change.
 
-AES-256-GCM under keys derived by HKDF-SHA-256 from a ring of secrets. The first secret seals, all of them
-open, so a secret is replaced by putting the new one in front. A token names the version of this format and
+AES-256-GCM under keys derived by HKDF-SHA-256 from a ring of secrets. The first secret seals and all of them
+open, so a secret is replaced by adding the new one in front. A token contains the version of this format and
 the key it was sealed with, and is bound to both::
 
     v1.<8 hex digits: the key>.<base64url: 12 bytes nonce, ciphertext, 16 bytes tag>
@@ -25,29 +25,29 @@ _NONCE_BYTES = 12
 
 
 class Unsealed(Exception):
-    """A token cannot be opened; the text says why, for the log and never for the client."""
+    """A token cannot be opened. The text has the reason for the log, never for the client."""
 
 
 class KeyRing:
-    """Seals and opens with the keys of all processes that have the same secrets."""
+    """The keys derived from a ring of secrets. Processes with the same secrets open each other's tokens."""
 
     __slots__ = ("_first", "_keys")
 
     def __init__(self, ring: Sequence[str], purpose: str) -> None:
-        """``ring``: the secret that seals, then those that still open. Keys of two purposes are different."""
+        """Derive keys for one purpose. ``ring`` is the sealing secret, then older secrets that still open."""
         derived = [_derive(secret, purpose) for secret in ring]
         self._keys = {_name(key): _cipher(key) for key in reversed(derived)}
         self._first = _name(derived[0])
 
     def seal(self, payload: bytes) -> str:
-        """A token that holds ``payload``; no two are the same."""
+        """Return a token for ``payload``. No two tokens are equal."""
         head = f"{VERSION}.{self._first}"
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = nonce + self._keys[self._first].encrypt(nonce, payload, head.encode())
         return f"{head}.{_text(sealed)}"
 
     def open(self, token: str) -> bytes:
-        """The payload of a token; raises Unsealed for whatever was not sealed with one of these keys."""
+        """Return the payload of a token. Raise Unsealed if it was not sealed with one of these keys."""
         version, _, rest = token.partition(".")
         name, _, text = rest.partition(".")
         if version != VERSION:
@@ -59,7 +59,7 @@ class KeyRing:
 
 
 def key_ring(settings: Settings, purpose: str) -> KeyRing:
-    """The ring of this installation: ``MCP["STATE_KEYS"]``, or else Django's own secrets (STATE-03)."""
+    """Return the installation's ring: ``MCP["STATE_KEYS"]``, or Django's own secrets (STATE-03)."""
     fallbacks = getattr(django_settings, "SECRET_KEY_FALLBACKS", ())
     return _ring(settings.state_keys or (django_settings.SECRET_KEY, *fallbacks), purpose)
 
@@ -69,12 +69,12 @@ def _ring(ring: tuple[str, ...], purpose: str) -> KeyRing:
     return KeyRing(ring, purpose)
 
 
-# The library is imported where it is used: most processes that load this module never seal anything.
+# Imported in the functions, because most processes that load this module never seal anything.
 def _derive(secret: str, purpose: str) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    # No salt: what every process must derive alike has nowhere to keep one.
+    # Without a salt, because every process must derive the same key and has no place to store one.
     derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"mcp {purpose} {VERSION}".encode())
     return derivation.derive(secret.encode())
 
@@ -108,7 +108,7 @@ def _bytes(text: str) -> bytes:
         found = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError as error:
         raise Unsealed("it is cut or no base64") from error
-    # The decoder skips what is no base64: the same bytes must not have many texts.
+    # The decoder skips characters outside base64. The same bytes must not have several texts.
     if _text(found) != text:
         raise Unsealed("it is no base64 that we write")
     if len(found) <= _NONCE_BYTES:

@@ -1,1 +1,1 @@
-"""The rows of background calls: the only code that writes them, and the order in which they begin."""
+"""The rows of background calls and the order in which they start. Only this package writes them."""

@@ -1,4 +1,4 @@
-"""The values a background call is accepted with, for clients, operators and the API alike."""
+"""The values of a newly accepted background call, for clients, operators and the API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_app.protocol.scopes import in_order
 
 
 def new_stream() -> str:
-    """The name of the stream of a new call."""
+    """Return the name of a new call's stream."""
     return stream_of(uuid4())
 
 
@@ -35,10 +35,10 @@ def new_call(
     inputs: Inputs | None = None,
     counted: bool = False,
 ) -> NewCall:
-    """Return a call of a tool with checked ``arguments``, under the limits and the approval the tool has now.
+    """Return a call of a tool with checked ``arguments``, under the tool's current limits and approval.
 
-    The approval of an earlier round holds as long as the work is the same. A call that was ``counted`` before
-    it asked its client is not counted again.
+    The approval of an earlier round remains valid while the work is the same. A call already ``counted``
+    before it asked its client is not counted again.
     """
     whole = {**arguments, **entry.fixed_arguments}
     approval = "" if inputs is None else inputs.approved

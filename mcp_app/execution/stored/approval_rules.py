@@ -1,7 +1,7 @@
-"""The rules of approval: whether a waiting call may still be approved at all, and by whom.
+"""The rules of approval: if a waiting call may still be approved, and by which users.
 
-Every decision about a waiting call is made here, from what is stored at that moment. Four eyes hold if the
-call was asked for under them or if its tool is marked now.
+Every decision about a waiting call is made here, from the data stored at that moment. Four eyes apply if the
+call was accepted with them or if its tool is marked now.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from mcp_app.protocol.principal_key import actor_of
 UNKNOWN_CALLER: Final = (
     "It is not known which user made this call, so no other user can be the second pair of eyes."
 )
-# Long, and needed only where the work is compared.
+# Long columns, needed only where the work is compared.
 LONG: Final = ("arguments", "answer", "meta", "session_fields")
 
 
 def waiting() -> QuerySet[Call]:
-    """Return the calls that wait for approval, as far as the rules read them."""
+    """Return the calls that wait for approval, with the columns that the rules read."""
     return Call.objects.filter(state=State.APPROVAL_NEEDED).defer(*LONG)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of a tool after some call was asked for."""
+    """A change of a tool after a call was accepted."""
 
     key: str
     entry_id: int | None
@@ -47,7 +47,7 @@ class _Change:
 
 
 class ApprovalRules:
-    """The rules for some calls; all that is stored about them is read at once."""
+    """The rules for a collection of calls. Their data is read at once."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         self._calls = list(calls)
@@ -56,11 +56,11 @@ class ApprovalRules:
         self._makers: dict[Any, list[Maker]] = {}
 
     def end_of(self, call: Call) -> str:
-        """Return why nobody may approve a call any more; "" while somebody may."""
+        """Return the reason why a call can no longer be approved, or ""."""
         return self.fallen(call) or self.changed(call)
 
     def fallen(self, call: Call) -> str:
-        """Return why the credential that a call came by no longer stands; "" while it does."""
+        """Return the reason why the credential of a call is no longer valid, or ""."""
         if call.session_id in self._ended_sessions:
             return "The session that asked for this call was ended."
         actor = actor_of(call.principal)
@@ -83,26 +83,26 @@ class ApprovalRules:
         return "" if key.usable else "The API key that asked for this call has expired."
 
     def changed(self, call: Call) -> str:
-        """Return why the work is no longer what was asked for; "" while it is."""
+        """Return the reason why the work differs from the requested work, or ""."""
         tool = self._tools.get(call.tool)
         if tool is None or work_of(identity_of(tool), orjson.loads(call.arguments)) != call.work:
             return f"{call.tool} was changed after this call was asked for: call it again."
         return ""
 
     def touched(self, call: Call) -> bool:
-        """Return True if the tool of a call, or the one behind its preset, changed since."""
+        """Return True if the tool of a call, or the tool behind its preset, changed since."""
         return not call.work or any(self._changes_of(call))
 
     def four_eyes(self, call: Call) -> bool:
-        """Return True if a call needs two people, by its own mark or by the marks its tool has now."""
+        """Return True if a call needs two people, by its own mark or the current marks of its tool."""
         return call.four_eyes or any(row.four_eyes for row in self._rows_of(call))
 
     def objection(self, call: Call, actor: Any) -> str:
-        """Return why this actor must not approve a call; "" when nothing is against it.
+        """Return the reason why this actor must not approve a call, or "".
 
-        Four eyes are two known users. The caller, and everybody who may be behind the call, is none of the
-        second pair: a person who acts as the caller, retried the call or one that it repeats, made the
-        credential, or changed the tool while the call waited. If the caller is unknown, no user is.
+        Four eyes require two known users. The second must not be the caller or a user who may be behind the
+        call: who acts as the caller, retried the call or one it repeats, created the credential, or changed
+        the tool while the call waited. If the caller is unknown, no user qualifies.
         """
         if not self.four_eyes(call):
             return ""
@@ -114,7 +114,7 @@ class ApprovalRules:
         return f"{part}: another user has to approve it." if part else ""
 
     def _part_of(self, call: Call, actor: Any) -> str:
-        """Return the part that a user has in a call, as a sentence without its end; "" for none."""
+        """Return the user's part in a call, as a sentence without its end, or ""."""
         decides = str(actor.pk)
         if decides in (str(call.user_id), actor_of(call.principal)):
             return "You asked for this call yourself"
@@ -137,12 +137,12 @@ class ApprovalRules:
         )
 
     def _rows_of(self, call: Call) -> list[Tool]:
-        """Return the row of a call's tool, and that of the tool behind a preset."""
+        """Return the row of a call's tool, and the row of the tool behind a preset."""
         tool = self._tools.get(call.tool)
         return [row for row in (tool, tool and source_of(tool).base_of(tool)) if row is not None]
 
     def _makers_of(self, call: Call) -> list[Maker]:
-        """Return the makers of the credentials behind a call; read late, as few calls need four eyes."""
+        """Return the makers of the credentials behind a call. Read on demand, as few calls need four eyes."""
         others = {*retriers_of(call), *(change.actor for change in self._changes_of(call) if change.actor)}
         place = (call.api_key_id, call.connection_id, frozenset(others))
         if place not in self._makers:
@@ -153,7 +153,7 @@ class ApprovalRules:
         return self._makers[place]
 
     def _makers_of_key(self, key_id: int) -> list[Maker]:
-        """Return who issued a key; of one that its user issued, also who made what it may be issued with."""
+        """Return the issuer of a key. If its user issued it, add the makers of that user's credentials."""
         key = self._keys.get(key_id)
         if key is None:
             return []

@@ -1,7 +1,7 @@
-"""The work that an approval holds for, compared when a call is accepted, decided about and begun.
+"""The work that an approval covers, compared when a call is accepted, decided and started.
 
 An approval is a text: the digest of the work, with a mark if it was given under four eyes. It is stored with
-the call that was approved, and sealed for the further rounds of one that asks its client.
+the approved call, and sealed for the further rounds of a call that asks its client.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ UNDER_FOUR_EYES: Final = "+four-eyes"
 
 
 def work_of(identity: str, arguments: dict[str, Any]) -> str:
-    """Return the digest of a tool's identity and of all arguments, those that a preset fixes among them."""
+    """Return the digest of a tool's identity and all arguments, including those fixed by a preset."""
     return digest(identity, arguments)
 
 
 def approval_of(call: CallRecord) -> str:
-    """Return the approval that a call has; "" without one."""
+    """Return the approval of a call, or ""."""
     if not call.approved:
         return ""
     return call.work + UNDER_FOUR_EYES if call.four_eyes else call.work
 
 
 def covers(approval: str, entry: ToolEntry, arguments: dict[str, Any]) -> bool:
-    """Return True if an approval holds for this work, as the tool is defined and marked now."""
+    """Return True if an approval covers this work, as the tool is defined and marked now."""
     work = work_of(entry.identity, {**arguments, **entry.fixed_arguments})
     return approval == work + UNDER_FOUR_EYES or (approval == work and not entry.four_eyes)

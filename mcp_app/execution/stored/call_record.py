@@ -1,4 +1,4 @@
-"""A stored call as other layers see it, and what a new one is made of; reads and writes no rows."""
+"""Stored calls as immutable records, and the values of a new call. Reads and writes no rows."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import is_modern
 
 DEFAULT_QUEUE = "celery"
-# Of the names of the streams of calls.
+# Prefix of the names of calls' streams.
 PREFIX = "call-"
-# Begins the request key of a call whose request id is free again; its own id follows.
+# Prefix of the request key of a call whose request id is free again. The call's id follows.
 ANSWERED = "answered-"
 HEX = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """What a client asked for, and where it hears of it: the same before a call is stored and after.
+    """A client's request and its stream, the same before and after the call is stored.
 
-    ``scopes`` are the ceiling of its token, ``connection_id`` the OAuth connection that has it; "" and None
-    where there is none.
+    ``scopes`` are the limit of its token and ``connection_id`` its OAuth connection, or "" and None.
     """
 
     session_id: str
@@ -47,13 +46,15 @@ class StoredRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall(StoredRequest):
-    """The values a call is accepted with. With ``approval_minutes`` it waits that long for approval.
+    """The values a call is accepted with.
 
-    ``approved``: it was approved before. ``work`` is what an approval holds for, ``catalogue_revision`` the
-    catalogue that the caller saw; both only of calls that need one. With ``task_seconds`` it is a task, for
-    which its client may ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has
-    them. ``lane`` is the tool if only so many of its calls may run at once. ``limits`` are for the gate and
-    not stored.
+    With ``approval_minutes`` it waits up to that long for approval.
+
+    ``approved``: the call was approved in an earlier round. ``work`` is what an approval covers and
+    ``catalogue_revision`` the catalogue that the caller saw, both only for calls that need approval. With
+    ``task_seconds`` the call is a task that its client may query for that long. ``inputs`` are those of a
+    2026-07-28 call, as returned by ``Inputs.stored``. ``lane`` is the tool's name if its running calls are
+    limited. ``limits`` are for the gate and not stored.
     """
 
     timeout: float
@@ -76,12 +77,13 @@ class NewCall(StoredRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord(StoredRequest):
-    """A call as other layers see it. ``read_at`` is when, by the database's clock, if that was asked.
+    """An immutable copy of a stored call.
 
-    A call that ``waits_for_approval`` has no job; one that is ``approved`` is so for all of its attempts. The
-    client of a task (``is_task``) asks for the outcome, and nothing is sent to it on the way; a core task was
-    made by a session of 2025-11-25, whose tasks have other rules. Once a call ``is_answered``, its request id
-    is free for another.
+    ``read_at`` is the time of reading by the database's clock, or None.
+
+    A call that ``waits_for_approval`` has no job. ``approved`` applies to all attempts. The client of a task
+    (``is_task``) polls for the outcome, and nothing is sent to it meanwhile. A core task was created by a
+    session of 2025-11-25, whose tasks have other rules. Once a call ``is_answered``, its request id is free.
     """
 
     id: UUID
@@ -114,33 +116,33 @@ class CallRecord(StoredRequest):
 
     @property
     def is_over(self) -> bool:
-        """The call has its one outcome."""
+        """True once the call has its outcome."""
         return self.state in TERMINAL
 
     @property
     def is_suspended(self) -> bool:
-        """Its client was asked, and no attempt waits for the answer."""
+        """True if the client was asked and no attempt waits for the answer."""
         return self.state == State.INPUT_REQUIRED and not self.leased
 
 
 def stream_of(call_id: UUID) -> str:
-    """The name of the stream of a call, by which its row is found, too."""
+    """Return the name of a call's stream, which also identifies its row."""
     return PREFIX + call_id.hex
 
 
 def id_of(stream: str) -> UUID | None:
-    """The call that ``stream_of`` named a stream after; the versions before named them in another way."""
+    """Return the call that ``stream_of`` named a stream after. Older versions named streams differently."""
     name = stream.removeprefix(PREFIX)
     return UUID(name) if len(name) == 32 and stream.startswith(PREFIX) and set(name) <= HEX else None
 
 
 def request_key(request_id: str | int) -> str:
-    """What stands for a JSON-RPC id of any length; 1 and "1" are different requests (RPC-02)."""
+    """Return a digest of a JSON-RPC id of any length. 1 and "1" are different requests (RPC-02)."""
     return hashlib.sha256(orjson.dumps(request_id)).hexdigest()
 
 
 def digest(tool: str, arguments: dict[str, Any]) -> str:
-    """What makes two requests the same work."""
+    """Return the digest that identifies the same work."""
     return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -155,13 +157,13 @@ def cancel_news(call: CallRecord, reason: str) -> dict[str, Any]:
 
 
 def retriers_of(call: CallRecord | Call) -> tuple[str, ...]:
-    """Users who retried this call or one that it repeats: primary keys, the first one first."""
+    """Return the primary keys of users who retried this call or one it repeats, the first retry first."""
     before = () if call.retried_before is None else orjson.loads(call.retried_before)
     return (*before, *([] if call.retried_by_id is None else [str(call.retried_by_id)]))
 
 
 def record(row: Call) -> CallRecord:
-    """A row as a frozen record."""
+    """Return a row as a frozen record."""
     is_task = row.task_until is not None
     return CallRecord(
         id=row.pk,

@@ -1,4 +1,4 @@
-"""Ends many calls in a few statements, each as ``request_cancel_of`` and ``cancel_idle`` of records do."""
+"""Cancellation of many calls in a few statements, equivalent to ``request_cancel_of`` and ``cancel_idle``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_app.protocol.call_state import UNSTARTED, Transition
 
 
 def open_ids_of(principal: str, connections: Collection[int] | None = None) -> list[UUID]:
-    """Which calls of a principal are not over; of those that came by ``connections``, if they are given."""
+    """Return the ids of a principal's unfinished calls, optionally only those of some ``connections``."""
     found = Call.objects.filter(OPEN, principal=principal)
     if connections is not None:
         found = found.filter(connection_id__in=connections)
@@ -24,7 +24,7 @@ def open_ids_of(principal: str, connections: Collection[int] | None = None) -> l
 
 
 def with_open_calls(principals: Collection[str]) -> list[str]:
-    """Which of these principals have calls that are not over."""
+    """Return the principals that have unfinished calls."""
     found = Call.objects.filter(OPEN, principal__in=principals).order_by("principal")
     return list(found.values_list("principal", flat=True).distinct())
 
@@ -32,12 +32,14 @@ def with_open_calls(principals: Collection[str]) -> list[str]:
 def cancel_all(
     call_ids: Sequence[UUID], reason: str, answer_to: Callable[[CallRecord], bytes]
 ) -> tuple[list[CallRecord], list[CallRecord]]:
-    """Cancel those that are open; in a transaction.
+    """Cancel the open calls among ``call_ids``.
 
-    Returns those that are over now, with their answers, and those that a worker has to stop; both with the
-    state they had.
+    Call it in a transaction.
+
+    Return the calls that ended now, with their answers, and the calls that a worker has to stop. Both have
+    their previous state.
     """
-    # Locked in one order: two that cancel the calls of one principal would wait for each other.
+    # Locked in one order, so that concurrent cancellations of the same calls do not deadlock.
     rows = Call.objects.select_for_update().filter(OPEN, pk__in=call_ids).order_by("pk")
     idle, running = list[CallRecord](), list[CallRecord]()
     for call in map(record, rows):

@@ -1,6 +1,8 @@
-"""A stored call as the client that made it sees it: as a task. Changes nothing.
+"""Stored calls as tasks, as shown to the clients that made them.
 
-A task belongs to the era of its client: in the other era it does not exist.
+Read-only.
+
+A task is visible only to clients of its own revision family (modern or 2025-11-25).
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from mcp_app.protocol.versions import V2025_11_25, is_modern
 STOPPING = "Stopping"
 FAILED = "The tool reported an error: its result says which."
 LONGEST_MESSAGE = 500
-# Large, and left out of lists.
+# Large columns, omitted from lists.
 LARGE = ("arguments", "answer")
 
 
 def created(call: CallRecord) -> Task:
-    """The task that a call just accepted is."""
+    """Return the task of a call just accepted."""
     assert call.task_until is not None
     return Task(
         id=str(call.id),
@@ -45,10 +47,10 @@ def created(call: CallRecord) -> Task:
 
 
 def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
-    """A task of a principal, and its call, by one indexed read.
+    """Return a principal's task and its call, by one indexed read.
 
-    ``core``: one of 2025-11-25. None for every other: unknown, another caller's, expired, or a call that is
-    none (TASKX-11, TASKX-18, TASK4-12).
+    ``core``: a task of 2025-11-25. Return None if the task is unknown, another caller's or expired, or the
+    call is not a task (TASKX-11, TASKX-18, TASK4-12).
     """
     row = _row(task_id)
     if row is None or row.principal != principal or _is_core(row) != core:
@@ -57,7 +59,7 @@ def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, Cal
 
 
 def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
-    """The core tasks of a principal, the newest first, from after one on; one more than ``size`` if any."""
+    """Return up to ``size`` + 1 core tasks of a principal, the newest first, starting after ``after``."""
     rows = Call.objects.filter(
         principal=principal, task_until__gt=clock.now(), session_fields__version=V2025_11_25
     ).annotate(**clock.read_at())
@@ -68,7 +70,7 @@ def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list
 
 
 def seen(task_id: str) -> Task | None:
-    """A task, whose ownership was checked before."""
+    """Return a task. The caller has checked its ownership."""
     row = _row(task_id)
     return None if row is None else _task(row)
 
@@ -78,7 +80,7 @@ def _row(task_id: str) -> Call | None:
         key = UUID(task_id)
     except ValueError:
         return None
-    # One spelling of an id only: others would be other names in headers and subscriptions.
+    # Accept only one spelling of an id: others would be other names in headers and subscriptions.
     row = statements.find(key) if str(key) == task_id else None
     if row is None or row.task_until is None or row.read_at is None:
         return None
@@ -113,7 +115,7 @@ def _is_core(row: Call) -> bool:
 
 
 def _ended(row: Call) -> tuple[Status, str, dict[str, Any]]:
-    """As ``_seen``, of a call that is over.
+    """Return the status, message and members of a finished call.
 
     The answer decides between completed and failed, not the call's state: a tool's own error completes a task
     of the extension (TASKX-07), and fails a core task (TASK4-08).
@@ -129,7 +131,7 @@ def _ended(row: Call) -> tuple[Status, str, dict[str, Any]]:
 
 
 def _failure(row: Call) -> str:
-    """Why a core task failed; where its answer was not read, where to find that."""
+    """Return the error text of a core task, or a general text if its answer was not loaded."""
     if "answer" in row.get_deferred_fields():
         return FAILED
     answer = orjson.loads(row.answer)
@@ -140,7 +142,7 @@ def _failure(row: Call) -> str:
 
 
 def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
-    """The status of a call, what is said of it in words, and what belongs to it."""
+    """Return the status, message and members of an unfinished call."""
     if row.cancel_requested_at is not None:
         return Status.WORKING, STOPPING, {}
     if row.state == State.INPUT_REQUIRED and row.inputs is not None:
@@ -152,7 +154,7 @@ def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
 
 
 def _progress(row: Call) -> str:
-    """What a worker reported last (CEL-08): its words, else its numbers."""
+    """Return the worker's latest progress message (CEL-08), else its numbers."""
     if row.message or row.progress is None:
         return row.message
     return f"{row.progress:g}" if row.total is None else f"{row.progress:g} of {row.total:g}"

@@ -1,10 +1,9 @@
-"""Start-time fair queueing: in which order the waiting calls of several people are begun.
+"""Start-time fair queueing: the order in which waiting calls of several people are started.
 
-A call that starts to wait gets a start tag: the tag that is being served now, or a step after the last call
-of its person, whichever is later. The lowest tag is begun next. So a person who queues a thousand
-calls spreads them over the future, and one who comes later with a single call is served before the second of
-them (Goyal, Vin, Cheng: Start-time Fair Queuing, 1996). Tags are compared within a queue, lane and priority
-only.
+A call that starts to wait gets a start tag: the tag being served now, or one step after the last call of its
+person, whichever is greater. The call with the lowest tag starts next. So the thousand calls of one person
+spread over the future, and a single call of another person starts before the second of them (Goyal, Vin,
+Cheng: Start-time Fair Queuing, 1996). Tags are compared within a queue, lane and priority only.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from mcp_app import conf
 from mcp_app.protocol.principal_key import Person
 
 _LINE = "queue = %(queue)s AND lane = %(lane)s AND priority = %(priority)s"
-# Both are one look at the end of an index, however many calls wait. NULL: there is none.
+# Both read the end of an index, regardless of the number of waiting calls. NULL if there is no row.
 _SERVED = f"SELECT MAX(start_tag) FROM mcp_app_call WHERE {_LINE} AND started_at IS NOT NULL"  # noqa: S608
 _LAST = f"SELECT MAX(start_tag) + %(step)s FROM mcp_app_call WHERE person = %(person)s AND {_LINE}"  # noqa: S608
-# Of two calls of one person that are accepted at the same moment, the second sees the first.
+# Serializes concurrent calls of one person, so that the second sees the tag of the first.
 LOCK = "SELECT pg_advisory_xact_lock(1, hashtext(%(person)s))"
 
 
 def start_tag_sql(vendor: str) -> str:
-    """The tag of a call that starts to wait, as a term; its parameters are those of ``start_tag``."""
+    """Return the SQL expression of a new start tag. Its parameters are those of ``start_tag``."""
     greatest = "MAX" if vendor == "sqlite" else "GREATEST"
     return f"{greatest}(COALESCE(({_SERVED}), 0.0), COALESCE(({_LAST}), 0.0))"
 
 
 def start_tag(*, person: Person, queue: str, lane: str, priority: int, step: float) -> float:
-    """The same, for a call that is stored already: it was approved, or its client answered it."""
+    """Return a new start tag for a call stored already, after its approval or its client's answer."""
     values: dict[str, Any] = {
         "person": person,
         "queue": queue,
@@ -46,7 +45,7 @@ def start_tag(*, person: Person, queue: str, lane: str, priority: int, step: flo
 
 
 def step(user_id: int | None) -> float:
-    """How far the calls of a user lie apart: the greater the weight of a user's groups, the closer."""
+    """Return the distance between tags of a user's calls: 1 divided by the weight of the user's groups."""
     if user_id is None or not conf.get().background_weights:
         return 1.0
     weights = conf.get().weights

@@ -1,9 +1,9 @@
-"""Which waiting call a worker begins when a job gives it a turn.
+"""The choice of the waiting call that a worker starts for a job.
 
-A job names a call, but it is a turn of that call's queue: the worker claims the call with the highest
-priority and the lowest start tag. Every waiting call has a job, so there are always as many turns as calls,
-and no second queue has to be kept true. Calls of a tool, or of a person, that has as many running as it
-may are passed by; a job that finds only such calls gives its turn back.
+A job names a call but stands for one start in that call's queue: the worker claims the call with the highest
+priority and the lowest start tag. Every waiting call has a job, so there are as many starts as calls and no
+second queue to keep consistent. Calls of tools and people that have reached their running limit are skipped.
+A job that finds only such calls is returned to the queue.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import ACTIVE
 
-# How often to choose again when another claim, or a cancel, was faster.
+# Number of attempts if another claim or a cancellation was faster.
 LOOKS = 5
 MANY = 1_000_000_000
 
 
 class TooManyRunning(Exception):
-    """Only calls wait that must not begin yet, ``waiting`` in all: ``call`` is one of them."""
+    """Only calls wait that must not start yet. ``waiting`` is their number, ``call`` one of them."""
 
     def __init__(self, call: CallRecord, waiting: int) -> None:
         super().__init__(f"{call.tool} runs as often as it may.")
@@ -38,9 +38,9 @@ class TooManyRunning(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunningLimits:
-    """The most calls that may run at once over all workers: by tool, and of each person (0: any number).
+    """The maximum running calls over all workers: by tool, and per person (0: unlimited).
 
-    ``unanswered``: with so many that wait for clients, no other call of a person begins.
+    A person with ``unanswered`` calls that wait for clients gets no further call started.
     """
 
     by_tool: Mapping[str, int] = field(default_factory=dict)
@@ -51,10 +51,12 @@ class RunningLimits:
 def take(
     call_id: UUID | str, worker: str, limits: RunningLimits, *, further: bool = False
 ) -> CallRecord | None:
-    """Begin the call whose turn it is in the queue of ``call_id``; None when none waits there.
+    """Start the next call in the queue of ``call_id``.
 
-    Raises TooManyRunning when none of those that wait may begin. With ``further`` it is one more than the job
-    is for: then None is returned also when none may begin, for each of them has its own job.
+    Return None if no call waits there.
+
+    Raise TooManyRunning if none of the waiting calls may start. ``further``: the job has already started a
+    call. Then return None also if none may start, because each call has its own job.
     """
     counted, most = bool(limits.by_tool) or limits.of_person > 0, limits.unanswered or MANY
     if not counted:
@@ -76,7 +78,7 @@ def take(
                 return begun
     if further:
         return None
-    # The call that was not named for the longest time is named: one never named looks as if its job was lost.
+    # Name the call that was named longest ago. A call never named would look as if its job was lost.
     waiting = _waiting(queue).order_by(F("enqueued_at").asc(nulls_first=True)).values_list("pk", flat=True)
     longest = waiting.first()
     left = None if longest is None else records.find(longest)
@@ -86,7 +88,7 @@ def take(
 
 
 def _wait_for_other_claims() -> None:
-    """Two claims at once would count the same free place. On SQLite a transaction that writes is alone."""
+    """Serialize claims, which would otherwise count the same free slot. SQLite allows one writer anyway."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(2, 0)")
@@ -98,14 +100,17 @@ def _waiting(queue: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The calls that run now, counted by tool and by person."""
+    """The number of running calls by tool and by person."""
 
     by_tool: Counter[str]
     by_person: Counter[str]
 
     @classmethod
     def now(cls) -> Running:
-        """What the rows say. One that waits for its client without a lease takes no place."""
+        """Count the running calls in the database.
+
+        A call that waits for its client without a lease does not count.
+        """
         rows = Call.objects.filter(state__in=ACTIVE, lease_until__isnull=False)
         by_tool: Counter[str] = Counter()
         by_person: Counter[str] = Counter()
@@ -116,17 +121,17 @@ class Running:
 
 
 def _silent(limit: int) -> set[str]:
-    """People with that many unanswered questions; each question holds a process of a worker."""
+    """Return the people with that many unanswered questions, each of which occupies a worker process."""
     if not limit:
         return set()
     return {person for person, number in statements.asking().items() if number >= limit}
 
 
 def _choose(queue: str, limits: RunningLimits, silent: set[str]) -> UUID | None:
-    """The call to begin: of the fairest of each lane, one of the person with the fewest that run.
+    """Return the call to start: among the first of each lane, one of the person with the fewest running
+    calls.
 
-    Tags of different lanes cannot be compared; the person with the fewest running calls changes with each
-    claim.
+    Tags of different lanes are not comparable, and the running calls per person change with each claim.
     """
     running = Running.now()
     full = {tool for tool, limit in limits.by_tool.items() if running.by_tool[tool] >= limit}
@@ -136,7 +141,7 @@ def _choose(queue: str, limits: RunningLimits, silent: set[str]) -> UUID | None:
     free = _waiting(queue).exclude(tool__in=full).exclude(person__in=busy)
     lanes = ["", *(tool for tool in limits.by_tool if tool not in full)]
     heads = [head for lane in lanes if (head := _head(free.filter(lane=lane)))]
-    # Tools that had a limit when these were accepted.
+    # Lanes of tools that had a limit when the calls were accepted.
     heads = heads or [head for head in [_head(free.exclude(lane__in=lanes))] if head]
     if not heads:
         return None

@@ -1,6 +1,8 @@
-"""The writers of calls that wait for approval: accepted, decided, expired, reminded; each a compare-and-set.
+"""Writers of calls that wait for approval: accept, decide, expire, remind.
 
-No lease and no attempt is involved: a call that leaves this state is an ordinary accepted call, or over.
+Each is a compare-and-set.
+
+No lease and no attempt is involved: a call that leaves this state is an ordinary accepted call, or finished.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What it takes to tell the client of a call that it waits; not its arguments, which may be long."""
+    """The fields needed to notify a client that its call waits, without the arguments, which may be long."""
 
     tool: str
     session_id: str
@@ -41,7 +43,7 @@ class Waiting:
 
     @classmethod
     def of(cls, row: Any) -> Waiting:
-        """Of a row of the table, read with ``clock.read_at``."""
+        """Build from a row annotated with ``clock.read_at``."""
         meta = orjson.loads(row.meta)
         stream, session = row.stream, row.session_fields
         return cls(
@@ -50,7 +52,7 @@ class Waiting:
 
 
 def waiting_words(call: CallRecord | Call | Waiting) -> str:
-    """``Waiting for approval (12 min left)``."""
+    """Return a text such as ``Waiting for approval (12 min left)``."""
     read_at = call.read_at or call.accepted_at
     until = call.approval_until or read_at
     minutes = max(0.0, (until - read_at).total_seconds()) / 60
@@ -58,7 +60,10 @@ def waiting_words(call: CallRecord | Call | Waiting) -> str:
 
 
 def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
-    """As ``records.accept``; raises TooManyRequests when ``most`` calls of the person wait already."""
+    """Store a call as ``records.accept``.
+
+    Raise TooManyRequests if more than ``most`` calls of the person wait.
+    """
     with transaction.atomic():
         call, is_new = records.accept(new)
         if is_new:
@@ -67,14 +72,16 @@ def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
 
 
 def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = False) -> CallRecord | None:
-    """Accept a waiting call, whose job is queued next; None when it waits no longer.
+    """Approve a waiting call, whose job the caller queues next.
 
-    ``four_eyes``: it was decided under them, though it may not have been asked for under them.
+    Return None if it no longer waits.
+
+    ``four_eyes``: the decision was made under four eyes, even if the call was accepted without them.
     """
     now = clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
-    # Its place among what waits for a worker is that of a call which comes now.
+    # Its place among the calls that wait for a worker is that of a new call.
     tag = records.new_start_tag(call_id)
     decision |= {"four_eyes": True} if four_eyes else {}
     if not records.move(approved, Transition.APPROVE, enqueued_at=now, start_tag=tag, **decision):
@@ -83,14 +90,14 @@ def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = Fal
 
 
 def refuse(call_id: UUID, *, by: int | None, reason: str, answer: bytes) -> bool:
-    """End a waiting call with an answer that says so; False when it waits no longer."""
+    """End a waiting call with a refusal as the answer. Return False if it no longer waits."""
     now = clock.now()
     refused = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     return _end(refused, answer, _decision(Call.Decision.REFUSED, now, by, reason))
 
 
 def expire(call_id: UUID, answer: bytes) -> bool:
-    """End a call that was not decided in time; False if it was decided."""
+    """End a call that was not decided in time. Return False if it was decided."""
     now = clock.now()
     late = _waiting().filter(pk=call_id, approval_until__lte=now)
     return _end(late, answer, _decision(Call.Decision.EXPIRED, now, None, ""))
@@ -120,19 +127,22 @@ def _end(rows: Any, answer: bytes, decision: dict[str, Any]) -> bool:
 
 
 def overdue(limit: int = 100) -> list[CallRecord]:
-    """Calls that have waited for as long as they may."""
+    """Return calls that have waited longer than allowed."""
     rows = _waiting().filter(approval_until__lte=clock.now()).order_by("approval_until")
     return [call_record.record(row) for row in rows[:limit]]
 
 
 def orphaned(limit: int = 100) -> list[CallRecord]:
-    """Calls of sessions that are over, whose answers cannot be delivered."""
+    """Return waiting calls of ended sessions, whose answers cannot be delivered."""
     over = Session.objects.filter(pk=OuterRef("session_id"), ended_at__isnull=False)
     return [call_record.record(row) for row in _waiting().filter(Exists(over))[:limit]]
 
 
 def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
-    """Calls whose clients were last reminded that many seconds ago; each for one process only."""
+    """Yield the calls whose clients were last reminded ``after`` seconds ago.
+
+    Each goes to one process only.
+    """
     now = clock.now()
     silent = _waiting().filter(reminded_at__lte=clock.now(-after))
     shown = silent.annotate(**clock.read_at()).defer("arguments", "answer")

@@ -1,4 +1,4 @@
-"""Owns what the database knows of the work that is left: open calls by queue and state, and the queues."""
+"""Figures of open calls in the database: by queue and state, and the names of the queues."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mcp_app.models import Call, Tool
 
 
 def open_calls() -> Counter[tuple[str, str]]:
-    """How many calls of each queue are in each state; calls that are over are not looked at."""
+    """Return the number of open calls by queue and state."""
     rows = Call.objects.filter(OPEN).order_by().values_list("queue", "state")
     return Counter({(queue, state): count for queue, state, count in rows.annotate(Count("pk"))})
 
 
 def queue_names(states: Counter[tuple[str, str]]) -> list[str]:
-    """Every queue that holds calls, or may get them."""
+    """Return the names of all queues that hold calls or may get them."""
     named = Tool.objects.exclude(queue="").order_by().values_list("queue", flat=True).distinct()
     return sorted({DEFAULT_QUEUE, *named, *(queue for queue, _ in states)})

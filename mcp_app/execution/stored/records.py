@@ -1,8 +1,10 @@
-"""The only writers of Call rows: accept, claim, renew, finish, cancel. Each is one short transaction.
+"""Writers of Call rows: accept, claim, renew, finish, cancel.
 
-Every change is a compare-and-set on the row's state and attempt, so of any two racing writers one wins and
-the other learns it (R5, R9). Times come from the database's clock and are judged by it alone: those of two
-processes may be hours apart.
+Each is one short transaction.
+
+Every change is a compare-and-set on the row's state and attempt, so that one of two racing writers wins and
+the other detects it (R5, R9). Times are set and compared by the database's clock only, because the clocks of
+processes may differ by hours.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from mcp_app.protocol.call_state import ACTIVE, TERMINAL, UNSTARTED, State, Tran
 from mcp_app.protocol.principal_key import person_of
 
 LEASE_SECONDS = 15.0
-# Twice that: a lease that reaches further was written before that clock was set back.
+# Twice the lease: a lease that ends later was written before the database's clock was set back.
 LONGEST_LEASE = 30.0
 DAY_SECONDS = 86_400
 PURGE_SLICE = 1_000
@@ -43,15 +45,17 @@ OPEN = Q(state__in=call_state.OPEN)
 
 
 def move(calls: QuerySet[Call], transition: Transition, **values: Any) -> int:
-    """Move those of the calls that are in a state for it, and set the ``values``; returns how many were."""
+    """Move the calls that are in a fitting state, set ``values``, and return the number of moved calls."""
     return calls.filter(state__in=transition.before).update(state=transition.after, **values)
 
 
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
-    """Store a call; returns it and whether it is new. A repeated request gives the call it repeats (R7).
+    """Store a call.
 
-    The row says that its job is queued, which is to be done next: one write less for nearly every call. Not
-    so for a call that waits for approval.
+    Return it and True, or the call that the request repeats and False (R7).
+
+    The row is stored as already queued, and the caller queues the job next, which saves one write for nearly
+    every call. A call that waits for approval is stored as not queued.
     """
     key, waits = request_key(new.request_id), new.approval_minutes is not None
     row = Call(
@@ -99,19 +103,19 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         try:
             return record(statements.insert(row, moments, step)), True
         except IntegrityError:
-            # Absent if its answer was delivered meanwhile: the id is free again.
+            # Absent if its answer was delivered meanwhile: then the id is free again.
             if present := find_request(new.session_id, new.request_id):
                 return present, False
 
 
 def find(call_id: UUID | str) -> CallRecord | None:
-    """The call with this id."""
+    """Return the call with this id, or None."""
     row = statements.find(call_id)
     return record(row) if row else None
 
 
 def new_start_tag(call_id: UUID | str) -> float:
-    """The place in the fair order of a stored call that starts to wait for a worker now."""
+    """Return a new start tag for a stored call that starts to wait for a worker now."""
     row = statements.find(call_id)
     if row is None:
         return 0.0
@@ -125,25 +129,27 @@ def new_start_tag(call_id: UUID | str) -> float:
 
 
 def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
-    """The call whose answer travels on a stream of a session."""
+    """Return the call that answers on a stream of a session, or None."""
     calls, call_id = Call.objects.filter(session_id=session_id, stream=stream), id_of(stream)
     row = (calls if call_id is None else calls.filter(pk=call_id)).first()
     return record(row) if row else None
 
 
 def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
-    """The broker has the job, or did not take it."""
+    """Record that the broker has the job, or did not accept it."""
     Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
 
 def claim(
     call_id: UUID | str, worker: str, *, statement: str = statements.CLAIM, **values: int
 ) -> CallRecord | None:
-    """Start an attempt under a lease; None when the call is over, or another attempt holds it.
+    """Start an attempt under a lease.
 
-    A job delivered twice therefore starts once (R6); the attempt number fences everything it writes. With
-    CLAIM_NEXT as the ``statement`` it is one of the fairest call of the queue in which this one waits, or
-    waited; people with ``unanswered`` calls that wait for their clients are passed by.
+    Return None if the call has finished or another attempt has the lease.
+
+    A job delivered twice therefore starts once (R6). The attempt number fences everything that the attempt
+    writes. With CLAIM_NEXT as the ``statement``, claim the fairest call in the queue of ``call_id``, skipping
+    people with ``unanswered`` calls that wait for their clients.
     """
     after, name = Transition.START.after, worker[:120]
     with statements.revocable():
@@ -153,7 +159,10 @@ def claim(
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Whether the attempt still holds its lease, and whether it was asked to stop."""
+    """The state of an attempt: ``held`` is True while it has the lease.
+
+    ``cancel_reason`` is "" or the reason.
+    """
 
     held: bool
     cancel_reason: str = ""
@@ -166,16 +175,16 @@ def renew(
     *,
     is_news: bool = False,
 ) -> Renewal:
-    """Keep the lease of a running attempt; notes its newest progress for operators.
+    """Renew the lease of a running attempt, and store its latest progress for operators.
 
-    ``is_news`` if the client of a task is notified of it.
+    ``is_news``: the client of the task is notified of the progress.
     """
     values: dict[str, Any] = {"lease_until": database_clock.lease(LEASE_SECONDS)}
     if is_news:
         values["progress_at"] = database_clock.now()
     if progress is not None:
         values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
-    # Not that of an attempt which just ended with a question: a lease would be the end of that task.
+    # Exclude an attempt that just ended with a question: with a lease, the reaper would end that task.
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE, lease_until__isnull=False)
     if not mine.update(**values):
         return Renewal(held=False)
@@ -183,14 +192,14 @@ def renew(
 
 
 def look(call_id: UUID, attempt: int) -> Renewal:
-    """As ``renew``, without renewing."""
+    """Return the state of an attempt as ``renew``, without renewing the lease."""
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
     reason = mine.values_list("cancel_reason", flat=True).first()
     return Renewal(held=reason is not None, cancel_reason=reason or "")
 
 
 def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
-    """The running attempt asked the client something, or got its answer."""
+    """Record that the running attempt waits for its client, or got the answer."""
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
     move(mine, Transition.ASK if waiting else Transition.ANSWER)
 
@@ -204,10 +213,12 @@ def finish(
     *,
     statement: str = statements.FINISH,
 ) -> bool:
-    """Store the one outcome of a running call; False when it has one, or its attempt lost it (R5, R9).
+    """Store the outcome of a running call.
 
-    ``statement`` says of which call: FINISH_UNSTARTED of one that waits for a worker, FINISH_LOST of one
-    whose lease is still out, for it may have been renewed since it was looked at.
+    Return False if it has one or the attempt lost it (R5, R9).
+
+    ``statement`` selects the calls: FINISH_UNSTARTED for a call that waits for a worker, FINISH_LOST for a
+    call whose lease is still expired, as it may have been renewed since it was read.
     """
     return bool(
         statements.execute(
@@ -224,7 +235,7 @@ def finish(
 
 
 def cancel_idle(call: CallRecord, answer: bytes) -> bool:
-    """End a call as cancelled if no worker runs it: it has not begun, or waits for its client's answer."""
+    """End a call as cancelled if no worker runs it: it has not started, or waits for its client's answer."""
     if call.state in UNSTARTED:
         statement = statements.FINISH_UNSTARTED
     elif call.is_suspended:
@@ -235,18 +246,18 @@ def cancel_idle(call: CallRecord, answer: bytes) -> bool:
 
 
 def note_published(*call_ids: UUID) -> None:
-    """The answers of these calls reached their event streams."""
+    """Record that the answers of these calls reached their event streams."""
     Call.objects.filter(pk__in=call_ids, state__in=TERMINAL).update(published=True)
 
 
 def request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
-    """Mark an open call as to be stopped; returns it, None when there is none (CAN-03)."""
+    """Mark an open call to be stopped. Return the call, or None if there is none (CAN-03)."""
     key = request_key(request_id)
     return _request_cancel(statements.CANCEL_REQUEST, reason, session_id=session_id, request_key=key)
 
 
 def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
-    """As ``request_cancel``, for an operator."""
+    """Mark an open call to be stopped, by its id. Return the call, or None."""
     return _request_cancel(statements.CANCEL_CALL, reason, id=call_id)
 
 
@@ -256,7 +267,7 @@ def _request_cancel(statement: str, reason: str, **values: Any) -> CallRecord | 
 
 
 def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
-    """End an open call as cancelled, also while it runs: its attempt has lost it, and stops (TASK4-07)."""
+    """End an open call as cancelled, even while it runs. Its attempt loses the call and stops (TASK4-07)."""
     now = database_clock.now()
     return bool(
         move(
@@ -270,7 +281,7 @@ def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
 
 
 def cancelled(answer: str | Case) -> dict[str, Any]:
-    """What a call that no code answers is given at its end, as in FINISH_UNSTARTED."""
+    """Return the final values of a cancelled call, as in FINISH_UNSTARTED."""
     return {
         "outcome": "cancelled",
         "answer": answer,
@@ -283,14 +294,14 @@ def cancelled(answer: str | Case) -> dict[str, Any]:
 
 
 def open_calls(session_id: str) -> list[CallRecord]:
-    """The calls of a session that are not over."""
+    """Return the unfinished calls of a session."""
     return [record(row) for row in Call.objects.filter(OPEN, session_id=session_id)]
 
 
 def release(call_id: UUID, attempt: int) -> bool:
-    """Take a call back from a lost attempt so that another can start.
+    """Release a call from a lost attempt so that another can start.
 
-    False when it may not start again, or the attempt turned out to live.
+    Return False if the call may not start again, or the attempt is alive after all.
     """
     lost = Call.objects.filter(
         _lease_is_out(),
@@ -303,25 +314,25 @@ def release(call_id: UUID, attempt: int) -> bool:
 
 
 def _lease_is_out() -> Q:
-    """As in FINISH_LOST."""
+    """Return the condition on the lease, as in FINISH_LOST."""
     past = Q(lease_until__lt=database_clock.lease())
     return past | Q(lease_until__gt=database_clock.lease(LONGEST_LEASE))
 
 
 def expired(limit: int = 100) -> list[CallRecord]:
-    """Running calls whose lease ran out: their worker is dead or frozen."""
+    """Return running calls whose lease expired: their worker is dead or frozen."""
     rows = Call.objects.filter(_lease_is_out(), state__in=ACTIVE)[:limit]
     return [record(row) for row in rows]
 
 
 def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Accepted calls whose job never reached the broker, or may have been lost by it; oldest first.
+    """Return accepted calls whose job may not have reached the broker or been lost by it, oldest first.
 
-    The longer a call waits, the more seldom it is given another job: where many wait long, none of their jobs
-    is lost, and one more for each every minute would be most of the queue.
+    The longer a call waits, the less often it gets another job. Where many calls wait long, no job is lost,
+    and an additional job for each every minute would fill the queue.
     """
     since = database_clock.now(-older_than)
-    # A call that waited for approval, or for its client, waits in the queue since that is over.
+    # After an approval or a client's answer, a call waits in the queue from that time on.
     begun = Coalesce("progress_at", "decided_at", "accepted_at")
     waited = ExpressionWrapper(F("enqueued_at") - begun, DurationField())
     since_then = ExpressionWrapper(database_clock.now() - F("enqueued_at"), DurationField())
@@ -332,42 +343,45 @@ def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
 
 
 def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Accepted calls whose job the broker was given a while ago, oldest first."""
+    """Return accepted calls whose job was queued more than ``older_than`` seconds ago, oldest first."""
     since = database_clock.now(-older_than)
     rows = Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)
     return [record(row) for row in rows.order_by("accepted_at")[:limit]]
 
 
 def probe() -> datetime:
-    """Do what any writer does, to nothing; raises DatabaseError while the database takes no writes.
+    """Run a writing statement that changes no row, and return the database's time.
 
-    Returns what its clock says.
+    Raise DatabaseError while the database accepts no writes.
     """
     Call.objects.filter(pk=UUID(int=0)).update(published=True)
     return database_clock.read()
 
 
 def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Finished calls whose answer did not reach the event stream."""
+    """Return finished calls whose answer did not reach the event stream."""
     since = database_clock.now(-older_than)
-    # Without a word on the state, whose index has every call that ever ended.
+    # Without a condition on the state, whose index contains every finished call.
     rows = Call.objects.filter(published=False, finished_at__lt=since)[:limit]
     return [record(row) for row in rows]
 
 
 def storable(text: str | None, length: int) -> str:
-    """Text of clients and tools as every database takes it: no NUL (PostgreSQL), no lone surrogate."""
+    """Return text without NUL (PostgreSQL) and lone surrogates, which databases reject.
+
+    Truncate to ``length``.
+    """
     return (text or "")[:length].replace("\0", "").encode(errors="replace").decode()
 
 
 def purge() -> int:
-    """Delete calls that were over longer ago than they are kept; returns how many.
+    """Delete calls that finished more than ``call_days`` ago, and return their number.
 
-    Open calls stay, and tasks that their clients may still ask for (TASKX-19).
+    Open calls stay, and tasks that their clients may still query (TASKX-19).
     """
     kept_for = Q(task_until=None) | Q(task_until__lt=database_clock.now())
     since = database_clock.now(-DAY_SECONDS * conf.get().call_days)
-    # What was over before was accepted before: that has an index.
+    # The finish follows the acceptance, which has an index.
     old = Call.objects.filter(kept_for, accepted_at__lt=since, finished_at__lt=since)
     removed = 0
     while ids := list(old.values_list("pk", flat=True)[:PURGE_SLICE]):

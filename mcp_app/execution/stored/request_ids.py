@@ -1,4 +1,4 @@
-"""Request ids of sessions: which call holds one, and until when (R7)."""
+"""Request ids of sessions: the call that uses an id, and its release (R7)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from mcp_app.models import Call
 
 
 def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
-    """Return the call that holds a request id of a session; None when the id is free."""
+    """Return the call that uses a request id of a session, or None if the id is free."""
     row = Call.objects.filter(session_id=session_id, request_key=request_key(request_id)).first()
     return record(row) if row else None
 
 
 def release_requests(*call_ids: UUID) -> None:
-    """Free the request ids of calls whose clients have their answers, or gave them up (R7)."""
+    """Free the request ids of calls whose clients have received or abandoned the answers (R7)."""
     _release(Call.objects.filter(pk__in=call_ids))
 
 
 def release_undelivered(call_id: UUID, seconds: float) -> bool:
-    """Free the request id of a call that finished more than ``seconds`` ago; return False for others."""
+    """Free the request id of a call that finished more than ``seconds`` ago. Return False for others."""
     return _release(Call.objects.filter(pk=call_id, finished_at__lt=clock.now(-seconds))) > 0
 
 

@@ -1,6 +1,6 @@
-"""The statements that every background call needs, in SQL: Django takes ten times as long to word them.
+"""SQL statements that every background call needs: Django takes ten times as long to build them.
 
-In all of them ``{now}`` is the database's clock; ``{lease_now}`` is the clock of leases, and ``{lease}`` the
+In all of them ``{now}`` is the database's clock. ``{lease_now}`` is the clock of leases, and ``{lease}`` the
 same ``lease`` seconds later. ``{waiting}``, ``{active}`` and ``{unstarted}`` are conditions on the state.
 """
 
@@ -34,24 +34,24 @@ NEXT = """(
                 SELECT person FROM mcp_app_call WHERE {asking}
                 GROUP BY person HAVING COUNT(*) >= %(unanswered)s)
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
-# The row with the ``id``, and the fairest of its queue whose person has fewer than ``unanswered`` calls
-# that wait for clients.
+# Claims of the row with the ``id``, or of the fairest row of its queue whose person has fewer than
+# ``unanswered`` calls that wait for clients.
 CLAIM, CLAIM_NEXT = (_CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}" for chosen in (_THIS, NEXT))
-# What a person answered is kept for as long as it is needed.
+# Answers of users are deleted once they are no longer needed.
 FINISH = """
     UPDATE mcp_app_call
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = {now},
         lease_until = NULL, published = %(published)s, inputs = NULL
     WHERE id = %(id)s AND attempt = %(attempt)s AND {active}"""
-# What was not begun takes no turn from what its person asks for next.
+# A call that was not started must not delay the next calls of its person.
 FINISH_UNSTARTED = FINISH.replace("{active}", "{unstarted}").replace(
     "inputs = NULL", "inputs = NULL, start_tag = CASE WHEN started_at IS NULL THEN 0.0 ELSE start_tag END"
 )
-# Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
-# and a live worker has renewed it by now.
+# In the past, or later than any lease can end: then the database's clock was set back since, and a live
+# worker would have renewed the lease by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
 
-# The first request to stop stands; a further one finds it.
+# The first request to stop decides. A repeated one finds its values.
 _REQUEST_CANCEL = """
     UPDATE mcp_app_call
     SET cancel_requested_at = COALESCE(cancel_requested_at, {now}),
@@ -69,7 +69,7 @@ _ASKING = "SELECT person, COUNT(*) FROM mcp_app_call WHERE {asking} GROUP BY per
 
 
 def in_states(states: Iterable[State]) -> str:
-    """A condition with the states in its text, or SQLite would not use an index that has only rows of one."""
+    """Return a condition with literal states. With parameters, SQLite would not use a partial index."""
     wanted = [f"state = '{state}'" for state in states]
     return f"({' OR '.join(wanted)})"
 
@@ -86,16 +86,18 @@ _STATES = {
 
 
 def revocable() -> AbstractContextManager[None]:
-    """Around a statement that must not be carried out when its caller has given up.
+    """Run a statement within a transaction, so that it has no effect if its caller gave up.
 
-    A server of PostgreSQL that stood still does, when it wakes, what it was sent meanwhile; by then the call
-    was refused, or its claim given up. What it has to be told to commit it forgets. SQLite has no server.
+    Context manager.
+
+    A PostgreSQL server that was frozen executes on wake-up the statements sent meanwhile. By then the call
+    was refused or its claim abandoned. Without the commit the statement is rolled back. SQLite has no server.
     """
     return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
 
 
 def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
-    """Run a statement whose placeholders are named like fields; returns how many rows it changed."""
+    """Execute a statement with placeholders named like fields, and return the number of changed rows."""
     worded = _worded(connection.vendor, sql)
     with connection.cursor() as cursor:
         cursor.execute(worded, _stored(worded, values, lease))
@@ -103,7 +105,7 @@ def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
 
 
 def one(sql: str, *, lease: float = 0.0, **values: Any) -> Call | None:
-    """As ``execute``, of a statement that returns a row: as it is then, and when it was read."""
+    """Execute a statement that returns a row. Return the row with its time of reading, or None."""
     worded = _worded(connection.vendor, sql)
     with connection.cursor() as cursor:
         cursor.execute(worded, _stored(worded, values, lease))
@@ -120,12 +122,12 @@ def one(sql: str, *, lease: float = 0.0, **values: Any) -> Call | None:
 
 
 def find(call_id: UUID | str) -> Call | None:
-    """The row with this id."""
+    """Return the row with this id, or None."""
     return one(_FIND, id=call_id)
 
 
 def asking() -> Counter[str]:
-    """Return how many calls of each person wait for clients in a process of a worker."""
+    """Return the number of calls of each person that wait for clients in a worker process."""
     with connection.cursor() as cursor:
         cursor.execute(_ASKING.format(asking=ASKING))
         return Counter(dict(cursor.fetchall()))
@@ -158,11 +160,11 @@ def _worded(vendor: str, sql: str) -> str:
 
 
 def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) -> Call:
-    """Store a new row and return it as it was stored.
+    """Insert a row and return it as stored.
 
-    ``moments`` gives fields the database's time, so many seconds from now. With a ``step`` it waits in the
-    fair order, so far after the call of its person before it. Raises IntegrityError, which leaves a
-    transaction around this usable.
+    ``moments`` sets fields to the database's time plus this many seconds. With a ``step`` the row gets a
+    start tag that far after the previous call of its person. Raise IntegrityError, after which a surrounding
+    transaction is still usable.
     """
     database, values = connections[DEFAULT_DB_ALIAS], dict[str, Any](step=step)
     for name, prepared in _prepared():
@@ -186,7 +188,7 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
 
 @cache
 def _prepared() -> list[tuple[str, Any]]:
-    """Each field, and how its values are prepared where a database takes them in another form."""
+    """Return the fields, each with the function that prepares its values for the database, if any."""
     found = []
     for field in Call._meta.concrete_fields:
         kind = field.target_field if isinstance(field, ForeignKey) else field
@@ -202,7 +204,8 @@ def _insert(vendor: str, moments: tuple[str, ...], waits: bool) -> str:
     before = ""
     if waits:
         marks["start_tag"] = fair_order.start_tag_sql(vendor)
-        # Two statements in one message: a transaction, in which the second sees what the lock waited for.
+        # Two statements in one message form a transaction, and the second sees the rows that the lock waited
+        # for.
         before = f"{fair_order.LOCK}; " if vendor == "postgresql" else ""
     values, told = ", ".join(marks.values()), ", ".join(moments)
     return f"{before}INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({values}) RETURNING {told}"  # noqa: S608
@@ -215,7 +218,7 @@ def _columns(_vendor: str) -> str:
 
 @cache
 def _converted(_vendor: str) -> list[tuple[int, Any, list[Any]]]:
-    """What the database gives in another form than the model has: place, column and how to convert it."""
+    """Return the columns that need conversion: place, column and converters."""
     columns = [*(field.cached_col for field in Call._meta.concrete_fields), database_clock.now()]
     converters = [
         [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]

@@ -1,6 +1,6 @@
-"""Answers to background calls that no code gives, and the request and session that each belongs to.
+"""Answers to background calls that no code gives, and the requests and sessions of calls.
 
-An answer has the form of the revision that its call was made by.
+An answer has the format of the revision that its call used.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from mcp_app.sessions.session import LiveSession, TaskSession
 
 
 def request_of(call: CallRecord) -> bytes:
-    """The request that a call was made by, without its ``_meta``."""
+    """Return the request of a call, without its ``_meta``."""
     return jsonrpc.encode_request(
         call.request_id, "tools/call", {"name": call.tool, "arguments": call.arguments}
     )
 
 
 def session_of(call: CallRecord) -> LiveSession | Exchange:
-    """The session of a call as it was when the call was accepted."""
+    """Return the session of a call as it was when the call was accepted."""
     if call.is_core_task:
         return TaskSession(call.session_id, call.session_fields, str(call.id))
     return restored(call.session_id, call.session_fields)
 
 
 def cancelled(call: CallRecord) -> bytes:
-    """The answer of a call that was stopped before any code could say so."""
+    """Return the answer of a call that was cancelled before its code could answer."""
     return jsonrpc.encode_error(fitted(RequestCancelled(), call.session_fields["version"]), call.request_id)
 
 
 def too_slow(call: CallRecord) -> str:
-    """Return the error text for a call that took longer than it may."""
+    """Return the error text for a call that exceeded its timeout."""
     return f"{call.tool} timed out after {call.timeout:g} seconds and was stopped."
 
 
 def timed_out(call: CallRecord) -> bytes:
-    """Return the answer of a call that took longer than it may, where its code cannot give it."""
+    """Return the answer of a call that exceeded its timeout, where its code cannot answer."""
     return failed(call, too_slow(call))
 
 
 def failed(call: CallRecord, words: str) -> bytes:
-    """An error of the tool, so that the model reads why."""
+    """Return a tool error with the reason for the model as the answer."""
     session = restored(call.session_id, call.session_fields)
     return jsonrpc.encode_result(call.request_id, session.fit("tools/call", error_result(words)))

@@ -1,4 +1,4 @@
-"""Owns which background calls are stuck: left alone for longer than any sweep takes."""
+"""Stuck background calls: unchanged for longer than any sweep takes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mcp_app.database import clock
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import ACTIVE, State
 
-# A sweep takes such calls within seconds.
+# A sweep handles such calls within seconds.
 LEASE_IS_OVER: Final = timedelta(minutes=2)
 WAITS_LONG: Final = timedelta(minutes=15)
 
 
 def lost_calls() -> QuerySet[Call]:
-    """Calls that lost their worker and did not end."""
+    """Return calls that lost their worker and did not end."""
     over = clock.lease(-LEASE_IS_OVER.total_seconds())
     return Call.objects.filter(state__in=ACTIVE, lease_until__lt=over)
 
 
 def long_waiting_calls() -> QuerySet[Call]:
-    """Calls that wait for a worker, too long."""
+    """Return calls that have waited too long for a worker."""
     return Call.objects.filter(state=State.ACCEPTED, accepted_at__lt=clock.utcnow() - WAITS_LONG)

@@ -1,6 +1,8 @@
-"""The writers of tasks that wait for their clients: suspended, answered, outlived; each a compare-and-set.
+"""Writers of tasks that wait for their clients: suspend, answer, expire.
 
-A suspended task has no lease and no job; the answer that completes what it asked makes it an accepted call.
+Each is a compare-and-set.
+
+A suspended task has no lease and no job. The answer to its last open question makes it an accepted call.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from mcp_app.protocol.call_state import State, Transition
 
 
 def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
-    """End a running attempt with its questions; False if it lost its call, or was asked to stop.
+    """End a running attempt with its questions.
 
-    True also if it was done before, because a caller that does not know the outcome repeats it.
+    Return False if it lost its call or was cancelled.
+
+    Return True, too, if it was already suspended, because a caller that does not know the outcome retries.
     """
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
     changed = records.move(
@@ -37,11 +41,13 @@ def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
 
 
 def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[CallRecord, bool] | None:
-    """Keep answers to open questions; the call and whether its next attempt is to be queued, by the caller.
+    """Store answers to open questions.
 
-    None when nothing of it was asked. Of racing answers to one question the first counts, and whoever
-    answers the last one, alone, has the call go on (TASKX-08). Each start that a client makes necessary is
-    one more that the call may have; lost attempts are counted as before (R6).
+    Return the call and True if the caller has to queue its next attempt.
+
+    Return None if the answers match no open question. Of racing answers to one question the first counts, and
+    only the answer to the last open question resumes the call (TASKX-08). Each resume adds one allowed
+    attempt, so lost attempts are counted as before (R6).
     """
     while True:
         row = statements.find(call_id)
@@ -56,11 +62,10 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
             values |= {
                 "max_attempts": F("max_attempts") + 1,
                 "enqueued_at": now,
-                # As for a new call: a client that answers a hundred tasks at once has a hundred turns to
-                # wait.
+                # As for a new call: a client that answers a hundred tasks at once waits for a hundred starts.
                 "start_tag": records.new_start_tag(call_id),
             }
-        # What is not as it was read was changed by another answer, or the task is over: look again.
+        # Compare and set. Reload if another answer changed the row or the task ended.
         same = Call.objects.filter(
             pk=call_id,
             state=State.INPUT_REQUIRED,
@@ -76,6 +81,6 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
 
 
 def outlived(limit: int = 100) -> list[CallRecord]:
-    """Tasks that have expired but are not over."""
+    """Return expired tasks that have not finished."""
     rows = Call.objects.filter(records.OPEN, task_until__lt=clock.now(), cancel_requested_at=None)
     return [record(row) for row in rows[:limit]]

@@ -1,4 +1,4 @@
-"""The rows of ``tasks/result`` requests that wait: begun, found by stream, given up; sends nothing."""
+"""Rows of waiting ``tasks/result`` requests: begin, find, give up. Sends nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django.db import transaction
 from mcp_app.models import TaskWait
 
 PREFIX = "wait-"
-# More than any client has use for: of a task that is asked again and again, those asked first are given up.
+# More than any client needs. The oldest waits of a task beyond it are given up.
 MOST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One request, and the stream of its session on which it is answered."""
+    """A ``tasks/result`` request, and the stream of its session that carries the answer."""
 
     call_id: UUID
     session_id: str
@@ -26,7 +26,7 @@ class Wait:
 
 
 def begin(wait: Wait) -> list[Wait]:
-    """Store a wait; returns those given up for it."""
+    """Store a wait, and return the older waits that were deleted for it."""
     with transaction.atomic():
         TaskWait.objects.create(
             call_id=wait.call_id,
@@ -41,18 +41,18 @@ def begin(wait: Wait) -> list[Wait]:
 
 
 def of(call_id: UUID) -> list[Wait]:
-    """All that wait, or waited, for a task."""
+    """Return all waits of a task, including answered ones."""
     return [_wait(row) for row in TaskWait.objects.filter(call_id=call_id)]
 
 
 def find(session_id: str, stream: str) -> Wait | None:
-    """The wait that is answered on a stream of a session."""
+    """Return the wait that is answered on a stream of a session, or None."""
     row = TaskWait.objects.filter(session_id=session_id, stream=stream).first()
     return None if row is None else _wait(row)
 
 
 def give_up(session_id: str, request_id: str | int) -> list[Wait]:
-    """Forget what waits by a request of a session; returns it."""
+    """Delete and return the waits of a request of a session."""
     rows = TaskWait.objects.filter(session_id=session_id, request_id=orjson.dumps(request_id).decode())
     found = list(rows)
     rows.filter(pk__in=[row.pk for row in found]).delete()

@@ -1,4 +1,4 @@
-"""Owns how long background calls waited for a worker; a bounded look at the newest ones."""
+"""Waiting and running times of background calls: a bounded query over the newest calls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.db.models.functions import Coalesce
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import State
 
-# How many of the newest calls are looked at: pages must be as quick on a busy day.
+# Maximum number of calls read, so that pages stay fast on busy days.
 MOST: Final = 3_000
 
 
 class Seconds(Func):
-    """From one time to another. Reading thousands of times takes longer than all else of such a query."""
+    """The seconds between two times, computed in SQL: parsing thousands of times dominates such a query."""
 
     arity = 2
     output_field = FloatField()
@@ -24,13 +24,13 @@ class Seconds(Func):
     arg_joiner = " - "
 
     def as_sqlite(self, compiler: Any, connection: Any, **more: Any) -> Any:
-        """In days, right to a thousandth of a second: SQLite reads no more of a time."""
+        """Compute from days, exact to a millisecond, the precision of SQLite's time functions."""
         template = "(JULIANDAY(%(expressions)s)) * 86400.0"
         return self.as_sql(compiler, connection, template=template, arg_joiner=") - JULIANDAY(", **more)
 
 
 class BegunCall(NamedTuple):
-    """One background call that a worker has begun; ``client`` is its client's name, where asked for."""
+    """A background call that a worker has started. ``client`` is its client's name, if requested."""
 
     tool: str
     principal: str
@@ -42,9 +42,12 @@ class BegunCall(NamedTuple):
 
 
 def begun_calls(since: datetime, until: datetime | None = None, *, clients: bool = False) -> list[BegunCall]:
-    """Of the newest MOST calls accepted in a time those begun once: a row keeps the last attempt only."""
+    """Return the calls started once among the newest MOST accepted in a period.
+
+    Rows store the last attempt only.
+    """
     ended = {} if until is None else {"accepted_at__lt": until}
-    # Not by a join: PostgreSQL would read all sessions for it.
+    # Not a join: PostgreSQL would read all sessions for it.
     session = Session.objects.filter(pk=OuterRef("session_id")).order_by().values("client_name")
     client = Subquery(session) if clients else Value("", output_field=CharField())
     rows = Call.objects.filter(accepted_at__gte=since, **ended).order_by("-accepted_at").values_list(
@@ -59,7 +62,7 @@ def begun_calls(since: datetime, until: datetime | None = None, *, clients: bool
 
 
 def share(seconds: list[float], part: float) -> float | None:
-    """What ``part`` of them took at most; None of nothing."""
+    """Return the quantile ``part`` of the given seconds, or None if there are none."""
     if not seconds:
         return None
     return sorted(seconds)[min(int(len(seconds) * part), len(seconds) - 1)]

@@ -1,1 +1,1 @@
-"""What runs in a Celery worker: attempts, the renewal of their leases, and the size of its pool."""
+"""Code of a Celery worker: attempts, the renewal of their leases, and the size of its pool."""

@@ -1,7 +1,7 @@
-"""Where one attempt of a background call answers: its event stream, fenced, and its row.
+"""The reply of one attempt of a background call: its event stream, fenced, and its row.
 
-The order is the promise: the outcome is stored in the database first, then appended to the stream. Whoever
-dies between the two leaves a row that the reaper publishes (R1, R4).
+The outcome is stored in the database first, then appended to the stream. If the process dies between the two,
+the reaper publishes the row's answer (R1, R4).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mcp_app.streams.gateway import Streams
 
 STORE_SECONDS = 60.0
 STORE_PAUSE = 0.5
-# How an attempt ended that cannot go on without its client.
+# Outcome of an attempt that needs an answer from its client.
 ASKED = "asked"
 STATES = {
     "ok": State.COMPLETED,
@@ -50,7 +50,7 @@ log = logging.getLogger("mcp.worker")
 
 
 class AttemptReply:
-    """Takes a call's messages and its one answer, as ``Reply`` does in a web process."""
+    """An outlet for a call's messages and its answer, as ``Reply`` in a web process."""
 
     def __init__(
         self,
@@ -60,7 +60,10 @@ class AttemptReply:
         inputs: Inputs | None = None,
         message_log: MessageLog | None = None,
     ) -> None:
-        """``inputs`` are those of the attempt, where a question ends it; it is noted in ``message_log``."""
+        """Create a reply.
+
+        ``inputs`` are those of the attempt. Its questions are logged in ``message_log``.
+        """
         self._inputs = inputs
         self._message_log = message_log
         self._streams = streams
@@ -76,7 +79,7 @@ class AttemptReply:
         self.abandoned = False
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """A notification or a question for the client; dropped once the attempt lost its call."""
+        """Send a notification or question to the client. Dropped once the attempt lost its call."""
         if self.abandoned or self._answered is not None:
             return
         self._outbox.append((kind, encoded, lost))
@@ -84,12 +87,12 @@ class AttemptReply:
             self._pump = asyncio.create_task(self._run_pump())
 
     def answer(self, encoded: bytes, outcome: str = "ok") -> None:
-        """Store and publish the one answer."""
+        """Store and publish the answer."""
         if self._answered is None and not self.abandoned:
             self._answered = asyncio.create_task(self._finish(encoded, outcome))
 
     async def done(self) -> bool:
-        """Wait until everything said is stored; whether this attempt gave the call its answer."""
+        """Wait until everything is stored. Return True if this attempt gave the call its answer."""
         return self._answered is not None and await self._answered
 
     async def _run_pump(self) -> None:
@@ -107,7 +110,7 @@ class AttemptReply:
                 await self._tell_of_shed()
             await self._store(encoded, kind=kind)
         except StreamFinished:
-            self.abandoned = True  # A newer attempt writes this stream, or its session is over.
+            self.abandoned = True  # A newer attempt writes this stream, or its session has ended.
         except StreamsError:
             if lost is not None:
                 lost(CANNOT_ASK)
@@ -115,7 +118,7 @@ class AttemptReply:
             self._shed.note(encoded)
             log.warning("A notification of call %s was shed: its stream cannot be written", call.id)
         if call.is_core_task and kind == MESSAGE and not self.abandoned:
-            # PROG-06: the request that made it has its answer; the session goes on.
+            # PROG-06: the request that created the task has its answer, but the session continues.
             await core_tasks.say(self._streams, call, encoded)
 
     async def _tell_of_shed(self) -> None:
@@ -129,7 +132,7 @@ class AttemptReply:
         if outcome == ASKED and call.is_task:
             if await self._suspend():
                 return True
-            # It was asked to stop meanwhile, unless another attempt has it by now.
+            # It was cancelled meanwhile, unless another attempt has it by now.
             encoded, outcome = stored_answers.cancelled(call), "cancelled"
         if not await self._stored(records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded):
             self.abandoned = True
@@ -143,7 +146,7 @@ class AttemptReply:
         return True
 
     async def _suspend(self) -> bool:
-        """Store the questions of a task; return False if it may not wait for its client any more."""
+        """Store the questions of a task. Return False if it may no longer wait for its client."""
         call = self._call
         assert self._inputs is not None
         kept = open_questions.asked(self._inputs, call.inputs)
@@ -156,14 +159,17 @@ class AttemptReply:
         return True
 
     async def _ask_waits(self) -> None:
-        """TASK4-05; a client that is not asked now is asked when it requests the result again."""
+        """Send the questions to waiting requests (TASK4-05).
+
+        A failed client is asked when it requests the result.
+        """
         try:
             await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
         except (DatabaseError, StreamsError) as error:
             log.warning("The questions of task %s were not sent: %s", self._call.id, error)
 
     async def _stored(self, change: Callable[..., bool], *values: Any) -> bool:
-        """A short outage of the database must not cost a finished call its answer (R15)."""
+        """Store a change, with retries during a short outage of the database (R15)."""
         call = self._call
         deadline = asyncio.get_running_loop().time() + STORE_SECONDS
         while True:

@@ -1,7 +1,7 @@
-"""The running attempt of each child of a worker, in memory that the children share with the main process.
+"""The running attempt of each worker child, in memory shared with the main process.
 
-Code that keeps the interpreter lock stops every thread of its child, the lease renewer too. The main process
-reads here which attempt that is, and acts in the child's place.
+Code that holds the interpreter lock stops every thread of its child, including the lease renewer. The main
+process reads the attempt here and acts in the child's place.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ VISIBLE_SECONDS = 0.05
 
 
 class _Slot(ctypes.Structure):
-    """The slot of a child. The main process writes only ``condemned``, the child everything else.
+    """The slot of a child.
 
-    ``generation`` identifies the attempt among all attempts of the worker; 0 while none runs. Each member is
-    written in one piece, so that nothing is locked, and nothing stays locked when a child is killed.
+    The main process writes only ``condemned``, the child everything else.
+
+    ``generation`` identifies the attempt among all attempts of the worker, and is 0 while none runs. Each
+    member is written atomically, so no lock is needed that a killed child could leave locked.
     """
 
     _fields_ = (
@@ -45,10 +47,12 @@ class _Slot(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class RunningAttempt:
-    """An attempt as the main process sees it; all times are monotonic.
+    """An attempt as seen by the main process.
 
-    ``beat``: when a thread of the child last had the interpreter lock. ``renewed``: when the child last
-    renewed the lease. ``ends_at``: the call's deadline. ``is_settled``: only the answer is left to store.
+    All times are monotonic.
+
+    ``beat`` is when a thread of the child last had the interpreter lock. ``renewed`` is when the child last
+    renewed the lease. ``ends_at`` is the call's deadline. ``is_settled``: only the answer is left to store.
     """
 
     generation: int
@@ -69,11 +73,11 @@ class AttemptSlots:
         self._slots = (_Slot * SLOTS).from_buffer(memory)
 
     def of_child(self, index: int) -> AttemptSlot:
-        """Return the slot that the child with this index, which calls this, writes."""
+        """Return the slot of the calling child, which has this index."""
         return AttemptSlot(self._slots[index])
 
     def running(self, index: int, pid: int) -> RunningAttempt | None:
-        """Return the attempt that a child runs; None if it runs none, or begins or ends one right now."""
+        """Return the attempt that a child runs, or None if it runs none, or is starting or ending one."""
         if index >= SLOTS:
             return None
         slot = self._slots[index]
@@ -92,9 +96,9 @@ class AttemptSlots:
         )
 
     def condemn(self, index: int, running: RunningAttempt) -> bool:
-        """Return True if the child still runs this attempt and begins no other one from now on.
+        """Return True if the child still runs this attempt and will start no other.
 
-        A child that ends the attempt after this ends itself, so killing it hits no other call.
+        A child that ends the attempt after this exits, so killing it affects no other call.
         """
         slot = self._slots[index]
         slot.condemned = running.generation
@@ -103,7 +107,7 @@ class AttemptSlots:
 
 
 class AttemptSlot:
-    """The slot of this child, which a thread of the child keeps up to date."""
+    """The slot of this child, updated by one of its threads."""
 
     def __init__(self, slot: _Slot) -> None:
         self._slot = slot
@@ -111,7 +115,7 @@ class AttemptSlot:
         threading.Thread(target=self._beat, name="mcp-beat", daemon=True).start()
 
     def begin(self, record: CallRecord, ends_at: float, is_settled: Callable[[], bool]) -> None:
-        """Announce an attempt, before any of its code runs."""
+        """Publish an attempt, before any of its code runs."""
         slot = self._slot
         self._is_settled = is_settled
         slot.pid, slot.call, slot.attempt = os.getpid(), record.id.hex.encode(), record.attempt
@@ -124,7 +128,7 @@ class AttemptSlot:
         self._slot.renewed = time.monotonic()
 
     def end(self) -> bool:
-        """Record that the attempt ended; return True if the main process is about to kill this one."""
+        """Record that the attempt ended. Return True if the main process is about to kill this child."""
         slot = self._slot
         ended, slot.generation = slot.generation, 0
         self._is_settled = bool

@@ -1,7 +1,7 @@
-"""The programs that tools start, and what those start in turn: what a stopped call leaves is ended (R32).
+"""Programs started by tools, and their descendants: those of a stopped call are killed (R32).
 
-On Linux, where a process can ask to inherit the orphans among its descendants, so that none escapes by ending
-its own parent or by a session of its own. Elsewhere none are seen, and none are ended.
+Linux only, where a process can inherit the orphans among its descendants, so that none escapes by ending its
+parent or starting a new session. On other systems no descendants are found or killed.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-# Also children that were cloned without a signal for their end.
+# Includes children cloned without a signal for their end.
 WALL = 0x40000000
-# What starts others while it is being ended is found in a further round.
+# Processes started while their parent is being killed are found in a further round.
 ROUNDS = 50
 ROUND_SECONDS = 0.02
 
-# Who started a program has as long to wait for its end.
+# Time for the code that started a program to wait for its end.
 ZOMBIE_SECONDS = 2.0
-# So many looks after it came, nothing is taken for what a child left that died before.
+# After this number of looks, a process does not count as left by a child that died before.
 LOOKS = 3
 
-# Numbers are given out again, a number with a time of birth is not.
+# Process ids are reused. A process id with a start time is unique.
 Kin = dict[int, str]
 
 log = logging.getLogger("mcp.worker")
 
 
 def adopt_orphans() -> None:
-    """From now on descendants whose parent ends become children of this process."""
+    """Make this process the parent of descendants whose parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants() -> Kin:
-    """All that run below this process now."""
+    """Return all running descendants of this process."""
     found: Kin = {}
     waiting = [*_children(os.getpid())] if _has_children() else []
     while waiting:
@@ -55,7 +55,7 @@ def descendants() -> Kin:
 
 
 def end_descendants(spare: Mapping[int, str]) -> list[int]:
-    """Kill all that run below this process but ``spare``; returns whom. Takes a second at most."""
+    """Kill all descendants of this process except ``spare``, and return their ids. Takes at most a second."""
     ended: list[int] = []
     for _ in range(ROUNDS):
         found = [pid for pid, born in descendants().items() if spare.get(pid) != born]
@@ -66,18 +66,18 @@ def end_descendants(spare: Mapping[int, str]) -> list[int]:
             _kill(pid)
         time.sleep(ROUND_SECONDS)
     for pid in ended:
-        # Its own parent may have waited for it, and the parent's was perhaps not this process.
+        # Its parent may have waited for it already, or may not be this process.
         _wait_for(pid)
     return ended
 
 
 def can_run(pid: int) -> bool:
-    """Return True if a process is neither stopped nor dead; False where that cannot be seen."""
+    """Return True if a process is neither stopped nor dead. False if its state cannot be read."""
     return _state(pid)[0] not in {"", *"TtZXx"}
 
 
 class Zombies:
-    """Reaps dead children that no code waits for; the code that started one has time to wait for it first."""
+    """Dead children that no code has waited for, reaped after a delay in which their starter may wait."""
 
     def __init__(self) -> None:
         self._before: Kin = {}
@@ -92,9 +92,9 @@ class Zombies:
 
 
 class Leftovers:
-    """What the calls of this process left behind, collected when it has died, also if no further call comes.
+    """The child processes that finished calls left behind, reaped once dead, even without a further call.
 
-    Programs of the call that runs now are left alone: it may ask for their exit status when it likes.
+    Programs of the running call are excluded: it may read their exit status at any time.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Leftovers:
         self._next: threading.Timer | None = None
 
     def collect(self) -> None:
-        """A call is over: collect its dead children now, and every ZOMBIE_SECONDS until all of them are."""
+        """Reap the dead children of a finished call now, and every ZOMBIE_SECONDS until all have ended."""
         self._left = {pid: born for pid, (_, born) in _others().items()}
         if self._next is None:
             self._look()
@@ -124,7 +124,7 @@ class Leftovers:
 
 
 class Orphans:
-    """Of a worker's main process: what a child that was killed had started is ended after it."""
+    """The descendants left by killed children of a worker's main process."""
 
     def __init__(self) -> None:
         self._own: set[int] | None = None
@@ -133,16 +133,19 @@ class Orphans:
         self._zombies = Zombies()
 
     def end(self, own: Collection[int]) -> list[int]:
-        """Look for them. ``own``: the children that this process started; returns whom it killed."""
+        """Find and kill them, and return the killed ids.
+
+        ``own`` are the children that this process started.
+        """
         others = {(pid, born) for pid, (state, born) in _others(own).items() if state != "Z"}
-        # Also a substitute says that a child died: one that lived between two looks only was never seen. But
-        # a child seen for several looks was not left by it: this process may have started something itself.
+        # A replaced child counts as dead, too: it may have lived between two looks only. But a process seen
+        # for several looks was not left by it: this process may have started it.
         came = {pid for pid, born in others if self._looks.get((pid, born), 0) < LOOKS}
-        # What one of those started while it was being ended is there only now.
+        # Processes started by one of those while it was being killed appear only now.
         died = self._has_ended or (self._own is not None and self._own != set(own))
         ended = [each for pid in came for each in end_tree(pid)] if died else []
         begin = LOOKS if self._own is None else 0
-        # Who was killed may take a moment to die, and is not killed again.
+        # A killed process may take a moment to die, and is not killed again.
         self._looks = {
             other: LOOKS if other[0] in ended else self._looks.get(other, begin) + 1 for other in others
         }
@@ -152,7 +155,10 @@ class Orphans:
 
 
 def end_tree(pid: int) -> list[int]:
-    """Kill a child and all below it; returns whom. What is missed becomes a child of this process."""
+    """Kill a child and its descendants, and return their ids.
+
+    Those missed become children of this process.
+    """
     below = [each for child in _children(pid) for each in end_tree(child)]
     return [*below, *([pid] if _kill(pid) else [])]
 
@@ -170,7 +176,7 @@ def _kill(pid: int) -> bool:
 
 
 def _others(own: Collection[int] = ()) -> dict[int, tuple[str, str]]:
-    """The children of this process but ``own``: state and time of birth of each."""
+    """Return the state and start time of each child of this process except ``own``."""
     if not _has_children():
         return {}
     found = {pid: _state(pid) for pid in _children(os.getpid()) if pid not in own}
@@ -178,7 +184,7 @@ def _others(own: Collection[int] = ()) -> dict[int, tuple[str, str]]:
 
 
 def _has_children() -> bool:
-    """Whether this process has any. Takes a microsecond; reading /proc takes as long as a statement."""
+    """Return True if this process has children. Much faster than reading /proc."""
     if sys.platform != "linux":
         return False
     try:
@@ -189,7 +195,7 @@ def _has_children() -> bool:
 
 
 def _children(pid: int) -> Iterator[int]:
-    """The children of a process, by those of its threads that started them."""
+    """Yield the children of a process, found by the threads that started them."""
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
@@ -197,7 +203,7 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """The state of a process, as one letter, and its time of birth; both empty when there is none."""
+    """Return the state of a process, as one letter, and its start time. Both are empty if there is none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -1,10 +1,8 @@
-"""Keeps one attempt honest from the thread that waits for it.
+"""Supervision of one attempt, in the thread that waits for it.
 
-It renews the lease, carries cancels in, and ends the process of code that will not stop.
-
-It does not use the event loop, because code that blocks the loop is one of the things it watches for. While
-code keeps the interpreter lock this thread cannot run either: then the worker's main process acts for it
-(``parent_renewer``).
+Renews the lease, delivers cancellations, and ends the process of code that does not stop. Independent of the
+event loop, because code may block the loop. While code holds the interpreter lock this thread cannot run
+either. The worker's main process then acts for it (``parent_renewer``).
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from mcp_app.observability.correlation import Correlation, correlated
 TICK_SECONDS = 0.25
 LOOK_SECONDS = 1.0
 RENEW_SECONDS = 5.0
-# A little longer than a stopped call is waited for, so that its answer is stored before its process ends.
+# A little longer than the wait for a stopped call, so that its answer is stored before its process ends.
 GRACE_SECONDS = 5.4
 EXIT_STATUS = 70
 
@@ -42,14 +40,18 @@ log = logging.getLogger("mcp.worker")
 
 
 class LeaseRenewer:
-    """Watches one attempt. ``call`` is there once the attempt has made it, and then is watched, too.
+    """The supervisor of one attempt.
 
-    ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
-    other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
-    ``slot`` shows the attempt to the worker's main process, from now until no code of it runs.
-    ``place`` says whether the call waits for its client, which is then recorded in its row, and whether it
-    has to leave the place to another person's call.
-    ``on_news`` is run on the loop when the progress of a task was stored, at most once a second (CEL-08).
+    ``call`` is watched once the attempt has created it.
+
+    ``tell`` runs a function on the worker's event loop. ``may_exit``: ending this process affects no other
+    call, because a prefork child runs one job at a time. ``claimed_at`` (monotonic) is the start of the
+    lease.
+
+    ``slot`` shows the attempt to the worker's main process until none of its code runs. ``place`` tracks if
+    the call waits for its client, which is recorded in its row, and if it must give its slot to another
+    person's call. ``on_news`` runs on the loop when a task's progress was stored, at most once a second
+    (CEL-08).
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class LeaseRenewer:
         self.record = record
         self._tell = tell
         self._may_exit = may_exit
-        # Only a process that runs one attempt at a time knows whose programs run below it.
+        # Only a process that runs one attempt at a time can attribute its descendants to the attempt.
         self._started_before = descendants() if may_exit else {}
         self._stopped_at: float | None = None
         self._looked_at = time.monotonic()
@@ -82,7 +84,7 @@ class LeaseRenewer:
             slot.begin(record, self._deadline, self._is_settled)
 
     def watch(self, attempt: Future[T]) -> T:
-        """Wait for the attempt, with nothing of it left running; returns or raises what it did. Blocks."""
+        """Wait until no code of the attempt runs, and return or raise its result. Blocks."""
         with correlated(Correlation(call=str(self.record.id))):
             try:
                 while not attempt.done():
@@ -99,7 +101,10 @@ class LeaseRenewer:
                     self._exit()
 
     def _end_programs(self) -> None:
-        """What a stopped call started ends with it (R32). A call that ended by itself may leave something."""
+        """Kill the programs started by a stopped call (R32).
+
+        A call that finished may leave programs running.
+        """
         if self.call is not None and self.call.stopped and not self.call.suspended:
             self._say_ended(end_descendants(self._started_before))
         _leftovers.collect()
@@ -116,7 +121,7 @@ class LeaseRenewer:
             self._place.on_leave()
         self._look(call, now)
         if self._is_settled():
-            return  # However long the database is away (R15).
+            return  # Regardless of the length of a database outage (R15).
         if call.stopped or self._told_to_stop or now > self._deadline:
             if self._stopped_at is None:
                 self._stopped_at = now
@@ -128,7 +133,7 @@ class LeaseRenewer:
         return self.call is not None and self.call.outcome != "" and not self.call.goes_on
 
     def _look(self, call: RunningCall, now: float) -> None:
-        """Renew the lease when it is time; look for a cancel more often, for broadcasts may be lost (R25)."""
+        """Renew the lease when due. Check for a cancellation more often, as broadcasts may be lost (R25)."""
         record = self.record
         try:
             self._note_waiting()
@@ -153,7 +158,7 @@ class LeaseRenewer:
             self._noted_waiting = waits
 
     def _has_news(self, call: RunningCall, now: float) -> bool:
-        """Whether it is time to tell the client of a task how far it is."""
+        """Return True if the client of a task should be notified of its progress now."""
         is_new = self._on_news is not None and call.last_progress is not self._noted
         return is_new and now - self._looked_at >= LOOK_SECONDS
 
@@ -170,7 +175,7 @@ class LeaseRenewer:
 
     def _act(self, call: RunningCall, renewal: Renewal) -> None:
         if not renewal.held and not call.outcome:
-            # Another attempt took over while this process was frozen: nothing it says counts any more (R5).
+            # Another attempt took over while this process was frozen, so its messages no longer count (R5).
             log.warning("Attempt %d of call %s lost its lease", self.record.attempt, self.record.id)
             self._lost = True
             self._stop(call, "the attempt lost its lease")
@@ -179,12 +184,12 @@ class LeaseRenewer:
 
     def _stop(self, call: RunningCall, reason: str) -> None:
         if not self._told_to_stop:
-            # Noted here, too: code that blocks the event loop keeps the call from hearing of it.
+            # Recorded here, too: code that blocks the event loop prevents the call from being stopped.
             self._told_to_stop = True
             self._tell(lambda: call.cancel(reason))
 
     def _end(self, why: str) -> None:
-        """The last resort: this process ends itself, so no neighbour can be hit by mistake (R8, M12)."""
+        """End this process as the last resort, which cannot affect a neighbour by mistake (R8, M12)."""
         if not self._may_exit:
             log.error("Call %s (%s) %s and goes on in its thread", self.record.id, self.record.tool, why)
             self._gave_up = True
@@ -198,6 +203,6 @@ class LeaseRenewer:
         self._exit()
 
     def _exit(self) -> None:
-        # Before this process ends: afterwards they would have no parent.
+        # Before this process exits, because afterwards they would have no parent.
         self._say_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

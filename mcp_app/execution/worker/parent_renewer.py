@@ -1,8 +1,8 @@
-"""Acts for children of a worker whose code keeps the interpreter lock, from the worker's main process.
+"""Supervision by the worker's main process of children whose code holds the interpreter lock.
 
-Such a child is alive but can neither renew its lease, nor see a cancel, nor end itself. Its main process does
-all three, by the same bounds as the child's own lease renewer. A child that is stopped or dead is left to the
-reaper. Needs /proc, so on other systems than Linux the attempt is taken for lost, as before.
+Such a child is alive but can neither renew its lease, nor see a cancellation, nor exit. Its main process does
+all three, within the same limits as the child's own lease renewer. A stopped or dead child is left to the
+reaper. Needs /proc: on systems other than Linux the attempt counts as lost.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from mcp_app.protocol.call_state import State
 
 TICK_SECONDS = 0.25
 LOOK_SECONDS = 0.5
-# A child cannot act for itself if no thread of it had the lock, or renewed the lease, for so long.
+# A child cannot act for itself if none of its threads had the lock, or renewed the lease, for this long.
 SILENT_SECONDS = 1.0
 LATE_SECONDS = 7.0
-# As long as the call itself waits for code that does not stop, before it is answered without it.
+# As long as a call waits for code that does not stop, before it is answered without it.
 GRACE_SECONDS = 5.0
-# As long as a child tries to store an answer: nobody's lease is renewed for ever.
+# As long as a child tries to store an answer: no lease is renewed forever.
 STORE_SECONDS = 60.0
 
-# What Celery's pool logs about a child that was killed, with its pid, and then Celery about the child's job.
+# Log lines of Celery's pool about a killed child, with its pid, and of Celery about the child's job.
 _CHILD_KILLED = re.compile(r"pid:(\d+) exited with 'signal 9\b").search
 _JOB_LOST = re.compile(r"WorkerLostError\(.*signal 9\b").search
 
@@ -42,14 +42,14 @@ log = logging.getLogger("mcp.worker")
 
 @dataclass(slots=True)
 class _Watch:
-    """An attempt that the main process has acted for."""
+    """The state of an attempt that the main process has acted for."""
 
     looked_at: float = float("-inf")
     stopped_at: float | None = None
 
 
 class ParentRenewer:
-    """Watches the attempts of one worker's children. ``children`` returns their pids by slot."""
+    """The supervisor of one worker's children. ``children`` returns their pids by slot."""
 
     def __init__(self, slots: AttemptSlots, children: Callable[[], Mapping[int, int]]) -> None:
         self._slots, self._children = slots, children
@@ -58,7 +58,7 @@ class ParentRenewer:
         self._lost_jobs = 0
 
     def run_forever(self) -> None:
-        """Watch until the process ends; survives the loss of Redis and of the database."""
+        """Watch until the process ends. Continue while Redis or the database is down."""
         while True:
             time.sleep(TICK_SECONDS)
             try:
@@ -78,7 +78,7 @@ class ParentRenewer:
         return False
 
     def turn(self, now: float) -> None:
-        """Act for each child that cannot act for itself at this moment."""
+        """Act for each child that cannot act for itself now."""
         watched: dict[int, _Watch] = {}
         for index, pid in self._children().items():
             running = self._slots.running(index, pid)
@@ -111,7 +111,7 @@ class ParentRenewer:
             close_old_connections()
 
     def _end(self, index: int, running: RunningAttempt, renewal: Renewal) -> None:
-        """Store the outcome first, which fails if the child has stored one, then kill the child."""
+        """Store the outcome, which fails if the child has stored one. Then kill the child."""
         if not renewal.held:
             self._kill(index, running, logging.ERROR, "lost its lease")
             return

@@ -1,6 +1,6 @@
-"""The number of a worker's children: its concurrency, and one more for each that waits for a client.
+"""The number of a worker's children: its concurrency, plus one for each child that waits for a client.
 
-Does not know Celery but for the few names of its pool. Everything is asked from the worker's own loop.
+Uses only a few names of Celery's pool. Called on the worker's own loop.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 from mcp_app.execution.worker.waiting_children import WaitingChildren
 
-# A substitute that is needed no longer may be needed again soon, and its start costs more than its memory.
+# An unneeded substitute may be needed again soon, and starting it costs more than its memory.
 SPARE_SECONDS = 10.0
 
 log = logging.getLogger("mcp.worker")
 
 
 class PoolSize:
-    """Of one worker's main process."""
+    """The pool size of one worker's main process."""
 
     def __init__(self, consumer: Any, waiting: WaitingChildren) -> None:
         self._consumer, self._waiting = consumer, waiting
@@ -35,13 +35,15 @@ class PoolSize:
         return {} if running is None else {child.index: child.pid for child in [*running._pool]}
 
     def adjust(self, *, all_begun: bool) -> None:
-        """Have a substitute for each waiting child; end spare ones that are idle, after a while.
+        """Add a substitute for each waiting child.
+
+        End idle spare ones after a while.
 
         ``all_begun``: no job is on its way to a child, which could be the one to end.
         """
         running = self._consumer.pool._pool
         if running is None:
-            return  # A worker that stops gives signs of life after its children have gone.
+            return  # A stopping worker still sends heartbeats after its children have exited.
         missing = self._usual + self._waiting.count(self.children()) - self._size
         if missing > 0:
             self._grow(missing)
@@ -50,7 +52,7 @@ class PoolSize:
         elif self._spare_since is None:
             self._spare_since = time.monotonic()
         elif time.monotonic() - self._spare_since > SPARE_SECONDS:
-            # Until a child that was asked to end has been reaped, the pool would ask the same one again.
+            # Until a child asked to end has been reaped, the pool would select the same one again.
             reaped = len(running._pool) == self._size
             if all_begun and reaped:
                 self._shrink()
@@ -66,5 +68,5 @@ class PoolSize:
         try:
             self._consumer.pool.shrink(1)
         except ValueError:
-            return  # All of them are busy: later.
+            return  # All children are busy: retry later.
         self._consumer._update_prefetch_count(-1)

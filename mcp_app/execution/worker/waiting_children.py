@@ -1,10 +1,10 @@
-"""Questions that a child of a worker waits for: how many do, and for whom, shared by its processes.
+"""Worker children that wait for a client's answer: their number and people, shared by the processes.
 
-Up to 2025-11-25 a call that asks waits inside its code, so its child can do nothing else. For as long the
-worker has one child more, so that no caller stops the others by not answering. That costs memory, so it is
-bounded, and no child waits without a substitute. When all places are taken, a person who holds at least two
-more than the asker loses the oldest one. What one person leaves unanswered makes no other person's question
-fail.
+Up to 2025-11-25 a call that asks a question waits within its code, which blocks its child. The worker then
+has one more child, so that unanswered questions do not stop other callers. Substitutes cost memory, so their
+number is limited, and no child waits without one. When all places are taken, a person with at least two more
+places than the asking person loses the oldest one. Unanswered questions of one person never make another
+person's question fail.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ GAVE_WAY = (
     "The question was withdrawn: another user's call needed its place, and several of your calls wait for "
     "answers already. Answer those, then call again."
 )
-# The server itself, which holds a place while it waits for another server. Its places are never given up.
+# The server itself, which occupies a place while it waits for another server. Its places are never revoked.
 NO_PERSON = 0
 
 
 class WaitingChildren:
-    """The waiting children of one worker by slot, in memory that they share with its main process.
+    """The waiting children of one worker by slot, in memory shared with its main process.
 
-    Made before they are forked. Each child writes its own slot only, except ``leaving``, which others set. So
-    nothing has to be locked, and nothing is left locked by a child that is killed.
+    Created before the children are forked. Each child writes only its own slot, except for ``leaving``, which
+    others set. So no lock is needed that a killed child could leave locked.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class WaitingChildren:
         self.leaving = _shared("B", 1)
 
     def count(self, children: Mapping[int, int]) -> int:
-        """Return how many of the ``children`` (pid by slot) wait; forgets those that are gone."""
+        """Return the number of waiting ``children`` (pid by slot). Clear the slots of ended children."""
         waiting = 0
         for slot, pid in enumerate(self.pids):
             if pid and children.get(slot) == pid:
@@ -53,9 +53,10 @@ class WaitingChildren:
         return waiting
 
     def make_room(self, slot: int, person: int, most: int) -> None:
-        """Leave one of ``most`` places to a person. Raises NoAnswer if no other holds two more than they do.
+        """Make room for a person within ``most`` places, if necessary by revoking another person's place.
 
-        Two that look at once may both take the last place, or that of the same child.
+        Raise NoAnswer if no other person has two more places. Two concurrent callers may both take the last
+        place, or that of the same child.
         """
         if slot >= SLOTS:
             raise NoAnswer(TOO_MANY)
@@ -76,10 +77,12 @@ def _shared(code: Any, size: int) -> Any:
 
 
 class WaitingPlace:
-    """This child's place among the waiting ones of its worker, held within each of its questions.
+    """This child's place among the waiting children of its worker.
 
-    ``person`` is the one whose call asks. ``waits`` and ``must_leave`` may be read from any thread.
-    ``on_leave`` withdraws the open questions.
+    A context manager for each question.
+
+    ``person`` is the one whose call asks. ``waits`` and ``must_leave`` are thread-safe. ``on_leave``
+    withdraws the open questions.
     """
 
     def __init__(self, children: WaitingChildren, slot: int, most: int) -> None:
@@ -90,16 +93,16 @@ class WaitingPlace:
 
     @property
     def waits(self) -> bool:
-        """Whether a question of this child's call is open."""
+        """True if a question of this child's call is open."""
         return self._open > 0
 
     @property
     def must_leave(self) -> bool:
-        """Return True if the place was given to another person's call."""
+        """True if the place was given to another person's call."""
         return self._open > 0 and self._children.leaving[self._slot] > 0
 
     def __enter__(self) -> None:
-        """Take a place for a question. Raises NoAnswer when no place is left to the person."""
+        """Take a place for a question. Raise NoAnswer if the person can have none."""
         children, slot, person = self._children, self._slot, NO_PERSON
         if not self._open:
             if self.person is not None:
@@ -113,7 +116,6 @@ class WaitingPlace:
         self._open += 1
 
     def __exit__(self, *_: object) -> None:
-        """One question less."""
         self._open -= 1
         if not self._open:
             self._children.pids[self._slot] = 0

@@ -1,4 +1,4 @@
-"""Runs background calls in a Celery child: one event loop for its life, one attempt after the other."""
+"""Execution of background calls in a Celery child: one event loop, one attempt after another."""
 
 from __future__ import annotations
 
@@ -66,24 +66,24 @@ T = TypeVar("T")
 Attempt = tuple[LeaseRenewer, Future[str]]
 CLAIM_SECONDS = 60.0
 CLAIM_PAUSE = 0.5
-# How long a call waits in the queue before it looks again for a place among the calls of its tool.
+# Seconds until a queued call is tried again after its tool had reached its running limit.
 PLACE_SECONDS = 1.0
-# Below the time after which the reaper takes a queued job for lost.
+# Below the time after which the reaper considers a queued job lost.
 PLACE_SECONDS_MAX = 8.0
 LOOKS_PER_SECOND = 50
-# What was accepted so recently begins with the session that it came in. That is looked up again if the call
-# still runs a moment later: most are over by then.
+# Calls accepted this recently start with their stored session. It is loaded again only if the call still runs
+# a moment later, since most have finished by then.
 YOUNG = timedelta(seconds=1)
 LOOK_SECONDS = 0.2
 CLOSE_SECONDS = 2.0
-# One job begins several calls while they are short: what Celery does for a job takes as long as such a call.
+# One job runs several short calls for this long, as Celery's work for a job takes as long as such a call.
 TURN_SECONDS = 0.1
 
 log = logging.getLogger("mcp.worker")
 
 
 class Worker:
-    """One per process; made after the fork, at its first job."""
+    """The worker of one process, created after the fork, at its first job."""
 
     def __init__(
         self,
@@ -93,9 +93,10 @@ class Worker:
         place: WaitingPlace | None = None,
         slot: AttemptSlot | None = None,
     ) -> None:
-        """``place`` is where this process says that it waits for a client, if others can take its place.
+        """Create the worker.
 
-        ``slot`` is where the main process of the worker sees what this process runs, if it watches it.
+        ``place`` records that this process waits for a client, so that another process can replace it.
+        ``slot`` shows the running attempt to the worker's main process, if that supervises it.
         """
         queries.watch()
         self._settings = settings
@@ -129,10 +130,10 @@ class Worker:
         outlast(self._loop.run_forever, lambda: False)
 
     def run(self, call_id: UUID | str) -> str:
-        """Run one attempt of the call whose turn it is in the queue of this one, often the same. Blocks.
+        """Run one attempt of the next call in the queue of this call, often the same.
 
-        Returns its outcome, or "" when there was nothing to do. If it was short, those whose turn is next
-        follow for TURN_SECONDS; that many jobs less are left in the queue.
+        Blocks. Return its outcome, or "" if there was nothing to do. After a short attempt, run the next calls for up
+        to TURN_SECONDS, and remove as many jobs from the queue.
         """
         until = monotonic() + TURN_SECONDS
         try:
@@ -156,10 +157,10 @@ class Worker:
         return outcome
 
     def _claim(self, call_id: UUID | str, *, further: bool = False) -> Attempt | None:
-        """Take a call, also when the database is away for a while: the job comes only once (R15).
+        """Claim a call, with retries while the database is down: the job is delivered only once (R15).
 
-        ``further``: the next call beyond the one that the job is for, if one may begin at once. It has a job
-        of its own, so None is returned where ``TooManyRunning`` or what the database says would be raised.
+        ``further``: claim a call beyond the one the job is for, if one may start at once. That call has its
+        own job, so return None instead of raising ``TooManyRunning`` or DatabaseError.
         """
         failpoints.reach("before-claim")
         deadline = monotonic() + (0.0 if further else CLAIM_SECONDS)
@@ -180,7 +181,7 @@ class Worker:
     def _claim_now(
         self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]], *, further: bool
     ) -> Attempt | None:
-        """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
+        """Start an attempt. ``claimed`` keeps the claimed call if the database fails halfway."""
         if not claimed:
             offered = refresh_now()
             if offered is not self._offered:
@@ -205,7 +206,7 @@ class Worker:
         return renewer, run_coroutine_threadsafe(self._run(record, principal, renewer), self._loop)
 
     def _serve(self, offered: Catalogue) -> None:
-        """Have the calls that are claimed from now on find this catalogue."""
+        """Use this catalogue for the calls claimed from now on."""
         # S14: the schema of a tool may mark arguments as secret.
         self._log.keep_secret(offered.secret_names)
         self._limits = RunningLimits(
@@ -216,7 +217,7 @@ class Worker:
         self._offered = offered
 
     def close(self) -> None:
-        """Hand on what is buffered and stop the loop; takes CLOSE_SECONDS at most."""
+        """Flush buffers and stop the loop. Takes at most CLOSE_SECONDS."""
         with suppress(TimeoutError):
             run_coroutine_threadsafe(self._close(), self._loop).result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -256,7 +257,7 @@ class Worker:
         if await reply.done():  # The answer of an attempt that lost its call is discarded.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
         later.cancel()
-        # The renewer ends this process if a thread never does. What a thread raises came too late.
+        # The renewer ends this process if a thread never finishes. Errors raised in a thread come too late.
         if call.threads:
             await asyncio.gather(*(work.end() for work in call.threads))
         return call.outcome
@@ -294,9 +295,9 @@ class Worker:
         )
 
     async def _look(self, record: CallRecord, call: RunningCall) -> None:
-        """Bring a call's session up to date; it stays as it was at the start if Redis lost it."""
+        """Update a call's session. It keeps its stored state if Redis lost it."""
         if record.is_task or not isinstance(call.session, LiveSession):
-            return  # They stay as they were.
+            return  # Their sessions keep the stored state.
         try:
             fields = await self._streams.sessions.load(record.session_id)
         except SessionEnded:
@@ -331,7 +332,7 @@ class Worker:
         self._keep(tell_of_task(self._streams, record))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it until it is over; nobody waits for it."""
+        """Run a coroutine in a task, with a reference to it until it finishes."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -340,7 +341,7 @@ class Worker:
         self._loop.call_soon_threadsafe(function)
 
     def _on_cancel(self, payload: dict[str, Any]) -> None:
-        """A cancel that names no ``call`` was sent while the database could not be asked for its row."""
+        """Cancel a running call. A payload without ``call`` was sent while the database was down."""
         if "session" not in payload:
             return
         wanted = (payload["session"], payload["request_id"])
@@ -356,7 +357,7 @@ class Worker:
 
 
 def _wait_for_a_place(full: TooManyRunning) -> None:
-    """Queue the call again. The more calls wait, the less often each looks, so that looking stays cheap."""
+    """Queue the call again. The more calls wait, the longer the delay, so that checking stays cheap."""
     hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
 
 
