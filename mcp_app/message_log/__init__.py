@@ -1,1 +1,1 @@
-"""The message log: lines in memory, in Redis and in the database, searched, counted and removed."""
+"""The message log: lines in memory, in Redis and in the database, search, counts and retention."""

@@ -1,7 +1,7 @@
-"""The message log of one process: remembers what passed, and hands it on in redacted batches.
+"""The message log of one process: a buffer of lines, flushed in redacted batches.
 
-Nothing here waits: the hot path adds one tuple to a list. A flusher encodes the list a few times a second
-and pushes it to the message queue in Redis, from where a worker writes it to the database.
+No code waits here: the hot path appends one tuple to a list. A flusher encodes the list several times a
+second and pushes it to the message queue in Redis, from which a worker writes it to the database.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 FLUSH_SECONDS = 0.25
-# The interval while the console has viewers, and how long one broadcast that says so is valid.
+# The interval while the console has viewers, and the seconds that one broadcast about viewers is valid.
 WATCHED_FLUSH_SECONDS = 0.1
 WATCHED_SECONDS = 15.0
 FLUSH_SLICE = 500
-# What may wait for Redis, in lines and in bytes: bodies are large when a hostile client wants them to be.
+# Maximum lines and bytes that wait for Redis. A hostile client may send large bodies.
 MAX_PENDING = 20_000
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 1024 * 1024
-# Of the lines that are left out, what they were: cells of a tally, each far below a KiB.
+# Maximum cells in the tally of dropped lines, each far below 1 KiB.
 MAX_CELLS = 500
-# So that one line fits into a batch, although each character may be escaped to six bytes.
+# One line must fit into a batch, although each character may be escaped to six bytes.
 MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 
-# Kinds of lines that are no messages and are not counted: a request takes its time, or waits before anything
-# is done for it; a stream was resumed.
+# Kinds of lines that are not messages and not counted: a long-running request, a waiting call, a resumed
+# stream.
 MARKS = frozenset({"running", "waiting", "resumed"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
-# The places of a pending line and of its facts. It is a plain tuple: a named one takes six times as long to
-# make, and every request on the hot path makes one.
+# Indexes of a pending line and of its facts. A plain tuple, because a named one takes six times as long to
+# create and every request on the hot path creates one.
 SESSION_ID, PRINCIPAL, AT, DIRECTION, KIND, PAYLOAD, ANSWER, SECONDS, OUTCOME, FACTS, REFUSAL = range(11)
 METHOD, REQUEST_ID, TARGET = range(3)
 
@@ -52,7 +52,7 @@ log = logging.getLogger("mcp.message_log")
 
 
 class MessageLog:
-    """Buffers log lines; the newest are refused, and counted (``left_out``), when the buffer is full."""
+    """A buffer of log lines. When it is full, new lines are dropped and counted (``left_out``)."""
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self._streams = streams
@@ -63,7 +63,7 @@ class MessageLog:
         self._pending: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
         self._facts: list[dict[str, Any]] = []
-        self._opened: dict[str, dict[str, Any]] = {}  # those of sessions that were opened, not encoded yet
+        self._opened: dict[str, dict[str, Any]] = {}  # facts of opened sessions that are not encoded yet
         self.before_flush: list[Callable[[], None]] = []
         self._skipped = RollupCells(MAX_CELLS)
         self.left_out = 0
@@ -85,9 +85,12 @@ class MessageLog:
         facts: tuple[str, Any, str],
         refusal: str = "",
     ) -> None:
-        """Log one client request and its answer; ``facts`` are method, request id and target.
+        """Log one client request and its answer.
 
-        ``refusal`` is the code of a call that the gate did not let begin.
+        ``facts`` are method, request id and target.
+
+        ``seconds`` is None for a call that did not run. ``refusal`` is the code of a call that the gate
+        refused.
         """
         self._add(
             (
@@ -116,11 +119,11 @@ class MessageLog:
         request_id: str = "",
         target: str = "",
     ) -> None:
-        """One message without a paired answer: a notification, a response, a question to the client.
+        """Log a message without a paired answer: a notification, a response, a question to the client.
 
-        What is sent on behalf of a request has its ``request_id`` and ``target``. Besides messages there are
-        the MARKS: ``running`` for a request that takes its time, ``waiting`` for one whose call waits for
-        approval or a worker, and ``resumed`` for a client that came back for the rest of a stream.
+        Messages sent on behalf of a request have its ``request_id`` and ``target``. Besides messages there
+        are the MARKS: ``running`` for a long-running request, ``waiting`` for a request whose call waits for
+        approval or a worker, and ``resumed`` for a client that resumed a stream.
         """
         if not self.enabled:
             return
@@ -149,11 +152,11 @@ class MessageLog:
             return
         pending.append(line)
         if len(pending) == FLUSH_SLICE:
-            # A full batch at once: what was written a moment ago is still in the processor's cache.
+            # Encode a full batch at once: recent lines are still in the processor's cache.
             self._due.set()
 
     def _leave_out(self, line: tuple[Any, ...]) -> None:
-        """Only count it: the figures of operators must stay true when the log cannot keep up."""
+        """Count a dropped line, so that figures stay correct when the log cannot keep up."""
         self._pending_bytes -= _size([line])
         if line[KIND] in MARKS:
             return
@@ -163,19 +166,19 @@ class MessageLog:
         self._skipped.add(at, method, target, outcome, ms, skipped=True)
 
     def fact(self, kind: str, **members: Any) -> None:
-        """Something the database must learn in order with the messages: a session opened, was seen, ended."""
+        """Add a fact to be stored in order with the messages, such as the start or end of a session."""
         if len(self._facts) < MAX_PENDING:
             self._facts.append({"fact": kind, "at": clock.timestamp(), **members})
 
     def opened(self, session_id: str, **members: Any) -> None:
-        """The fact that a session was opened; ``members`` are what else its record has."""
+        """Add the fact that a session was opened. ``members`` are the other values of its record."""
         if len(self._facts) < MAX_PENDING:
             members |= {"fact": "session.opened", "at": clock.timestamp(), "session": session_id}
             self._facts.append(members)
             self._opened[session_id] = members
 
     def changed(self, session_id: str, fields: dict[str, str]) -> None:
-        """The fact that a session has these fields now; it is part of one that waits to be handed on."""
+        """Add the fact that a session's fields changed. Merged into a pending fact about its opening."""
         opened = self._opened.get(session_id)
         if opened is None:
             self.fact("session.changed", session=session_id, fields=fields)
@@ -187,18 +190,18 @@ class MessageLog:
         self._redactor = Redactor((*self._names, *names))
 
     def on_watching(self, payload: dict[str, Any]) -> None:
-        """The console has viewers: flush sooner for a while. Without viewers this costs nothing."""
+        """Flush more often for a while, because the console has viewers."""
         if "resync" not in payload:
             self._watched_until = time.monotonic() + WATCHED_SECONDS
             self._due.set()
 
     def start(self) -> None:
-        """Begin flushing; needs a running event loop."""
+        """Start flushing. Needs a running event loop."""
         self._flusher = asyncio.create_task(self._flush_forever())
 
     async def close(self) -> None:
-        """Stop flushing after handing on what is buffered."""
-        # Not by cancelling: a batch under way may have arrived already and would be handed on twice.
+        """Flush the buffer and stop."""
+        # Not cancelled: a batch being pushed may have arrived already and would be pushed twice.
         self._closing = True
         self._due.set()
         if self._flusher is not None:
@@ -207,10 +210,10 @@ class MessageLog:
         await self.flush()
 
     async def flush(self) -> None:
-        """Hand on everything buffered now; what Redis cannot take stays buffered."""
+        """Push everything buffered now. Lines that Redis does not accept stay buffered."""
         for callback in self.before_flush:
             callback()
-        # Not what comes in meanwhile: under load that would be one small batch after the other.
+        # Exclude lines added meanwhile: under load they would become many small batches.
         facts_left, lines_left = len(self._facts), len(self._pending)
         while facts_left > 0 or lines_left > 0:
             encoded, skipped, facts, lines = self._next_batch()
@@ -223,42 +226,42 @@ class MessageLog:
             self._pending_bytes -= _size(self._pending[:lines])
             del self._facts[:facts], self._pending[:lines]
             facts_left, lines_left = facts_left - facts, lines_left - lines
-            # Encoding a slice takes a millisecond or two; requests go first between slices.
+            # Encoding a slice takes a millisecond or two. Requests run between slices.
             await asyncio.sleep(0)
 
     def _next_batch(self) -> tuple[bytes, list[list[Any]], int, int]:
-        """The next batch, encoded, what it tells of skipped lines, and how many facts and lines it has."""
+        """Return an encoded batch, its tally of skipped lines, and its number of facts and lines."""
         self._opened.clear()
         facts, lines = self._facts[:FLUSH_SLICE], self._next_lines()
         while True:
-            skipped = self._skipped.written() if lines else []  # it is noted beside a line
+            skipped = self._skipped.written() if lines else []  # the tally is stored beside a line
             batch: dict[str, Any] = {
                 "process": self.process,
-                "before": self._handed_on,  # so that readers of the queue can count what they missed
+                "before": self._handed_on,  # lets readers of the queue count the lines they missed
                 "skipped": 0,
                 "facts": facts,
                 "lines": lines,
             }
             if skipped:
                 batch |= {"skipped": self._skipped.total, "tally": skipped}
-            # Beside the lines, which a worker of an older version reads, too.
+            # Beside the lines, whose format older workers read, too.
             if refusals := _refusals(self._pending[: len(lines)]):
                 batch["refusals"] = refusals
             encoded = orjson.dumps(batch)
             if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
                 return encoded, skipped, len(facts), len(lines)
-            # Somebody sends what grows when it is escaped.
+            # The lines grew when they were escaped.
             facts, lines = facts[: (len(facts) + 1) // 2], lines[: len(lines) // 2]
 
     def _next_lines(self) -> list[list[Any]]:
-        """The next lines as they are stored, about as many as fit into one batch."""
+        """Return the next lines in their stored form, about as many as fit into one batch."""
         slice_ = self._pending[:FLUSH_SLICE]
         while len(slice_) > 1 and _size(slice_) > BATCH_BYTES // 2:
             del slice_[len(slice_) // 2 :]
-        # One search over all of them is much cheaper than one for each, and mostly finds nothing.
+        # One search over all lines is much cheaper than one per line, and usually finds nothing.
         clean = not self._redactor.is_suspect(b"\n".join(_searched(slice_, self._limit)))
         limit, message = self._limit, self._redactor.message
-        # In one piece, and nothing called for what is plain and short: this is most of what a line costs.
+        # One expression, without calls for plain short values: this is most of a line's cost.
         return [
             [
                 session_id,
@@ -297,14 +300,17 @@ class MessageLog:
         return WATCHED_FLUSH_SECONDS if time.monotonic() < self._watched_until else FLUSH_SECONDS
 
     def _answer(self, method: str, answer: bytes, *, clean: bool) -> str:
-        """A list is the server's own words, prepared once and long: only cut, not searched."""
+        """Return an answer as text.
+
+        Lists are the server's own texts, long and built once: truncate, do not search.
+        """
         if method in LISTS:
             return answer[: self._limit].decode("utf-8", "ignore")
         return self._redactor.message(answer, self._limit, clean=clean) if answer else ""
 
 
 def _size(lines: list[tuple[Any, ...]]) -> int:
-    """The bytes of the messages in some lines."""
+    """Return the number of bytes in the payloads and answers of some lines."""
     return sum([len(line[PAYLOAD]) + len(line[ANSWER]) for line in lines])
 
 
@@ -314,9 +320,9 @@ def _refusals(lines: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
 
 
 def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:
-    """What of pending lines may hold secrets: everything but lists, which are the server's own words."""
-    # What was sent to many is the same bytes in each line.
+    """Return the parts of pending lines that may contain secrets: all except the server's own lists."""
+    # A message sent to many clients has the same bytes in each line.
     found = [as_far_as_kept(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
     found += [as_far_as_kept(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
-    # Most lines are about few things.
+    # Most lines have few distinct targets.
     return found + [target.encode() for target in {line[FACTS][TARGET] for line in lines}]

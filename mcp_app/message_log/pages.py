@@ -1,7 +1,7 @@
-"""Finds one page of the message log through an index, with bounded work, however many messages there are.
+"""Pages of the message log, found through an index with bounded work for any number of messages.
 
-One filter leads: its index hands out messages in the order of their ids. The other filters are tried on what
-it hands out, and on no more than a window of that, so that no combination of filters reads the whole log.
+One filter leads: its index yields messages in the order of their ids. The other filters are applied to a
+limited window of these messages, so that no combination of filters reads the whole log.
 """
 
 from __future__ import annotations
@@ -19,33 +19,32 @@ from mcp_app.interface.clients import client_names
 from mcp_app.message_log.search.language import Search
 from mcp_app.models import LogMinute, Message, Session
 
-# How many messages one page looks at when several filters hold, and when words are looked for in their text.
+# Maximum messages examined per page: with several filters, and with a search in their text.
 WINDOW: Final = 10_000
 TEXT_WINDOW: Final = 5_000
 LARGEST_ID: Final = 2**63 - 1
-# How many messages that fit are counted, and of which fields their values are told, the most frequent ones.
+# Maximum matching messages counted, and the fields whose most frequent values are listed.
 COUNTED: Final = 2_000
 TOLD: Final = ("outcome", "method", "target", "principal")
 COUNTS: Final = (*TOLD, "session_id")
 MOST_VALUES: Final = 6
-# The fields that have an index, the most telling ones first.
+# The indexed fields, the most selective first.
 LEADING: Final = ("session", "request_id", "refusal", "target", "principal", "outcome", "method")
 OTHERS: Final = ("direction",)
-# An outcome to ask for that stands for both kinds of error.
+# A value of the outcome filter for both kinds of error.
 FAILED: Final = "failed"
-# One that stands for all of them: a request that was answered, whatever with.
+# A value of the outcome filter for all answered requests.
 ANSWERED: Final = "answered"
 ERRORS: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePage:
-    """Messages in ascending order, and where the pages beside them begin.
+    """Messages in ascending order, and the starts of the adjacent pages.
 
-    ``newer`` and ``older`` are ids to go on from, None where nothing is left. ``looked_at`` is how many
-    messages were looked at when that was all a page may, and ``until`` the time of the last one. ``fitting``
-    are the messages of which these are the first ones: all that fit in this direction, or, if ``edge`` is an
-    id, those up to it.
+    ``newer`` and ``older`` are ids to continue from, or None at the end. ``looked_at`` is the number of
+    examined messages if the page reached its limit, and ``until`` the time of the last one. ``fitting``
+    selects all matching messages in this direction, up to the id ``edge`` if it is not None.
     """
 
     messages: list[Message]
@@ -66,7 +65,7 @@ def find(
     size: int,
     without: tuple[str, ...] = (),
 ) -> MessagePage:
-    """The page of messages that fit ``asked`` before or after an id; both None: the first page.
+    """Return the page of messages that match ``asked`` before or after an id, or the first page.
 
     ``without`` are columns that the caller does not read.
     """
@@ -77,7 +76,7 @@ def find(
     more = len(messages) > size
     messages = messages[:size]
     ahead = messages[-1].pk if more else edge
-    # What lies behind: the page that was come from.
+    # The start of the page that the reader came from.
     behind = messages[0].pk if messages else _included(before, after)
     back = behind if before is not None or after is not None else None
     if upwards:
@@ -94,7 +93,7 @@ def find(
 def _fitting(
     asked: dict[str, Any], window: int, before: int | None, after: int | None, *, upwards: bool
 ) -> tuple[QuerySet[Message], int | None]:
-    """The messages that fit, in the order they are read in; and up to which id, if a window bounds them."""
+    """Return the matching messages in reading order, and the id of the window's edge, or None."""
     candidates, rest = _narrowed(asked)
     if before is not None:
         candidates = candidates.filter(pk__lt=before)
@@ -110,7 +109,7 @@ def _fitting(
 
 
 def _included(before: int | None, after: int | None) -> int | None:
-    """Where the way back from an empty page begins: the row it went on from is on the page that was left."""
+    """Return the start of the way back from an empty page. It includes the row that the page started from."""
     if before is not None:
         return max(before - 1, 0)
     return None if after is None else min(after + 1, LARGEST_ID)
@@ -118,9 +117,11 @@ def _included(before: int | None, after: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many messages fit, and how often each value is among them; ``whole``: all that fit were counted.
+    """The number of matching messages and their values.
 
-    ``rest`` is, of each field, how many messages have none, and how many have another value: with these, the
+    ``whole``: all matching messages were counted.
+
+    ``rest`` maps each field to the number of messages without a value and with another value. With these, the
     counts of a field add up to ``hits``.
     """
 
@@ -136,10 +137,10 @@ class Tally:
 
 
 def tally(asked: dict[str, Any], newest: MessagePage | None = None) -> Tally:
-    """Of the newest messages that fit, at most COUNTED and in the window of a page, what they are.
+    """Count the values of the newest matching messages, at most COUNTED within the window of a page.
 
-    ``newest`` is the page of the newest ones, where it was read: what fits is then known, and if the page has
-    all of it, none is read again.
+    ``newest`` is the page of the newest messages, if it was read. Its query is reused, and if it contains all
+    matches, no message is read again.
     """
     if newest is not None and (newest.older is None or newest.looked_at):
         rows = [tuple(getattr(message, name) for name in COUNTS) for message in reversed(newest.messages)]
@@ -160,7 +161,7 @@ def tally(asked: dict[str, Any], newest: MessagePage | None = None) -> Tally:
 
 
 def _told(asked: dict[str, Any], newest: MessagePage | None) -> tuple[list[Any], bool]:
-    """What is counted, of one message more than COUNTED at most; and whether these are all that fit."""
+    """Return the counted columns of at most COUNTED + 1 messages, and True if these are all matches."""
     if newest is not None and newest.fitting is not None:
         fitting, edge = newest.fitting, newest.edge
     else:
@@ -178,7 +179,7 @@ def _window(asked: dict[str, Any]) -> int:
 
 
 def between(messages: QuerySet[Message], since: datetime | None, until: datetime | None) -> QuerySet[Message]:
-    """By their ids, those that may be of this time: the log is in order of arrival, not quite of time."""
+    """Restrict messages to the ids of a period. Approximate: the log is in order of arrival, not of time."""
     if since:
         first = LogMinute.objects.filter(at__gte=_minute(since)).aggregate(Min("first_id"))["first_id__min"]
         messages = messages if first is None else messages.filter(pk__gte=first)
@@ -192,7 +193,7 @@ def between(messages: QuerySet[Message], since: datetime | None, until: datetime
 
 
 def _searched(asked: dict[str, Any]) -> dict[str, Any]:
-    """What was asked for with what its search says in a way that an index can serve."""
+    """Return the filters, with those terms of the search that an index can serve."""
     search: Search | None = asked.get("search")
     if search is None:
         return asked
@@ -205,11 +206,11 @@ def _holds(query: Q) -> Narrow:
 
 
 def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
-    """Messages narrowed by what an index can do, and the filters that are left."""
+    """Return messages restricted by the leading index, and the remaining filters."""
     asked = _searched(asked)
     given = [name for name in (*LEADING, *OTHERS) if asked.get(name)]
     if given and given[0] == "outcome" and asked["outcome"] == Message.Outcome.OK and "method" in given:
-        given.remove("outcome")  # Most messages are in order: the method tells more.
+        given.remove("outcome")  # Most messages have the outcome ok, so the method is more selective.
         given.append("outcome")
     outcome = asked.get("outcome")
     if outcome in (FAILED, ANSWERED):
@@ -240,13 +241,13 @@ def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
 
 
 def _equals(name: str, value: str) -> Narrow:
-    """A filter that no index can serve: a planner must not leave the leading one for it."""
+    """Return a filter that no index can serve, so that the planner keeps to the leading index."""
     expression = Concat(F("session_id" if name == "session" else name), Value(""))
     return lambda found: found.alias(**{f"only_{name}": expression}).filter(**{f"only_{name}": value})
 
 
 _TIME: Final = Coalesce(F("at"), F("at"))
-# One look at a session for each message tried: a planner must not begin with the sessions.
+# A subquery per message, so that the planner does not start with the sessions.
 _CLIENT: Final = Subquery(Session.objects.filter(pk=OuterRef("session_id")).values("client_name")[:1])
 _OUTCOME: Final = Concat(F("outcome"), Value(""))
 
@@ -256,7 +257,7 @@ def _minute(at: datetime) -> datetime:
 
 
 def _edge(candidates: QuerySet[Message], window: int, *, upwards: bool) -> int | None:
-    """The id of the last message that may be looked at; None when there are fewer than a window's."""
+    """Return the id of the last message that may be examined, or None if fewer than the window remain."""
     furthest = (Max if upwards else Min)("pk")
     seen = candidates.values("pk")[:window].aggregate(edge=furthest, count=Count("pk"))
     return seen["edge"] if seen["count"] == window else None

@@ -1,7 +1,7 @@
-"""Removes what retention allows: old messages, idle sessions' records, old counts (a periodic job).
+"""Retention: deletion of old messages and sessions, end of idle sessions (periodic tasks).
 
-In slices, each a transaction of its own, and with pauses: SQLite has one writer at a time, and others must
-not wait for long.
+Deletes in slices, each in its own transaction, with pauses: SQLite allows one writer at a time, and others
+must not wait long.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mcp_app.models import Message, Session
 
 SLICE = 500
 DAY_SECONDS = 86_400
-# What one pass may take; what is left is for the next one, minutes later.
+# Maximum duration of one pass. The next pass, minutes later, continues.
 PASS_SECONDS = 120.0
-# Why a session ended that nobody has heard of for long; it is open again when somebody does.
+# End reason of a session without recent requests. It is reopened by a new request.
 IDLE = "idle"
 PAUSE = 1.0  # as a share of the time a slice took
 
 
 def close_idle_sessions() -> int:
-    """Mark sessions idle beyond their life as ended; their Redis copy has expired by itself."""
+    """Mark sessions that were idle for too long as ended. Their copies in Redis have expired."""
     settings = conf.get()
     since = clock.now(-settings.session_idle_seconds)
     idle = Session.objects.filter(ended_at=None, last_seen_at__lt=since)
@@ -33,19 +33,19 @@ def close_idle_sessions() -> int:
 
 
 def purge_messages() -> int:
-    """Delete messages older than the configured days or beyond the configured number; returns how many.
+    """Delete messages beyond the configured age or number, and return their number.
 
-    Ended sessions go with their time, and with them messages that came late.
+    Ended sessions of that age are deleted, too, with their late messages.
     """
     settings = conf.get()
     until = time.monotonic() + PASS_SECONDS
     cutoff = clock.now(-DAY_SECONDS * settings.message_log_days)
     removed = 0
     if settings.message_log_rows and (newest := Message.objects.order_by("-pk").first()) is not None:
-        # By id, not by counting: ids have gaps where a batch was refused, so this may keep a few fewer.
+        # By id, not by counting: ids have gaps where a batch was refused, so slightly fewer may remain.
         beyond = Message.objects.filter(pk__lte=newest.pk - settings.message_log_rows)
         removed += _delete(beyond.order_by("pk"), until)
-    # By the index on time: in the order of ids the last look, which finds nothing, would read every row.
+    # By the index on time: in the order of ids the last query, which finds nothing, would read every row.
     removed += _delete(Message.objects.filter(at__lt=cutoff).order_by("at"), until)
     _delete(Session.objects.filter(ended_at__lt=cutoff).order_by("ended_at"), until)
     return removed

@@ -1,6 +1,6 @@
-"""Writes what is counted of the message log: in the transaction that stores the messages, so exactly once.
+"""Counts of the message log, written exactly once, in the transaction that stores the messages.
 
-Only the drain writes here, and holds its position's lock while it does: two workers take turns.
+Only the log writer writes these rows, under the lock of its position, so two workers take turns.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from mcp_app.protocol.messages.methods import OTHER
 TEN_MINUTES: Final = 600
 HOUR: Final = 3_600
 DAY: Final = 86_400
-# How long rows of a span are kept: what the first page shows of it and some more. Longer spans: ROLLUP_DAYS.
+# Retention of the short spans: a little more than the first page shows. Longer spans: ROLLUP_DAYS.
 KEPT: Final = {MINUTE: timedelta(days=2), TEN_MINUTES: timedelta(days=8)}
 SPANS: Final = (*KEPT, HOUR, DAY)
-# Tools counted by name within an hour; the others are OTHER.
+# Maximum tools counted by name within an hour. Further tools count as OTHER.
 MOST_TOOLS: Final = 100
 SLICE: Final = 2_000
 
@@ -54,7 +54,7 @@ def write(tally: RollupCells) -> None:
         spanned = RollupCells()
         spanned.merge(((key[0] // span * span, *key[1:]), cell) for key, cell in cells)
         ordered = _ordered(spanned)
-        # Of the many buckets only those in use: each column takes time.
+        # Only the buckets in use, because each column takes time.
         used = [place for place in range(FIRST_BUCKET, WIDTH) if any(cell[place] for _, cell in ordered)]
         numbers = (COUNT, SKIPPED, MS, *used)
         rows = [[span, _at(key[0]), *key[1:], *[cell[place] for place in numbers]] for key, cell in ordered]
@@ -62,7 +62,7 @@ def write(tally: RollupCells) -> None:
 
 
 def note_places(messages: Iterable[Message]) -> None:
-    """Remember between which ids the messages of each minute are."""
+    """Store the range of ids of each minute's messages."""
     places: dict[datetime, list[int]] = {}
     for message in messages:
         minute = message.at.replace(second=0, microsecond=0)
@@ -72,7 +72,7 @@ def note_places(messages: Iterable[Message]) -> None:
 
 
 def purge() -> int:
-    """Delete rows that are older than their span is kept; returns how many."""
+    """Delete rows older than the retention of their span, and return the number of rollups."""
     removed = purge_of(Rollup, SPANS)
     oldest = Message.objects.order_by("pk").values_list("pk", flat=True).first()
     gone = LogMinute.objects.all() if oldest is None else LogMinute.objects.filter(last_id__lt=oldest)
@@ -81,7 +81,7 @@ def purge() -> int:
 
 
 def purge_of(model: type[Rollup | CallerRollup], spans: Iterable[int]) -> int:
-    """Delete the rows of these spans that are older than they are kept; returns how many."""
+    """Delete the rows of these spans that are older than their retention, and return their number."""
     now, removed = clock.read(), 0
     for span in spans:
         old = model.objects.filter(span=span, at__lt=now - time_kept(span)).order_by("at")
@@ -91,12 +91,12 @@ def purge_of(model: type[Rollup | CallerRollup], spans: Iterable[int]) -> int:
 
 
 def time_kept(span: int) -> timedelta:
-    """How long rows of a span are kept."""
+    """Return the retention of a span."""
     return KEPT.get(span) or timedelta(days=conf.get().rollup_days)
 
 
 def _bounded(tally: RollupCells) -> list[tuple[Key, list[Any]]]:
-    """The cells without tools, which count all of them, and those of at most MOST_TOOLS tools in an hour."""
+    """Return the cells that count all tools, and the cells of at most MOST_TOOLS tools per hour."""
     bounded = RollupCells()
     bounded.merge(
         ((minute, method, "", outcome), cell) for (minute, method, _, outcome), cell in tally.cells.items()

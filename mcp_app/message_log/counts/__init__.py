@@ -1,1 +1,1 @@
-"""What the log writer counts besides messages by tool: by whom tools were called, and what went wrong."""
+"""Counts beside those of messages by tool: callers of tools, errors and refusals."""

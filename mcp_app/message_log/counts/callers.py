@@ -1,7 +1,7 @@
-"""Counts tool calls by client and by principal, in the transaction that stores the messages.
+"""Counts of tool calls by client and by principal, written in the transaction that stores the messages.
 
-Only the log writer writes here. Of messages that a busy process left out of the log nobody is known, so these
-are not counted.
+Only the log writer writes these rows. Messages dropped from the log by a busy process have no known caller
+and are not counted.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from mcp_app.observability.rollup_cells import bucket_of
 from mcp_app.protocol.messages.methods import OTHER
 
 SPANS: Final = (TEN_MINUTES, HOUR, DAY)
-# Names counted within an hour; the others are OTHER.
+# Maximum names counted within an hour. Calls of further names count as OTHER.
 MOST_NAMES: Final = 250
-# Rows of one statement: its parameters stay below what either database takes.
+# Rows per statement, so that the number of parameters stays below the limits of both databases.
 ROWS: Final = 200
-# The numbers of a cell: how many calls, and how many by the bucket of their duration, without zeros.
+# Keys of a cell: COUNT for the number of calls, others for calls by bucket of their duration. No zeros.
 COUNT: Final = -1
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
 
-# When ten minutes began (Unix time), principal, session, outcome.
+# Start of ten minutes (Unix time), principal, session, outcome.
 _Key = tuple[int, str, str | None, str]
 _Numbers = dict[int, int]
-# A span's beginning, kind, name, outcome.
+# Start of a span, kind, name, outcome.
 _Cell = tuple[int, str, str, str]
 
 
 class Callers:
-    """Who called tools, of the messages of one transaction."""
+    """The callers of tools in the messages of one transaction."""
 
     __slots__ = ("cells",)
 
@@ -45,7 +45,7 @@ class Callers:
         self.cells: dict[_Key, _Numbers] = {}
 
     def add(self, message: Message, at: float) -> None:
-        """Count one message, if it is a tool call that is over."""
+        """Count a message if it is a finished tool call."""
         if message.method != "tools/call" or not message.outcome:
             return
         key = (
@@ -63,13 +63,13 @@ class Callers:
             cell[bucket] = cell.get(bucket, 0) + 1
 
     def merge(self, other: Callers) -> None:
-        """Count what another counted."""
+        """Add the counts of ``other``."""
         for key, numbers in other.cells.items():
             _add(self.cells, key, numbers)
 
 
 def write(callers: Callers) -> None:
-    """Add what was counted to the rows of every span."""
+    """Add the counts to the rows of every span."""
     if not callers.cells:
         return
     named = _named(callers)
@@ -77,7 +77,7 @@ def write(callers: Callers) -> None:
         spanned: dict[_Cell, _Numbers] = {}
         for (at, *names), numbers in named.items():
             _add(spanned, (at // span * span, *names), numbers)
-        # Of the many buckets only those in use: each column takes time.
+        # Only the buckets in use, because each column takes time.
         used = tuple(sorted(set().union(*spanned.values())))
         rows = [
             [span, _stored(key[0]), *key[1:], *[spanned[key].get(place, 0) for place in used]]
@@ -90,7 +90,7 @@ def write(callers: Callers) -> None:
 
 
 def purge() -> int:
-    """Delete rows that are older than their span is kept; returns how many."""
+    """Delete rows older than the retention of their span, and return their number."""
     return purge_of(CallerRollup, SPANS)
 
 
@@ -101,7 +101,7 @@ def _add(cells: dict[Any, _Numbers], key: Any, numbers: _Numbers) -> None:
 
 
 def _named(callers: Callers) -> dict[_Cell, _Numbers]:
-    """By client and by principal, at most MOST_NAMES of each in an hour."""
+    """Group by client and by principal, with at most MOST_NAMES of each per hour."""
     clients = _clients({key[2] for key in callers.cells if key[2] is not None})
     known = _known({key[0] // HOUR * HOUR for key in callers.cells})
     found: dict[_Cell, _Numbers] = {}
@@ -115,7 +115,7 @@ def _named(callers: Callers) -> dict[_Cell, _Numbers]:
 
 
 def _clients(sessions: Iterable[str]) -> dict[str, str]:
-    """What the clients of these sessions call themselves."""
+    """Return the client names of these sessions."""
     named = sorted(sessions)
     found: dict[str, str] = {}
     for start in range(0, len(named), SLICE):
@@ -125,7 +125,7 @@ def _clients(sessions: Iterable[str]) -> dict[str, str]:
 
 
 def _known(hours: set[int]) -> dict[tuple[int, str], set[str]]:
-    """The names that have rows in these hours already."""
+    """Return the names that have rows in these hours already."""
     rows = CallerRollup.objects.filter(span=HOUR, at__in=[_moment(hour) for hour in hours])
     found: dict[tuple[int, str], set[str]] = {}
     for at, kind, name in rows.order_by().values_list("at", "kind", "name").distinct():

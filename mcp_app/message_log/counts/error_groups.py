@@ -1,6 +1,6 @@
-"""Groups what failed, in the transaction that stores the messages: by method, tool, outcome and words.
+"""Groups of errors by method, tool, outcome and text, written in the transaction that stores the messages.
 
-Only the log writer writes here. Errors that a busy process left out of the log are not known and not grouped.
+Only the log writer writes these rows. Errors dropped from the log by a busy process are not grouped.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mcp_app.models import ErrorGroup, ErrorHour, Message
 from mcp_app.observability.error_text import LONGEST_READ, said_in, without_what_varies
 from mcp_app.protocol.messages.methods import METHODS, OTHER
 
-# Groups there may be in all, and of one tool; what is beyond is one group without words.
+# Maximum number of groups in all, and per tool. Errors beyond it share a group without text.
 MOST_GROUPS: Final = 1_000
 MOST_OF_TOOL: Final = 100
 ROWS: Final = 200
 NAMED: Final = ("tools/call", "prompts/get")
-# How many failed messages are looked at for those of one group.
+# Number of failed messages searched for those of one group.
 WINDOW: Final = 500
 SLICE: Final = 500
-# What fails now is first, and of what fails within one minute what fails most often.
+# The most recent errors first, and within one minute the most frequent.
 LAST_SEEN: Final = (TruncMinute("last_at", tzinfo=UTC).desc(), "-count", "-last_at", "pk")
 _FAILED: Final = frozenset(outcome.value for outcome in ERRORS)
 
 
 class GroupKey(NamedTuple):
-    """What the errors of a group have in common."""
+    """The properties that the errors of a group share."""
 
     method: str
     tool: str
@@ -50,7 +50,7 @@ class GroupKey(NamedTuple):
 
 
 class SeenError(NamedTuple):
-    """What is kept of an error until the transaction ends; the newest of a batch has its answer."""
+    """The values of an error until the transaction ends. Only the newest of a batch has its answer."""
 
     pk: int
     at: datetime
@@ -58,7 +58,7 @@ class SeenError(NamedTuple):
 
 
 class Errors:
-    """The errors among the messages of one batch, or of one transaction."""
+    """The errors among the messages of one batch or one transaction."""
 
     __slots__ = ("_messages", "found")
 
@@ -67,13 +67,13 @@ class Errors:
         self._messages: dict[GroupKey, list[Message]] = {}
 
     def add(self, message: Message) -> None:
-        """Note one message, if it failed."""
+        """Add a message if it failed."""
         if message.outcome in _FAILED:
             kind = kind_of(message.method, message.target, message.outcome, message.answer)
             self._messages.setdefault(kind, []).append(message)
 
     def merge(self, other: Errors) -> None:
-        """Note what another noted of messages that have their ids by now."""
+        """Add the errors of ``other``, whose messages have ids by now."""
         for kind, messages in other._messages.items():
             newest = messages[-1]
             seen = self.found.setdefault(kind, [])
@@ -82,7 +82,7 @@ class Errors:
 
 
 def kind_of(method: str, target: str, outcome: str, answer: str) -> GroupKey:
-    """The group that a message belongs to."""
+    """Return the group of a message."""
     words = without_what_varies(said_in(answer))
     return GroupKey(
         method if method in METHODS else OTHER, target[:128] if method in NAMED else "", outcome, words
@@ -90,7 +90,7 @@ def kind_of(method: str, target: str, outcome: str, answer: str) -> GroupKey:
 
 
 def write(errors: Errors) -> None:
-    """Add what was merged to the groups."""
+    """Add the merged errors to the groups."""
     if not errors.found:
         return
     groups, hours = [], []
@@ -111,7 +111,7 @@ def write(errors: Errors) -> None:
 
 
 def _bounded(found: dict[GroupKey, list[SeenError]]) -> dict[GroupKey, list[SeenError]]:
-    """The same errors, in no more new groups than there is room for."""
+    """Return the same errors, with no more new groups than the limits allow."""
     digests = {kind.digest: kind for kind in found}
     known = set(ErrorGroup.objects.filter(pk__in=list(digests)).values_list("pk", flat=True))
     if len(known) == len(digests):
@@ -136,7 +136,7 @@ def _bounded(found: dict[GroupKey, list[SeenError]]) -> dict[GroupKey, list[Seen
 
 
 def messages_of(group: ErrorGroup, most: int) -> list[int]:
-    """The ids of the newest messages of a group, among the WINDOW newest of its outcome, newest first."""
+    """Return the ids of a group's newest messages, newest first, among the WINDOW newest of its outcome."""
     kind = GroupKey(group.method, group.tool, group.outcome, group.words)
     rows = Message.objects.filter(outcome=group.outcome, pk__lte=group.last_id, pk__gte=group.first_id)
     looked_at = rows.order_by("-pk").values_list("pk", "method", "target", Left("answer", LONGEST_READ + 1))
@@ -150,12 +150,12 @@ def messages_of(group: ErrorGroup, most: int) -> list[int]:
 
 
 def new_since(since: datetime) -> Any:
-    """The groups whose first error came since then, the newest first."""
+    """Return the groups whose first error is not older than ``since``, the newest first."""
     return ErrorGroup.objects.filter(first_at__gte=since).order_by("-first_at")
 
 
 def purge() -> int:
-    """Delete groups whose messages are all gone, and hours before the oldest message; returns how many."""
+    """Delete groups without messages, and hours before the oldest message. Return the number of rows."""
     oldest = Message.objects.order_by("pk").first()
     if oldest is None:
         return ErrorHour.objects.all().delete()[0] + ErrorGroup.objects.all().delete()[0]
@@ -196,7 +196,7 @@ _GROUP: Final = _Upsert(
         "count",
     ),
     "digest",
-    # The drain writes in the order of ids; times of two processes may be the other way round.
+    # The writer works in the order of ids. Times of two processes may be in another order.
     "example = excluded.example, last_id = excluded.last_id, "
     "count = mcp_app_errorgroup.count + excluded.count, "
     "first_at = CASE WHEN excluded.first_at < mcp_app_errorgroup.first_at "

@@ -1,4 +1,4 @@
-"""Reads what was counted: calls by tool, client or principal, and how many the log's filters should find."""
+"""Queries of the counts: calls by tool, client or principal, and the expected results of log filters."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mcp_app.message_log.traffic import CallFigures, Period, between, by_index, 
 from mcp_app.models import CallerRollup
 from mcp_app.observability.rollup_cells import MINUTE
 
-# Names are shown up to here; the sum of the calls of the others is not lost, it is in the calls over time.
+# Maximum number of names shown. The calls of the others are still part of the total.
 MOST_NAMED: Final = 500
 TOOL: Final = "tool"
-# Which filter of the log narrows it to one of these.
+# The log's filter for each kind of name.
 _FILTERS: Final = {TOOL: "target", **{kind: kind for kind in CallerRollup.Kind.values}}
 _OTHER_FILTERS: Final = ("session", "request_id", "direction", "text", "q")
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The calls of each name in a time, the most called first; ``until`` None is now."""
+    """The calls of each name in a period, the most called first. ``until`` None is now."""
 
     since: datetime
     until: datetime | None
@@ -33,9 +33,9 @@ class Named:
 
 
 def named(by: str, period: Period, now: datetime) -> Named:
-    """The tool calls of a period by tool, client or principal."""
+    """Return the tool calls of a period by tool, client or principal."""
     if by != TOOL and period.span == MINUTE:
-        # Callers are counted in ten minutes.
+        # Callers are counted in steps of ten minutes.
         period = _in_ten_minutes(period)
     starts = period.starts(now)
     found: dict[str, CallFigures] = {}
@@ -61,7 +61,7 @@ def _rows(by: str, cells: Q) -> tuple[str, QuerySet[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How many tool calls there were, and how many of them are not in the log."""
+    """The number of counted tool calls, and how many of them are missing in the log."""
 
     calls: int
     left_out: int
@@ -74,7 +74,7 @@ class Expected:
 
 
 def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
-    """What the filters of the log should find; None where that was not counted by just these."""
+    """Return the calls that the log's filters should find, or None if the counts do not match the filters."""
     if asked.get("method") != "tools/call" or not asked.get("outcome") or not asked.get("since"):
         return None
     who = [(by, asked[name]) for by, name in _FILTERS.items() if asked.get(name)]
@@ -84,7 +84,7 @@ def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
     span = _span(by, asked["since"], asked.get("until"), now)
     if span is None:
         return None
-    # An empty name is that of all calls.
+    # Rows with an empty name count all calls.
     of_span = Q(span=span)
     rows = calls_of(of_span).filter(tool=name) if by == TOOL else _rows(by, of_span)[1].filter(name=name)
     rows = _ended(rows, asked["outcome"]).filter(at__gte=asked["since"], at__lte=asked.get("until") or now)
@@ -99,7 +99,7 @@ def _ended(rows: QuerySet[Any], outcome: str) -> QuerySet[Any]:
 
 
 def _span(by: str, since: datetime, until: datetime | None, now: datetime) -> int | None:
-    """The longest span whose cells begin and end with the time asked for, and are kept that long."""
+    """Return the longest retained span whose cells start and end with the requested times, or None."""
     edges = [since] if until is None else [since, until + timedelta(microseconds=1)]
     for span in (HOUR, TEN_MINUTES, MINUTE) if by == TOOL else (HOUR, TEN_MINUTES):
         if all(edge.timestamp() % span == 0 for edge in edges) and since > now - time_kept(span):

@@ -1,4 +1,4 @@
-"""Counts calls that did not begin, by the code of their refusal, from the message log."""
+"""Counts of refused calls by the code of their refusal, from the message log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.protocol.refusals import ANSWERS, Code
 
 
 class RefusalCount(NamedTuple):
-    """The refusals of one code; ``meaning`` is for operators."""
+    """The refusals of one code. ``meaning`` is for operators."""
 
     code: str
     meaning: str
@@ -21,8 +21,8 @@ class RefusalCount(NamedTuple):
 
 
 def refusal_counts(since: datetime, until: datetime | None = None, tool: str = "") -> list[RefusalCount]:
-    """Return the refusals of a time to the minute, of one tool or of all, the most frequent code first."""
-    # With every code named, the planner finds the index that has refusals alone.
+    """Return the refusals of a period, of one tool or all, the most frequent code first."""
+    # With all codes listed, the planner uses the index that contains only refusals.
     found = between(Message.objects.filter(refusal__in=[code.value for code in Code]), since, until)
     if tool:
         found = found.filter(target=tool)

@@ -1,4 +1,4 @@
-"""Counts the calls of one tool by caller, from its newest messages."""
+"""Counts of one tool's calls by caller, from its newest messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mcp_app.models import CallerRollup, Message
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.rollup_cells import bucket_of
 
-# Callers are not counted by tool: their calls are read in the log, at most so many.
+# Maximum number of messages read. Callers are not counted by tool, so their calls are read from the log.
 MOST_READ: Final = 10_000
 
 
 class _Answered(NamedTuple):
-    """What is read of a message."""
+    """The columns read of a message."""
 
     at: datetime
     session: str | None
@@ -31,7 +31,7 @@ class _Answered(NamedTuple):
 
 
 def called_by(kind: str, tool: str, period: Period, now: datetime) -> tuple[Named, bool]:
-    """The calls of a tool by client or principal, and whether these are all of the period."""
+    """Return the calls of a tool by client or principal, and True if they cover the whole period."""
     since = period.starts(now)[0]
     messages = between(Message.objects.filter(target=tool), since, period.until).order_by("-pk")
     columns = ("at", "session_id", "principal", "method", "outcome", "duration_ms")

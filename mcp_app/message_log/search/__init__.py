@@ -1,1 +1,1 @@
-"""How people search the log: a language of keys and words, and the times they write in it."""
+"""Search of the log: a language of keys and words, its times, and saved searches."""

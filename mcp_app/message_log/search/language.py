@@ -1,7 +1,7 @@
-"""Owns the search language of the log: one meaning for lines that come and for those that are stored.
+"""The search language of the log, with one meaning for live and stored lines.
 
-``tool:echo status:error user:ada since:2h -method:ping "two words"``: all must hold. A minus turns one round,
-a star at the end of a value stands for anything. Words without a key are looked for in the messages.
+In ``tool:echo status:error user:ada since:2h -method:ping "two words"`` all terms must match. A minus negates
+a term, and a star at the end of a value matches any rest. Words without a key are searched in the messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp_app.models import Message, Session
 T = TypeVar("T")
 LONGEST = 300
 MOST_TERMS = 12
-# A key with its value, either of them quoted, or one word; quotes may be missing at the end.
+# A key with its value, either of them quoted, or one word. The closing quote may be missing.
 _TERM = re.compile(r'(-?)(?:([A-Za-z_]+):)?(?:"([^"]*)"?|(\S+))')
 _NUMBER = re.compile(r"([<>]?)=?([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s)?")
 
@@ -38,7 +38,7 @@ STATUS: Final = {
     "asked": ("asked",),
 }
 DIRECTIONS: Final = {"in": "in", "out": "out"}
-# What each key means, for people.
+# The meaning of each key, for users.
 KEYS: Final = {
     "tool": 'the tool a call names; tool:"" names none, or one that is not offered',
     "target": "the tool, prompt or resource named",
@@ -66,16 +66,16 @@ _COLUMNS: Final = {
     "kind": "kind",
     "process": "process",
 }
-# With nothing in quotes they find what names none.
+# With an empty quoted value they match lines without a target.
 _MAY_BE_NONE: Final = frozenset({"tool", "target"})
 _LEADING: Final = frozenset({"target", "method", "request_id", "session", "refusal"})
-# Methods of lines that name a tool: calls, and what is sent on their behalf.
+# Methods of lines that name a tool: calls, and messages sent on their behalf.
 _OF_TOOLS: Final = ("tools/call", "notifications/")
-# Where the database calls a column otherwise than a line does.
+# Columns whose name in the database differs from that in a line.
 _STORED: Final = {"session": "session__pk"}
-# Terms the database finds by an index; for the others it reads rows.
+# Terms that the database resolves by an index. For others it reads rows.
 _INDEXED: Final = frozenset({"method", "session", "status", "refusal"})
-# No index can serve these: a planner must not leave the one that hands out rows in order for it.
+# Expressions that no index can serve, so that the planner keeps to the index that yields rows in order.
 _TIME: Final = Coalesce(F("at"), F("at"))
 _CLIENT: Final = Coalesce(
     Subquery(Session.objects.filter(pk=OuterRef("session_id")).values("client_name")[:1]), Value("")
@@ -83,7 +83,7 @@ _CLIENT: Final = Coalesce(
 
 
 class SearchedLine(Protocol):
-    """What a search looks at of a line that comes; ``client`` is known where a search asks for it."""
+    """The fields of a live line that a search reads. ``client`` is set only if a search needs it."""
 
     at: float
     client: str
@@ -96,15 +96,15 @@ class SearchedLine(Protocol):
 
     @property
     def text(self) -> str:
-        """What free words are looked for in, in lower case."""
+        """The text that free words are searched in, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition, in both its forms.
+    """A condition, as a function on lines and as a query.
 
-    ``indexed``: the database finds its rows by an index. ``exact`` is a column and the value it must have,
-    ``begin`` and ``end`` are the times it is bounded by.
+    ``indexed``: the database finds its rows by an index. ``exact`` is a column and its required value.
+    ``begin`` and ``end`` are the times that bound it.
     """
 
     holds: Callable[[SearchedLine], bool]
@@ -117,7 +117,7 @@ class Term:
     reads_text: bool = False
 
     def turned(self) -> Term:
-        """The opposite condition."""
+        """Return the negated condition."""
         return Term(
             lambda line: not self.holds(line), ~self.query,
             asks_for_client=self.asks_for_client, reads_text=self.reads_text,
@@ -126,17 +126,17 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What to look for; ``problems`` name the terms that mean nothing, which leave nothing to be found."""
+    """A parsed search. ``problems`` describe invalid terms, with which nothing matches."""
 
     terms: tuple[Term, ...] = ()
     problems: tuple[str, ...] = ()
 
     def holds(self, line: SearchedLine) -> bool:
-        """Whether a line is among what is looked for."""
+        """Return True if a line matches."""
         return not self.problems and all(term.holds(line) for term in self.terms)
 
     def narrow(self, messages: QuerySet[Message]) -> QuerySet[Message]:
-        """Only the stored messages that are looked for."""
+        """Return the matching messages."""
         if self.problems:
             return messages.none()
         for term in self.terms:
@@ -145,36 +145,36 @@ class Search:
 
     @property
     def begin(self) -> datetime | None:
-        """Nothing before it is looked for."""
+        """The earliest time that can match, or None."""
         return max((term.begin for term in self.terms if term.begin), default=None)
 
     @property
     def end(self) -> datetime | None:
-        """Nothing after it is looked for."""
+        """The latest time that can match, or None."""
         return min((term.end for term in self.terms if term.end), default=None)
 
     @property
     def asks_for_client(self) -> bool:
-        """Whether lines that come must say which client they are of."""
+        """True if live lines need the name of their client."""
         return any(term.asks_for_client for term in self.terms)
 
     @property
     def reads_text(self) -> bool:
-        """Whether whole messages have to be read, which takes longer."""
+        """True if whole messages have to be read, which takes longer."""
         return any(term.reads_text for term in self.terms)
 
     @property
     def reads_rows(self) -> bool:
-        """Whether the database has to read rows that are not among the found ones."""
+        """True if the database has to read rows that do not match."""
         return not all(term.indexed for term in self.terms)
 
 
 class _Wrong(Exception):
-    """A term that means nothing; the text says why."""
+    """An invalid term. The text explains the problem."""
 
 
 def parse(text: str) -> Search:
-    """What ``text`` looks for. Asks the database for the names of users."""
+    """Parse a search. Queries the database for the names of users."""
     if len(text) > LONGEST:
         return Search(problems=(f"A search has at most {LONGEST} characters.",))
     found = list(_TERM.finditer(text.strip()))
@@ -190,7 +190,7 @@ def parse(text: str) -> Search:
 
 
 def term_of(key: str, value: str) -> str:
-    """The term that finds exactly this value; "" where the language has none."""
+    """Return the term that matches exactly this value, or "" if the language has none."""
     if key == "status":
         value = next((name for name, outcomes in STATUS.items() if outcomes == (value,)), "")
     if not value or '"' in value or value.endswith("*"):
@@ -199,7 +199,7 @@ def term_of(key: str, value: str) -> str:
 
 
 def without(key: str, text: str) -> str:
-    """A search without its terms of this key."""
+    """Return a search without its terms of this key."""
     return " ".join(found[0] for found in _TERM.finditer(text) if (found[2] or "").lower() != key)
 
 
@@ -274,7 +274,7 @@ def _text(key: str, value: str) -> Term:
 
 
 def _user(value: str) -> Term:
-    """A principal is ``user:<number>/key:<number>``: people know neither, but the name."""
+    """Return the term for a user's name or principal. A principal is ``user:<number>/key:<number>``."""
     if value.isascii() and value.isdigit():
         number: int | None = int(value)
     else:
@@ -290,7 +290,7 @@ def _user(value: str) -> Term:
 
 
 def _client(value: str) -> Term:
-    """Whoever looks for a client does not know how it writes itself: capitals do not matter."""
+    """Return the term for a client's name, without regard to case."""
     lower, begins = value.lower().removesuffix("*"), value.endswith("*")
 
     def holds(line: SearchedLine) -> bool:

@@ -1,4 +1,4 @@
-"""The only writers of saved searches: who may save, see, name, share and delete one, and how many."""
+"""Saved searches: save, rename, share, delete and restore, with access checks. The only writers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ LONGEST_NAME: Final = 80
 
 
 def searches_of(user: Any) -> QuerySet[SavedSearch]:
-    """A person's own searches and those that are shared."""
+    """Return a user's own searches and the shared ones."""
     return SavedSearch.objects.filter(Q(user_id=user.pk) | Q(shared=True))
 
 
 def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> SavedSearch:
-    """Keep a search under a name; ``pk`` is its former key. Raises ValidationError, in words for people."""
+    """Save a search under a name.
+
+    ``pk`` is the key of a deleted search to restore.
+
+    Raise ValidationError with a text for the user, and PermissionDenied.
+    """
     if not user.has_perm(READS):
         raise PermissionDenied
     name, text = _named(name), text.strip()
@@ -36,22 +41,24 @@ def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> Sa
 
 
 def rename_search(*, search: SavedSearch, user: Any, name: str) -> None:
-    """Give one's own search another name. Raises ValidationError."""
+    """Rename one of the user's own searches. Raise ValidationError."""
     _only_own(search, user)
     search.name = _named(name)
     _stored(search)
 
 
 def delete_search(*, search: SavedSearch, user: Any) -> None:
-    """Delete one's own search; others who saw it no longer do."""
+    """Delete one of the user's own searches, also for the users it was shared with."""
     _only_own(search, user)
     search.delete()
 
 
 def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) -> SavedSearch:
-    """Bring back one's own deleted search, by its former address. Raises ValidationError.
+    """Restore one of the user's own deleted searches, with its former key.
 
-    It is shared again where its owner still may share.
+    Raise ValidationError.
+
+    It is shared again if its owner still may share.
     """
     if SavedSearch.objects.filter(pk=pk).exists():
         raise ValidationError("This search is there again already.")
@@ -64,7 +71,7 @@ def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) ->
 
 
 def share_search(*, search: SavedSearch, user: Any, shared: bool) -> None:
-    """Show a search to everybody who may read the log, or to its owner alone again."""
+    """Share a search with all users who may read the log, or unshare it."""
     if not user.has_perms([READS, SHARES]) or not (search.shared or search.user_id == user.pk):
         raise PermissionDenied
     with transaction.atomic():
