@@ -39,10 +39,8 @@ async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
 def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, ended_as: str = "") -> int:
     """Publish stored answers from a thread without an event loop and return their number.
 
-    Blocks.
-
-    ``ended_as`` is the outcome of calls that ended without an attempt, for the message log. Without Redis,
-    nothing happens. While Redis is down, the reaper publishes later.
+    Blocks. ``ended_as`` is the outcome of calls that ended without an attempt, for the message log. Without
+    Redis, nothing happens. While Redis is down, the reaper publishes later.
     """
 
     async def published(streams: Streams) -> int:

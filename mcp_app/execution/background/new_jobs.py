@@ -26,10 +26,8 @@ class NewJobs:
     def hand_on(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
         """Queue the job of a call just stored.
 
-        Thread-safe.
-
-        A separate task pushes the job, because the task that waits for the call may be cancelled as soon as
-        the call is stored.
+        Thread-safe. A separate task pushes the job, because the task that waits for the call may be cancelled
+        as soon as the call is stored.
         """
         job = celery.worded(call, self._redis_url)
         if job is None:
