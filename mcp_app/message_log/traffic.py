@@ -1,4 +1,4 @@
-"""Reads what was counted of the message log: tool calls over the last hour, day or week, and by tool."""
+"""Queries of the counts of the message log: tool calls over the last hour, day or week, and by tool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_app.observability.rollup_cells import MINUTE, percentile
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A time in ``points`` of ``span`` seconds, that ends now or at ``until``."""
+    """A period of ``points`` times ``span`` seconds that ends now or at ``until``."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Period:
     until: datetime | None = None
 
     def starts(self, now: datetime) -> list[datetime]:
-        """When each point begins; the last one of a time that ends now is not over."""
+        """Return the start of each point. The last point of a period that ends now is incomplete."""
         end = int(now.timestamp()) if self.until is None else int(self.until.timestamp()) - 1
         last = end // self.span * self.span
         first = last - (self.points - 1) * self.span
@@ -39,7 +39,7 @@ class Period:
 
 
 def between(since: datetime, until: datetime, span: int) -> Period:
-    """The time from one moment to another, as whole points."""
+    """Return the period from one moment to another, rounded to whole points."""
     first, end = int(since.timestamp()) // span, -(-int(until.timestamp()) // span)
     return Period("", "", span, end - first, datetime.fromtimestamp(end * span, UTC))
 
@@ -56,7 +56,7 @@ PERIODS: Final = {
 
 @dataclass(slots=True)
 class CallFigures:
-    """Tool calls by how they ended, and the histogram of their durations."""
+    """Tool calls by outcome, and the histogram of their durations."""
 
     ok: int = 0
     failed: int = 0
@@ -65,26 +65,26 @@ class CallFigures:
 
     @property
     def all(self) -> int:
-        """However they ended."""
+        """The number of calls with any outcome."""
         return self.ok + self.failed + self.cancelled
 
     @property
     def error_rate(self) -> float | None:
-        """The share that failed; None when there were none."""
+        """The share of failed calls, or None without calls."""
         return self.failed / self.all if self.all else None
 
     @property
     def p50(self) -> float | None:
-        """Seconds that half of them took at most, about."""
+        """The approximate median duration in seconds."""
         return percentile(self.buckets, 0.5)
 
     @property
     def p95(self) -> float | None:
-        """Seconds that 95 of 100 took at most, about."""
+        """The approximate 95th percentile of durations in seconds."""
         return percentile(self.buckets, 0.95)
 
     def add(self, outcome: str, count: int, buckets: Iterable[int | None]) -> None:
-        """Count more of one outcome; a bucket that was never counted is None."""
+        """Add calls of one outcome. A bucket that was never counted is None."""
         if outcome in ERRORS:
             self.failed += count
         elif outcome == Message.Outcome.CANCELLED:
@@ -94,7 +94,7 @@ class CallFigures:
         self.buckets = [mine + (more or 0) for mine, more in zip(self.buckets, buckets, strict=True)]
 
     def include(self, other: CallFigures) -> None:
-        """Count another's calls, too."""
+        """Add the calls of ``other``."""
         self.ok += other.ok
         self.failed += other.failed
         self.cancelled += other.cancelled
@@ -103,9 +103,9 @@ class CallFigures:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The tool calls of a period: in all, point by point, and of the busiest tools.
+    """The tool calls of a period: in total, by point, and by the busiest tools.
 
-    ``minutes`` is how long of it they were counted: a server that is new has no calls of the time before it.
+    ``minutes`` is the counted part of the period: a new server has no counts of earlier times.
     """
 
     period: Period
@@ -116,23 +116,23 @@ class Traffic:
     more_tools: int
 
     def per_minute(self, at: datetime, calls: CallFigures, now: datetime) -> float:
-        """Calls a minute in one point, of which the last is not over."""
+        """Return the calls per minute in one point. The last point is incomplete."""
         seconds = min(self.period.span, max((now - at).total_seconds(), MINUTE))
         return calls.all * MINUTE / seconds
 
 
 def read(period: Period, now: datetime, most_tools: int) -> Traffic:
-    """What was counted of a period: a few queries, however many messages there are."""
+    """Return the traffic of a period, by a few queries for any number of messages."""
     with by_index():
         return _read(period, now, most_tools)
 
 
 @contextmanager
 def by_index() -> Iterator[None]:
-    """Inside, PostgreSQL reads the rows of a period only.
+    """Make PostgreSQL use the index within this context.
 
-    A week is a third of all rows, and left alone it reads the whole table for that, as from a disk whose head
-    moves: four times as much work as through the index.
+    A week covers a third of all rows. By default PostgreSQL reads the whole table for that, at its costs for
+    a spinning disk, which is four times the work of the index.
     """
     if connection.vendor != "postgresql":
         yield
@@ -152,7 +152,7 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     called = dict(rows.values_list("tool").annotate(number=Sum("count")))
     ordered = sorted(called, key=lambda tool: (-called[tool], tool))
     tools = {tool: CallFigures() for tool in ordered[:most_tools]}
-    # Their histograms only: adding up those of every tool would take most of the time.
+    # Histograms of the busiest tools only: adding up those of all tools would take most of the time.
     for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
         tools[tool].add(outcome, count, buckets)
     minutes = _counted_minutes(period, first, now)
@@ -160,7 +160,7 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
 
 
 def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, CallFigures]]:
-    """The calls in each point of a period: those of one tool, or with an empty name all of them."""
+    """Return the calls in each point of a period, of one tool or, with an empty name, of all."""
     with by_index():
         return _points(period, now, tool)
 
@@ -168,9 +168,9 @@ def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, 
 def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, CallFigures]]:
     points = {at: CallFigures() for at in period.starts(now)}
     first, *_, last = points
-    # Not after the last point: a clock that is ahead has counted for later.
+    # Exclude rows after the last point: a clock that is ahead may have counted later ones.
     rows = calls_of(Q(span=period.span, at__gte=first, at__lte=last)).filter(tool=tool)
-    # There is one row of each: nothing is to be added up.
+    # There is one row per point and outcome, so nothing is added up.
     for at, outcome, count, *buckets in rows.order_by().values_list(
         "at", "outcome", "count", *BUCKET_COLUMNS
     ):
@@ -179,16 +179,17 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
 
 
 def calls_of(cells: Q) -> QuerySet[Rollup]:
-    """What was counted of tool calls that have ended, in these cells."""
+    """Return the counts of finished tool calls in these cells."""
     return Rollup.objects.filter(cells, method="tools/call").exclude(outcome="")
 
 
 def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) -> Q:
-    """The cells that are together the time from ``first`` until the ``shortest`` at ``last`` ends.
+    """Return the fewest cells that cover the time from ``first`` to the end of the ``shortest`` span at
+    ``last``.
 
-    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up. Only cells that are still kept
-    are named; of the longer spans the settings say how long that is. All spans are asked for at once: to
-    write a query that adds up each bucket takes as long as to answer it.
+    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up. Only cells within their
+    retention are used, which for longer spans is a setting. One query covers all spans, because building a
+    query that adds up every bucket takes as long as running it.
     """
     since = {
         span: (now - time_kept(span)).timestamp() for span in (DAY, HOUR, TEN_MINUTES) if span > shortest
@@ -209,16 +210,16 @@ def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
     return max(counted.total_seconds() / MINUTE, 1.0)
 
 
-# A field of no kind: there is nothing to convert, and 86 numbers in each row.
+# A field without a type, because the 86 numbers in each row need no conversion.
 _SUMS: Final = {f"sum_{column}": Sum(column, output_field=Field()) for column in ("count", *BUCKET_COLUMNS)}
 
 
 def summed(rows: QuerySet[Any], name: str) -> Iterable[tuple[Any, ...]]:
-    """By a column and the outcome, how many calls there were, and how many in each bucket."""
+    """Return the number of calls, in total and by bucket, by a column and the outcome."""
     found: Iterable[tuple[Any, ...]] = rows.order_by().values_list(name, "outcome").annotate(**_SUMS)
     return found
 
 
 def began(now: datetime) -> bool:
-    """Whether anything was ever counted."""
+    """Return True if any call was ever counted."""
     return Rollup.objects.filter(span=HOUR, at__lte=now + timedelta(days=1)).exists()

@@ -1,7 +1,7 @@
-"""Writes queued log batches to the database: exactly once, in order, by whichever worker gets there first.
+"""Writing of queued log batches to the database: exactly once, in order, by any worker.
 
-The position reached is a row updated in the same transaction as the lines it covers, so a worker that dies
-anywhere leaves either both or neither, and two workers take turns on that row's lock.
+The position reached is a row updated in the same transaction as the lines it covers. A worker that dies
+leaves either both or neither, and two workers take turns on that row's lock.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 BATCHES = 20
-# How long one transaction goes on taking batches: others have to write, too.
+# Maximum duration of one transaction, because other writers wait.
 WRITE_SECONDS = 0.25
-# SQLite gives its one lock to the first to ask, and a waiting writer asks ten times a second: without a
-# pause between its transactions a long queue would keep all others out until it is written (R15).
+# On SQLite a waiting writer retries ten times a second. Without a pause between transactions, a long queue
+# would block all other writers until it is written (R15).
 GIVE_WAY_SECONDS = {"sqlite": 0.12}
-# How a batch shows that it cannot be written, now or ever: refused by the database, or not of our form.
+# Errors of a batch that can never be written: rejected by the database, or malformed.
 REFUSED = (DataError, IntegrityError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
 IDLE_SECONDS = 0.5
 RETRY_SECONDS = 2.0
@@ -49,7 +49,7 @@ log = logging.getLogger("mcp.drain")
 
 
 class Counted:
-    """What is counted of some messages: how many of each kind, by whom, and what failed."""
+    """The counts of some messages: by kind, by caller and by error."""
 
     __slots__ = ("callers", "errors", "tally")
 
@@ -66,16 +66,16 @@ class Counted:
         self.errors.add(message)
 
     def merge(self, other: Counted) -> None:
-        """Count what another counted."""
+        """Add the counts of ``other``."""
         self.tally.merge(other.tally.cells.items())
         self.callers.merge(other.callers)
         self.errors.merge(other.errors)
 
 
 def drain_once(queue: SyncMessageQueue) -> int:
-    """Write the next batches, as many as there is time for; returns how many were written."""
+    """Write as many of the next batches as time allows, and return their number."""
     if not queue.depth():
-        return 0  # An idle look must not take SQLite's one write lock.
+        return 0  # An idle check must not take SQLite's write lock.
     with transaction.atomic():
         LogCursor.objects.get_or_create(pk=1)
         cursor = LogCursor.objects.select_for_update().get(pk=1)
@@ -91,13 +91,13 @@ def drain_once(queue: SyncMessageQueue) -> int:
         callers.write(counted.callers)
         error_groups.write(counted.errors)
         cursor.save(update_fields=["last_id"])
-    # Also when nothing was left to write: the process that wrote the last ones may have died before this.
+    # Also without new batches: the process that wrote the last ones may have died before it trimmed.
     queue.trim(cursor.last_id)
     return written
 
 
 def run_forever(stop: threading.Event) -> None:
-    """LogWriter until ``stop`` is set; survives the loss of Redis and of the database."""
+    """Write queued batches until ``stop`` is set. Retry while Redis or the database is down."""
     queue = SyncMessageQueue.connect()
     pause = 0.0
     while not stop.wait(pause):
@@ -109,14 +109,14 @@ def run_forever(stop: threading.Event) -> None:
             pause = RETRY_SECONDS
             close_old_connections()
         except Exception:
-            log.exception("The message log waits")  # Without this thread it would not be written any more.
+            log.exception("The message log waits")  # Without this thread the log would no longer be written.
             pause = RETRY_SECONDS
             close_old_connections()
     close_old_connections()
 
 
 def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
-    """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
+    """Write one batch, or a mark in its place if the database rejects it, so that later ones continue."""
     try:
         with transaction.atomic():
             written = _write(batch_id, orjson.loads(encoded))
@@ -131,7 +131,7 @@ def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
 
 
 def _size(encoded: bytes) -> int:
-    """How many messages a batch that cannot be written stands for, as far as it can be read."""
+    """Return the number of messages in a batch that cannot be written, as far as it can be parsed."""
     try:
         batch = orjson.loads(encoded)
         return len(batch["lines"]) + min(max(int(batch["skipped"]), 0), cells.MOST_COUNTED)
@@ -140,9 +140,9 @@ def _size(encoded: bytes) -> int:
 
 
 def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
-    """Store a batch: its lines, and its counts of lines logged or not."""
+    """Store the lines of a batch, and return the counts of its lines and skipped lines."""
     for fact in batch["facts"]:
-        if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
+        if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may send further kinds
             learn(fact)
     counted = Counted()
     messages = [_message(batch["process"], line) for line in batch["lines"]]
@@ -162,7 +162,7 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
 
 
 def _count_skipped(counted: RollupCells, batch: dict[str, Any], at: float) -> None:
-    """What the process left out: by kind where it says so, by number where it does not (an older one)."""
+    """Count the lines a process dropped: by kind, or only by number from older processes."""
     told = cells.read(batch.get("tally", ()))
     left = batch["skipped"] - sum(cell[cells.COUNT] for _, cell in told)
     if left < 0 or batch["skipped"] > cells.MOST_COUNTED:
@@ -195,7 +195,7 @@ def _message(process: str, line: list[Any]) -> Message:
 
 
 def _storable(text: str) -> str:
-    """PostgreSQL has no NUL in text; a hostile client must not be able to stop the drain with one."""
+    """Replace NUL, which PostgreSQL rejects in text, so that a hostile client cannot stop the writer."""
     return text.replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
@@ -217,13 +217,13 @@ def _seen(messages: Iterable[Message]) -> None:
 
 
 def _reopen(sessions: Iterable[str]) -> None:
-    """Whoever is seen again was only taken to be gone: the record of a client outlives its idle times."""
+    """Reopen the records of idle clients that sent a message again."""
     again = Session.objects.filter(pk__in=list(sessions), end_reason=IDLE)
     again.update(ended_at=None, end_reason="")
 
 
 def _opened(fact: dict[str, Any]) -> None:
-    # A user deleted meanwhile would be noticed only at the commit, by refusing everything up to here.
+    # A missing user would be detected only at the commit, which would reject the whole transaction.
     user_id = fact["user"]
     if user_id is not None and not get_user_model().objects.filter(pk=user_id).exists():
         user_id = None
@@ -244,7 +244,7 @@ def _opened(fact: dict[str, Any]) -> None:
     if not is_new:
         _touched({"sessions": [fact["session"]], "at": fact["at"]})
     elif early := Message.objects.filter(session_id=fact["session"]).count():
-        # Another process was first to hand on what it had of this session.
+        # Another process flushed its messages of this session first.
         Session.objects.filter(pk=fact["session"]).update(messages_logged=early)
 
 

@@ -132,8 +132,8 @@ class Worker:
     def run(self, call_id: UUID | str) -> str:
         """Run one attempt of the next call in the queue of this call, often the same.
 
-        Blocks. Return its outcome, or "" if there was nothing to do. After a short attempt, run the next calls
-        for up to TURN_SECONDS, and remove as many jobs from the queue.
+        Blocks. Return its outcome, or "" if there was nothing to do. After a short attempt, run the next
+        calls for up to TURN_SECONDS, and remove as many jobs from the queue.
         """
         until = monotonic() + TURN_SECONDS
         try:

@@ -1,6 +1,6 @@
-"""Reads times as people write them in a search: a time ago, a day, a time of day, a moment.
+"""Times in a search: a time ago, a day, a time of day, a moment.
 
-What names no zone is in that of the page (`timezone.get_current_timezone`).
+Times without a zone are in the zone of the page (`timezone.get_current_timezone`).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _LAST: Final = timedelta(microseconds=1)
 
 
 class NotATime(ValueError):
-    """The text names no time."""
+    """The text is not a time."""
 
 
 def begin_of(text: str) -> datetime:
-    """The moment that a text names, or the first one of the day, minute or second. Raises NotATime."""
+    """Return the moment a text names, or the first one of its day, minute or second. Raise NotATime."""
     return _read(text)[0]
 
 
 def end_of(text: str) -> datetime:
-    """The last moment of what a text names. Raises NotATime."""
+    """Return the moment a text names, or the last one of its day, minute or second. Raise NotATime."""
     return _read(text)[1]
 
 
 def _read(text: str) -> tuple[datetime, datetime]:
-    """The first and the last moment."""
+    """Return the first and the last moment."""
     try:
         begin, length = _span(text)
-        # By the clock of its zone: a day on which that is turned has another length than 24 hours.
+        # In the zone's local time: a day with a clock change is not 24 hours long.
         end = (begin + length).astimezone(UTC)
         return begin.astimezone(UTC), end - _LAST if length else end
     except (ValueError, OverflowError):
