@@ -1,1 +1,1 @@
-"""Sessions and requests without one: their life, their streams, and questions to their client."""
+"""Legacy sessions: their life cycle, standalone stream, questions to their client, and quota."""

@@ -20,7 +20,7 @@ from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
 CANNOT_ASK = "The client cannot be asked now: the server's Redis takes nothing. Try again in a moment."
-# A client that means to confirm its session has done so long before.
+# Well above the time in which clients confirm their sessions.
 CONFIRM_SECONDS = 10.0
 CONFIRM_PAUSE, CONFIRM_PAUSE_MAX = 0.01, 0.5
 UNCONFIRMED = (
@@ -31,15 +31,15 @@ log = logging.getLogger("mcp.questions")
 
 
 class Send(Protocol):
-    """How a question, or that it is withdrawn, goes to the client."""
+    """Sends a question or its withdrawal to the client."""
 
     def __call__(self, encoded: bytes, lost: Callable[[str], None] | None = None) -> None:
-        """Send it; ``lost`` is called, with the reason, if that turns out to be impossible."""
+        """Send a message. If it cannot be sent, call ``lost`` with the reason."""
         ...
 
 
 class ClientFailed(Exception):
-    """The client answered a question with an error; its words are untrusted."""
+    """The client answered a question with an error. Its text is untrusted."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -48,11 +48,11 @@ class ClientFailed(Exception):
 
 
 class NoAnswer(Exception):
-    """The client did not answer in time."""
+    """The client did not answer in time, or could not be asked."""
 
 
 class ClientRequests:
-    """Asks and waits. The open question is stored, so the answer may come in anywhere."""
+    """The open questions of one process. They are stored, so the answer may reach any process."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ClientRequests:
         seconds: float,
         place: AbstractContextManager[None] | None = None,
     ) -> None:
-        """``place`` is held while a question is open; it raises NoAnswer when too many are."""
+        """Create the registry. ``place`` is entered while a question is open, and raises NoAnswer if full."""
         self._streams = streams
         self.log = log
         self._seconds = seconds
@@ -76,11 +76,11 @@ class ClientRequests:
         send: Send,
         asked: set[str],
     ) -> dict[str, Any]:
-        """Send a request and return the client's result; its id is in ``asked`` as long as it is open.
+        """Send a request and return the client's result.
 
-        Raises ClientFailed for an error response and NoAnswer after the time limit (LIFE-09), having told
-        the client that the question is withdrawn (CAN-08); NoAnswer at once when it cannot be asked, and soon
-        when it never confirms its session (LIFE-04).
+        Its id is in ``asked`` while it is open. Raise ClientFailed for an error response. Raise NoAnswer
+        after the time limit (LIFE-09), after a withdrawal was sent (CAN-08). Raise NoAnswer at once if the
+        client cannot be asked, and soon if it never confirms its session (LIFE-04).
         """
         if not session.initialized:
             await self._confirmed(session)
@@ -112,10 +112,11 @@ class ClientRequests:
         return result
 
     async def _confirmed(self, session: Negotiated) -> None:
-        """Wait until the client has sent ``notifications/initialized``: nothing is asked before (LIFE-04).
+        """Wait until the client has sent ``notifications/initialized``, before which nothing is asked
+        (LIFE-04).
 
-        Clients send it beside their first request, so either may come first, and at another process. Only
-        then somebody looks, and by himself: nothing depends on a broadcast.
+        Clients send it in parallel with their first request, so either may arrive first, at different
+        processes. Polls the stored session, independent of broadcasts.
         """
         pause, until = CONFIRM_PAUSE, time.monotonic() + min(self._seconds, CONFIRM_SECONDS)
         while not session.initialized:
@@ -135,13 +136,16 @@ class ClientRequests:
                 pause = min(pause * 2, CONFIRM_PAUSE_MAX)
 
     def give_up(self, reason: str) -> None:
-        """Withdraw all open questions of this process; ``reason`` becomes the message of their NoAnswer."""
+        """Withdraw all open questions of this process. ``reason`` becomes the message of their NoAnswer."""
         for question in self._open:
             if not question.done():
                 question.set_result(reason)
 
     async def answer(self, session: Negotiated, response: jsonrpc.Response) -> bool:
-        """Accept a response; False if no question waits for it or it was answered already (T-POST-09)."""
+        """Store a response.
+
+        Return False if no question waits for it or it was answered already (T-POST-09).
+        """
         payload: dict[str, Any] = {"result": response.result}
         if response.error is not None:
             payload = {"error": response.error}
@@ -154,7 +158,7 @@ class ClientRequests:
         await self._forget(session, request_id)
 
     async def _sent(self, session: Negotiated, request_id: str, encoded: bytes, send: Send) -> bytes | None:
-        """Send a question and wait for its answer; raises NoAnswer when it could not be sent."""
+        """Send a question and wait for its answer. Raise NoAnswer if it could not be sent."""
         lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         waiting = asyncio.ensure_future(self._streams.requests.wait(session.id, request_id, self._seconds))
         self._open.add(lost)
@@ -169,29 +173,29 @@ class ClientRequests:
             waiting.cancel()
 
     async def _forget(self, session: Negotiated, request_id: str) -> None:
-        """What was asked and answered must not fill the store until it expires."""
+        """Delete an answered question, so that it does not fill the store until it expires."""
         try:
             await self._streams.requests.drop(session.id, request_id)
         except StreamsError as error:
-            # It expires by itself. And a fault here must not take the place of a cancellation.
+            # It expires anyway, and an error here must not replace a cancellation.
             log.info("A question was left to expire: %s", error)
 
 
 def withdrawal(request_id: str) -> bytes:
-    """The notice that the answer to a question is not awaited any more (CAN-08)."""
+    """Return the notification that a question's answer is no longer awaited (CAN-08)."""
     params = {"requestId": request_id, "reason": "the answer is no longer awaited"}
     return jsonrpc.encode_notification("notifications/cancelled", params)
 
 
 def without_content(message: jsonrpc.Response, payload: bytes) -> bytes:
-    """An answer as it is logged: what a person typed into a form never is (SEC-09)."""
+    """Return an answer for the log, without form content entered by users (SEC-09)."""
     if message.result is None or "content" not in message.result:
         return payload
     return jsonrpc.encode_result(message.id, {**message.result, "content": MARK})
 
 
 def without_contents(request: jsonrpc.Request, payload: bytes) -> bytes:
-    """A request of 2026-07-28 as it is logged: its answers are hidden as those that come alone."""
+    """Return a request of 2026-07-28 for the log, with the content of its answers removed."""
     if "inputResponses" not in request.params:
         return payload
     found = request.params["inputResponses"]

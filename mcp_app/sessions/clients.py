@@ -1,4 +1,4 @@
-"""The operator's record of modern clients, which have no session: one for each client of a principal."""
+"""Operators' records of modern clients, which have no session: one per client of a principal."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from time import monotonic
 from mcp_app.message_log.log import MessageLog
 from mcp_app.sessions.exchange import Exchange
 
-# A client is reported again after this share of the time after which its silence ends its record. So who
-# comes back to a record that was ended or removed is always reported, at whichever process, and a record
-# without messages, as when none are logged, is not ended while its client is there.
+# A client is reported again after this share of the idle time that ends its record. So a client that returns
+# to an ended or deleted record is always reported, by any process, and a record without logged messages is
+# not ended while its client is active.
 AGAIN = 1 / 3
 MOST = 10_000
 
 
 class Clients:
-    """Reports the clients that this process serves to the record of clients."""
+    """The clients served by this process, reported to the database."""
 
     def __init__(self, log: MessageLog, idle_seconds: float) -> None:
-        """``idle_seconds``: whose silence lasts longer is taken to be gone."""
+        """Create the reporter. Records without activity for ``idle_seconds`` are ended."""
         self._log = log
         self._again = idle_seconds * AGAIN
         self._told: dict[str, float] = {}
 
     def seen(self, exchange: Exchange, user_id: int | None, address: str) -> None:
-        """A request of a client came in, from a network address."""
+        """Report the client of a request, with its network address, unless it was reported recently."""
         told, now = self._told.get(exchange.record_id), monotonic()
         if told is not None and now - told < self._again:
             return
@@ -39,7 +39,7 @@ class Clients:
             version=exchange.version,
             client_name=exchange.client_name,
             client_version=str(exchange.client_info.get("version", "")),
-            # Nothing that a legacy session could be restored from.
+            # Empty, so that no legacy session can be restored from the record.
             fields={},
             address=address,
         )

@@ -1,6 +1,6 @@
-"""One modern request, where handlers and calls expect a session: all it knows came with the request.
+"""A single modern request in the role of a session: all its data comes from the request.
 
-Nothing is kept after it (GEN-04). Only what outlives the request, a background call, stores its fields.
+Nothing is stored after it (GEN-04), except for a background call, which stores its fields.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from mcp_app.sessions.session import LiveSession, bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
-# The members a result may get besides its own.
+# Members that a result may get besides its own.
 _COMMON = frozenset(("_meta", "resultType", *downlevel.CACHE_HINTS))
 
 
 class Exchange(Negotiated):
-    """One request. Its ``id`` is random: a client's own request ids say nothing beyond the client (T-MOD-13).
+    """A single modern request.
 
-    ``log_level`` is empty when the request asked for no log messages (LOG-03). ``server`` is the one that its
-    results name.
+    Its ``id`` is random, because request ids are unique per client only (T-MOD-13).
+
+    ``log_level`` is "" if the request asked for no log messages (LOG-03). ``server`` is named in its results.
     """
 
     __slots__ = ("_id", "server")
 
     def __init__(self, said: Envelope, principal_key: str, server: Server, exchange_id: str = "") -> None:
-        # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
+        # Not through stored fields: an exchange is created for every request, and rarely stored.
         self._id = exchange_id
         self.principal_key, self.server, self.path = principal_key, server, server.path
         self.created_at = clock.timestamp()
@@ -54,32 +55,28 @@ class Exchange(Negotiated):
 
     @property
     def id(self) -> str:  # type: ignore[override]
-        """Made when it is first asked for: most requests are answered without one."""
+        """The random id, created on first use because most requests do not need it."""
         self._id = self._id or "x-" + os.urandom(15).hex()
         return self._id
 
     def stored(self) -> dict[str, str]:
-        """See ``Negotiated.stored``."""
-        # It has no such state; the stored form is one for both kinds.
+        # A request has no such state. Both kinds share one stored form.
         return {**super().stored(), "initialized": "0", "announced": "0"}
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """See ``Negotiated.fit``."""
         return downlevel.complete(method, downlevel.result(method, result, self.version), self.server.meta)
 
     def complete(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """See ``Negotiated.complete``."""
         return downlevel.complete(method, result, self.server.meta)
 
     def answer(self, request: jsonrpc.Request, result: dict[str, Any] | bytes) -> bytes:
-        """See ``Negotiated.answer``; what results have in common is encoded once."""
         if type(result) is dict and not (result and _COMMON.isdisjoint(result)):
             return jsonrpc.encode_result(request.id, self.complete(request.method, result))
         return jsonrpc.encode_result(request.id, result, self.server.opening(request.method))
 
 
 def restored(session_id: str, fields: dict[str, str]) -> LiveSession | Exchange:
-    """What stored fields describe: a legacy session, or the request that a background call came by."""
+    """Return the legacy session or modern request described by stored fields."""
     if not is_modern(fields["version"]):
         return LiveSession(session_id, fields)
     meta = {
@@ -94,12 +91,12 @@ def restored(session_id: str, fields: dict[str, str]) -> LiveSession | Exchange:
 
 @lru_cache(maxsize=256)
 def _read(said: Envelope) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any], tuple[str, ...]]:
-    """The capabilities and the client info of a request, and what its record is known by.
+    """Return the capabilities, client info and record key of a request.
 
     Callers must not change the returned value.
     """
     info = bounded(said.client_info)
-    # Its forms of elicitation and sampling are those of 2025-11-25.
+    # Elicitation and sampling have the same forms as in 2025-11-25.
     capabilities = ClientCapabilities.parse(said.capabilities, V2025_11_25)
     client = (said.version, info.get("name", ""), info.get("version", ""))
     return capabilities, known(said.capabilities), info, client
@@ -107,6 +104,6 @@ def _read(said: Envelope) -> tuple[ClientCapabilities, dict[str, Any], dict[str,
 
 @lru_cache(maxsize=1_000)
 def _record_id(principal_key: str, client: tuple[str, ...]) -> str:
-    """One for all requests of the same client of the same principal; nothing but the record hangs on it."""
+    """Return the record id of a principal's client, the same for all of its requests."""
     parts = "\0".join((principal_key, *client))
     return CLIENT_RECORD + hashlib.sha256(parts.encode()).hexdigest()[:40]

@@ -1,4 +1,4 @@
-"""What handlers and calls know of the other side: who it is, and what client and server agreed on."""
+"""The other side of a connection: its identity and the negotiated revision and capabilities."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mcp_app.protocol.messages.server import ENDPOINT
 
 
 class Negotiated:
-    """A session of the revisions that have them, or a single request of the one that has none.
+    """A legacy session or a single modern request.
 
-    ``in_flight`` holds its running calls in this process by JSON-RPC id. ``transport`` is empty for
-    Streamable HTTP; ``path`` is that of its server. ``record_id`` names the operator's record that its
-    messages belong to. Nothing is asked of a client that has not confirmed it (``initialized``, LIFE-04).
+    ``in_flight`` maps JSON-RPC ids to its running calls in this process. ``transport`` is "" for Streamable
+    HTTP. ``path`` is the path of its server. ``record_id`` is the operators' record of its messages. Clients
+    are not asked questions before they have confirmed the session (``initialized``, LIFE-04).
     """
 
     __slots__ = (
@@ -37,7 +37,7 @@ class Negotiated:
         "version",
     )
 
-    # Each kind sets them itself, from what it is made of: an exchange is made for every request.
+    # Set by the subclasses directly, because an exchange is created for every request.
     id: str
     record_id: str
     principal_key: str
@@ -53,14 +53,14 @@ class Negotiated:
     in_flight: dict[str | int, Any]
 
     def check_free(self, request_id: str | int) -> None:
-        """Raise InvalidRequest for the id of a call that runs in this process (RPC-03)."""
+        """Raise InvalidRequest if a call with this id runs in this process (RPC-03)."""
         if request_id in self.in_flight:
             raise InvalidRequest(
                 f"Request id {request_id!r} is still in flight in this session.", http_status=200
             )
 
     def stored(self) -> dict[str, str]:
-        """The form in which a background call keeps what it has to know of its caller."""
+        """Return the fields that a background call stores about its caller."""
         fields = {
             **negotiated_fields(self.version, self.client_info, self.raw_capabilities),
             "principal": self.principal_key,
@@ -73,29 +73,31 @@ class Negotiated:
         return fields
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """A result in the form its revision knows (GEN-01)."""
+        """Return a result in the form of the negotiated revision (GEN-01)."""
         return downlevel.result(method, result, self.version)
 
     def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """The params of a message of ours as its revision knows them; None if it cannot carry it (GEN-01)."""
+        """Return the params of a message in the form of its revision, or None if it has no such message
+        (GEN-01).
+        """
         return downlevel.message(method, params, self.version)
 
     def complete(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """A fitting result with what its revision wants on every result."""
+        """Add the members that the revision requires on every result."""
         return result
 
     def answer(self, request: jsonrpc.Request, result: dict[str, Any] | bytes) -> bytes:
-        """The response that carries a fitting result, completed; ``bytes`` are one encoded already."""
+        """Return the response with a result, completed. ``bytes`` are an encoded result."""
         return jsonrpc.encode_result(request.id, result)
 
     @property
     def client_name(self) -> str:
-        """What the client calls itself; untrusted text."""
+        """The client's name. Untrusted text."""
         return str(self.client_info.get("name", ""))
 
 
 class Agreed(NamedTuple):
-    """What became of what a client proposed with ``initialize``, and its stored form."""
+    """The outcome of a client's ``initialize``, and its stored form."""
 
     version: str
     client_name: str
@@ -106,7 +108,7 @@ class Agreed(NamedTuple):
 def negotiated_fields(
     version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
 ) -> dict[str, str]:
-    """The stored form of what ``initialize`` negotiated."""
+    """Return the stored form of the values negotiated by ``initialize``."""
     return {
         "version": version,
         "client": orjson.dumps(client_info).decode(),

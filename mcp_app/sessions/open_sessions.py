@@ -27,10 +27,12 @@ log = logging.getLogger("mcp.sessions")
 
 
 class Sessions:
-    """The only way to a session. A cached copy is trusted for a few seconds, then checked again.
+    """The sessions of one process.
 
-    Broadcasts (topic ``session``) end or refresh the copies of other processes at once; the short trust
-    makes a lost broadcast harmless (R25).
+    Cached copies are trusted for a few seconds, then checked again.
+
+    Broadcasts (topic ``session``) end or refresh the copies of other processes at once. The short trust
+    limits the effect of a lost broadcast (R25).
     """
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
@@ -44,16 +46,16 @@ class Sessions:
         self.on_take_over: list[Callable[[str, str], None]] = []
 
     def start(self) -> None:
-        """Listen to what other processes do to sessions."""
+        """Subscribe to broadcasts about sessions from other processes."""
         self._streams.hub.subscribe("session", self._heard)
 
     @property
     def held(self) -> int:
-        """How many sessions this process has in memory."""
+        """The number of cached sessions."""
         return len(self._cache)
 
     def cached(self, session_id: str, principal_key: str) -> LiveSession | None:
-        """The session when no round trip is needed (hot path), else None."""
+        """Return the session if no round trip is needed (hot path), else None."""
         session = self._cache.get(session_id)
         if session is None or session.principal_key != principal_key:
             return None
@@ -62,9 +64,9 @@ class Sessions:
         return session
 
     async def create(self, fields: dict[str, str]) -> LiveSession:
-        """Open a session of ``stored_fields``.
+        """Open a session with ``stored_fields``.
 
-        Raises TooManyRequests at a cap and Unavailable when Redis is nearly full.
+        Raise TooManyRequests at a limit and Unavailable if Redis is nearly full.
         """
         principal_key = fields["principal"]
         await admit(self._streams, principal_key)
@@ -80,10 +82,10 @@ class Sessions:
         return self._remember(LiveSession(session_id, fields))
 
     async def load(self, session_id: str, principal_key: str) -> LiveSession:
-        """The session ``session_id`` of this principal.
+        """Return the session ``session_id`` of this principal.
 
-        Raises SessionNotFound alike for unknown, ended, expired and foreign sessions (SES-05, SES-09), and
-        Unavailable when only the database could tell and cannot be asked.
+        Raise SessionNotFound for unknown, ended, expired and foreign sessions alike (SES-05, SES-09). Raise
+        Unavailable if only the database has the session and is down.
         """
         session = self.cached(session_id, principal_key)
         if session is not None:
@@ -114,14 +116,14 @@ class Sessions:
         return session
 
     async def _keep(self, session_id: str, principal_key: str) -> None:
-        """Let the session live on, and hold its place; raises SessionNotFound if it ended meanwhile."""
+        """Extend the session's life and renew its place. Raise SessionNotFound if it ended meanwhile."""
         await self._admit(session_id, principal_key)
         if not await self._streams.sessions.touch(session_id, self._settings.session_idle_seconds):
             await self._streams.windows.release(_places(principal_key), session_id)
             raise SessionNotFound
 
     async def _admit(self, session_id: str, principal_key: str) -> bool:
-        """Take, or keep, one of the places a person has for sessions (SES-10)."""
+        """Take or renew one of the person's places for sessions (SES-10)."""
         return await self._streams.windows.acquire(
             _places(principal_key),
             session_id,
@@ -130,7 +132,7 @@ class Sessions:
         )
 
     async def change(self, session: LiveSession, **fields: str) -> None:
-        """Store changed members and tell the other processes."""
+        """Store changed fields and notify the other processes."""
         await self._streams.sessions.update(session.id, fields, self._news(session.id, "changed"))
         stored = {"log_level": session.log_level, "announced": str(session.announced)}
         stored["initialized"] = "1" if session.initialized else "0"
@@ -139,23 +141,25 @@ class Sessions:
             callback(session.id)
 
     async def announced(self, session: LiveSession, revision: int) -> None:
-        """Record the revision announced to the client; a lost record only repeats a notification."""
+        """Record the revision announced to the client. If the record is lost, a notification is repeated."""
         session.announced = revision
         await self._streams.sessions.update(session.id, {"announced": str(revision)})
 
     async def end(self, session_id: str, reason: str) -> None:
-        """End a session everywhere: its streams close, its calls stop, its id answers 404 (SES-07, R23)."""
+        """End a session in all processes: streams close, calls stop, its id returns 404 (SES-07, R23)."""
         store, seconds = self._streams.sessions, self._settings.tombstone_seconds
         news = self._news(session_id, "ended", reason=reason)
         principal_key = await store.end(session_id, seconds, news)
-        self._forget(session_id)  # Before anything that may fail.
+        self._forget(session_id)  # Before the steps that may fail.
         if principal_key:
             await self._streams.windows.release(_places(principal_key), session_id)
 
     async def end_without_calls(self, session: LiveSession, reason: str) -> bool:
-        """``end`` a session if it has no background calls; False, and nothing done, if it may have some.
+        """End a session without background calls.
 
-        Raises SessionEnded if it was over before.
+        Return False, without effect, if it may have some.
+
+        Raise SessionEnded if it had ended before.
         """
         ended = await self._streams.sessions.end_unless(
             session.id,
@@ -169,11 +173,14 @@ class Sessions:
         return ended
 
     def _news(self, session_id: str, what: str, **more: str) -> Broadcast:
-        """What the other processes have to hear of a session; this one is up to date."""
+        """Return the broadcast about a session. This process ignores it."""
         return "session", {"session": session_id, "what": what, "by": self._own_name, **more}
 
     async def _restore(self, session_id: str) -> dict[str, str]:
-        """Redis does not know the session: it expired, or Redis was emptied and the record still lives."""
+        """Restore a session unknown to Redis from its database record.
+
+        Raise SessionNotFound if there is none.
+        """
         try:
             record = await aquery(find_record, session_id, self._settings.session_idle_seconds)
         except DatabaseFault as error:
@@ -182,7 +189,7 @@ class Sessions:
         if record is None:
             self._forget(session_id)
             raise SessionNotFound
-        # Whether it had background calls is not in the record: perhaps.
+        # The record lacks the information if it had background calls, so assume it had.
         fields = {**record, HAD_CALLS: "1"}
         await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
         return fields
@@ -224,5 +231,5 @@ class Sessions:
 
 
 def _places(principal_key: str) -> str:
-    """The places a person has for sessions (SES-10)."""
+    """Return the share that counts a person's sessions (SES-10)."""
     return share_of(Bound.SESSIONS, principal_key)

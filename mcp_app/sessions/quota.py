@@ -1,4 +1,4 @@
-"""Admission of work that Redis has to keep: by a person's share, and by the fill level of Redis."""
+"""Admission of work stored in Redis: by a person's quota and by the fill level of Redis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.streams.base import ANSWER, KeptFull, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
 from mcp_app.streams.stores import storage_quota
 
-# Streams are forgotten one by one, each a while after its last event.
+# Streams expire one by one, each some time after its last event.
 RETRY_SECONDS = 60
 TOO_MUCH = (
     "Too much is kept for you: end sessions you no longer use with DELETE, or wait until older answers and "
@@ -29,7 +29,7 @@ log = logging.getLogger("mcp.streams")
 
 
 async def admit(streams: Streams, principal: str) -> None:
-    """Let a principal begin what keeps more. Raises TooManyRequests, Unavailable and StreamsUnavailable."""
+    """Admit new stored work of a principal. Raise TooManyRequests, Unavailable or StreamsUnavailable."""
     try:
         await streams.kept.admit(principal)
     except (KeptFull, StreamsFull) as error:
@@ -37,7 +37,7 @@ async def admit(streams: Streams, principal: str) -> None:
 
 
 def admit_now(settings: Settings, principal: str) -> None:
-    """The same for code without an event loop."""
+    """Admit new stored work, as ``admit``, without an event loop."""
     try:
         storage_quota.admit_now(settings.redis_url, limits_of(settings), principal)
     except (KeptFull, StreamsFull) as error:
@@ -47,9 +47,9 @@ def admit_now(settings: Settings, principal: str) -> None:
 async def keep_answer(
     streams: Streams, session: str, stream: str, encoded: bytes, owner: str, *, final: bool = True
 ) -> None:
-    """Append the answer to a request, or a short error with its id where a large answer has no room (R31).
+    """Append the answer to a request, or a short error with its id if a large answer exceeds the quota (R31).
 
-    ``final``: it is the last one of its stream. Raises what ``EventLog`` raises but KeptFull.
+    ``final``: it is the last answer of its stream. Raise the errors of ``EventLog`` except KeptFull.
     """
     append = streams.log.finish if final else partial(streams.log.append, kind=ANSWER)
     try:
@@ -60,12 +60,12 @@ async def keep_answer(
 
 
 def without_room(encoded: bytes) -> bytes:
-    """Return the error that stands for an answer there is no room for."""
+    """Return the error that replaces an answer beyond the quota."""
     return jsonrpc.encode_error(answer_too_large(), jsonrpc.answered_id(encoded))
 
 
 def answer_too_large() -> McpError:
-    """Return the error that a client gets in place of a large answer."""
+    """Return the error for an answer that is too large for the quota."""
     return TooManyRequests(ANSWER_TOO_LARGE, retry_after=RETRY_SECONDS)
 
 

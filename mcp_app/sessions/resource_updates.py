@@ -1,4 +1,4 @@
-"""Notifies subscribers of a changed resource (RES-08, RES-11, SUB-06); callable from any process."""
+"""Notifications about changed resources (RES-08, RES-11, SUB-06), callable from any process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcp_app.streams.gateway import Streams
 
 TOGETHER = 200
 PATIENCE_SECONDS = 5.0
-# The broadcast that subscriptions of 2026-07-28 hear of it by, in the process that holds their connection.
+# The broadcast for subscriptions of 2026-07-28 in other processes.
 TOPIC = "resource"
 
 log = logging.getLogger("mcp.resources")
-# The event loops and streams of lone processes here: of one server, or of the clients of a test.
+# Event loops and streams in this process without Redis: of a server, or of the clients of a test.
 _here: list[tuple[asyncio.AbstractEventLoop, Streams]] = []
 _under_way: set[asyncio.Task[None]] = set()
 
@@ -28,13 +28,13 @@ _under_way: set[asyncio.Task[None]] = set()
 def notify_resource_updated(uri: str) -> None:
     """Send ``notifications/resources/updated`` to every session and subscription for ``uri``.
 
-    For synchronous code: views, signals, Celery tasks. Within a transaction it is sent when that is
-    committed, and not if it is rolled back. A session that is not connected gets it at its next connection.
-    Without Redis it reaches the clients of this process only; if there are none, it is lost, and logged.
+    For synchronous code: views, signals, Celery tasks. Within a transaction the notification is sent after
+    the commit, and dropped on a rollback. A session that is not connected gets it at its next connection.
+    Without Redis it reaches only the clients of this process. If there are none, it is dropped and logged.
     """
     for connection in connections.all(initialized_only=True):
         if connection.in_atomic_block:
-            # Whoever hears of it reads the resource again: not before the change can be read. Asked again
+            # Subscribers read the resource again, so send nothing before the change is visible. Check again
             # then, because a transaction of another database may still be open.
             connection.on_commit(partial(notify_resource_updated, uri), robust=True)
             return
@@ -49,17 +49,17 @@ def notify_resource_updated(uri: str) -> None:
 
 
 async def anotify_resource_updated(uri: str) -> None:
-    """As ``notify_resource_updated``, for async code."""
+    """Send the notification as ``notify_resource_updated``, for async code."""
     await _notify(uri)
 
 
 def serve_here(streams: Streams) -> None:
-    """Have notices of this process reach the clients of these streams, which are in its memory."""
+    """Deliver notifications of this process to clients of these in-memory streams."""
     _here.append((asyncio.get_running_loop(), streams))
 
 
 def leave(streams: Streams) -> None:
-    """Undo ``serve_here``; harmless without it."""
+    """Revert ``serve_here``. No effect without it."""
     _here[:] = [each for each in _here if each[1] is not streams]
 
 
@@ -69,13 +69,13 @@ async def _notify(uri: str) -> None:
     elif here := list(_here):
         await _notify_here(here, uri)
     else:
-        # A signal calls this in every save: a project without Redis must be able to save.
+        # Called by signals in every save: a project without Redis must be able to save.
         log.warning("The update of %.200r was not announced: there is no Redis (MCP['REDIS_URL'])", uri)
 
 
 async def _notify_here(here: list[tuple[asyncio.AbstractEventLoop, Streams]], uri: str) -> None:
     try:
-        # An event loop may stand still, or be that of a process from which this one was forked.
+        # An event loop may be blocked, or belong to a process that this one was forked from.
         async with asyncio.timeout(PATIENCE_SECONDS):
             for loop, streams in here:
                 told = asyncio.run_coroutine_threadsafe(publish_update(streams, uri), loop)
@@ -96,7 +96,7 @@ async def _notify_by_redis(redis_url: str, uri: str) -> None:
 
 
 async def publish_update(streams: Streams, uri: str) -> int:
-    """Append the notice to each session's standalone stream, exactly once each; returns how many sessions."""
+    """Append the notification to each subscriber's standalone stream. Return the number of sessions."""
     await streams.hub.publish(TOPIC, {"uri": uri})
     sessions = await streams.sessions.subscribers(uri)
     notice = jsonrpc.encode_notification("notifications/resources/updated", {"uri": uri})
@@ -111,4 +111,4 @@ async def _append(streams: Streams, session: str, notice: bytes) -> None:
     try:
         await streams.log.append(session, STANDALONE, notice)
     except StreamFinished:
-        return  # The session ended after we looked.
+        return  # The session ended meanwhile.

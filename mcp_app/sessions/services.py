@@ -16,12 +16,12 @@ from mcp_app.streams.blocking.announce import end_session
 
 
 def idle_since() -> datetime:
-    """A session that was last seen before this is idle: silent for longer than it may be."""
+    """Return the time before which the last request of an idle session was."""
     return clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
 
 
 def session_states() -> dict[str, Q]:
-    """The sessions in each state, as they are now."""
+    """Return the filters for the sessions in each state."""
     return {
         "open": Q(ended_at=None, last_seen_at__gte=idle_since()),
         "idle": Q(ended_at=None, last_seen_at__lt=idle_since()),
@@ -30,9 +30,10 @@ def session_states() -> dict[str, Q]:
 
 
 def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended by an operator") -> bool:
-    """End a session from synchronous code (admin); False when it was already over.
+    """End a session from synchronous code.
 
-    Also for the record of a modern client: that has no session that could end.
+    Return False if it had already ended. Return False also for the record of a modern client, which has no
+    session.
     """
     if session_id.startswith(CLIENT_RECORD):
         return False
@@ -52,6 +53,6 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended 
 
 
 def end_sessions_of(principal: str, *, actor: Any, reason: str) -> int:
-    """End all open sessions of a principal, and return how many there were."""
+    """End all open sessions of a principal, and return their number."""
     found = Session.objects.filter(principal=principal, ended_at=None).values_list("pk", flat=True)
     return sum(end_session_now(session_id=pk, actor=actor, reason=reason) for pk in list(found))

@@ -1,4 +1,4 @@
-"""A legacy session as one process sees it, and its stored form."""
+"""Legacy sessions in one process, and their stored form."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.sessions.negotiated import Negotiated, negotiated_fields
 
 STANDALONE = "standalone"
-# The member of a stored session that says it may have background calls.
+# The field of a stored session that marks it as possibly having background calls.
 HAD_CALLS = "calls"
 HTTP_SSE = "http+sse"
 MAX_CLIENT_TEXT = 200
-# The member of what a core task keeps of its session that names it.
+# The field of a core task's stored session with the id of the session.
 MADE_IN = "session"
 
 
 class LiveSession(Negotiated):
-    """The live copy of one session in this process; the stored copy is the truth.
+    """The live copy of one session in this process.
 
-    ``announced`` is the catalogue revision last announced to its client. A session of HTTP+SSE exists before
-    its client sends ``initialize``; ``client_info`` is empty until then.
+    The stored copy is authoritative. ``announced`` is the catalogue revision last announced to its client. A
+    session of HTTP+SSE exists before its client sends ``initialize``. ``client_info`` is empty until then.
     """
 
     __slots__ = ("_learned", "announced", "checked_at", "warned_version")
@@ -47,24 +47,24 @@ class LiveSession(Negotiated):
         self.refresh(fields)
 
     def refresh(self, fields: dict[str, str]) -> None:
-        """Take over the members that change during a session's life."""
+        """Update the members that change during a session's life."""
         if "version" in fields:
             version, client, capabilities = fields["version"], fields["client"], fields["capabilities"]
             if self._learned != (version, client, capabilities):
                 self._learned = (version, client, capabilities)
                 self.version = version
-                # Most sessions are of few kinds of clients; a worker reads one for each of its calls.
+                # Cached, because most sessions have few kinds of clients, and a worker parses one for each
+                # call.
                 read = _read if len(client) + len(capabilities) <= MEMO_BYTES else _read.__wrapped__
                 self.client_info, self.raw_capabilities, self.capabilities = read(*self._learned)
         self.log_level = fields.get("log_level", DEFAULT_LEVEL)
         self.initialized = fields.get("initialized") == "1"
-        # What is stored may be older than what this process announced.
+        # The stored value may be older than the revision announced by this process.
         self.announced = max(self.announced, int(fields.get("announced", "0")))
         self.checked_at = time.monotonic()
 
     def stored(self) -> dict[str, str]:
-        """See ``Negotiated.stored``."""
-        version, client, capabilities = self._learned  # as they were stored
+        version, client, capabilities = self._learned  # unchanged from storage
         fields = {
             "version": version,
             "client": client,
@@ -82,7 +82,7 @@ class LiveSession(Negotiated):
 
 
 class TaskSession(LiveSession):
-    """What a core task has instead of the session it was made in, which it may outlive (TASK4-14)."""
+    """The session of a core task, which may outlive the session it was created in (TASK4-14)."""
 
     __slots__ = ("_task_id",)
 
@@ -92,7 +92,6 @@ class TaskSession(LiveSession):
         self._task_id = task_id
 
     def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """See ``Negotiated.message``; it names the task (TASK4-09)."""
         fitted = super().message(method, params)
         return None if fitted is None else related(fitted, self._task_id)
 
@@ -101,18 +100,18 @@ class TaskSession(LiveSession):
 def _read(
     version: str, client: str, capabilities: str
 ) -> tuple[dict[str, Any], dict[str, Any], ClientCapabilities]:
-    """The client info and capabilities of a session; callers must not change the returned value."""
+    """Return the client info and capabilities of a session. Callers must not change the returned value."""
     declared = orjson.loads(capabilities)
     return orjson.loads(client), declared, ClientCapabilities.parse(declared, version)
 
 
 def task_home(session_id: str) -> str:
-    """Where the streams of a session's core tasks are: the end of the session is not theirs."""
+    """Return the session id for the streams of a session's core tasks, which outlive the session."""
     return "task-" + hashlib.sha256(session_id.encode()).hexdigest()[:40]
 
 
 def bounded(info: dict[str, Any]) -> dict[str, Any]:
-    """The parts of ``clientInfo`` worth keeping; a hostile client must not make every session large."""
+    """Return the members of ``clientInfo`` to store, truncated so that clients cannot make sessions large."""
     names = ("name", "version", "title", "description", "websiteUrl")
     return {name: info[name][:MAX_CLIENT_TEXT] for name in names if type(info.get(name)) is str}
 
@@ -126,7 +125,7 @@ def stored_fields(
     announced: int,
     transport: str = "",
 ) -> dict[str, str]:
-    """The stored form of a new session."""
+    """Return the stored form of a new session."""
     agreed = negotiated_fields(version, client_info, capabilities)
     return opening_fields(agreed, principal_key, announced=announced, transport=transport)
 
@@ -141,7 +140,7 @@ def opening_fields(
 ) -> dict[str, str]:
     """Return the stored form of a new session, given its ``negotiated_fields``.
 
-    The path is stored only if it is not that of the installation's own server.
+    The path is stored only if it differs from the installation's own server.
     """
     fields = {
         **agreed,

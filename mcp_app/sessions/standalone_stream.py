@@ -1,4 +1,4 @@
-"""A session's standalone stream: one reader at a time, and what it has seen already."""
+"""A session's standalone stream: one reader at a time, and its delivered position."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ import asyncio
 from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.gateway import Streams
 
-# How much longer a lease lasts than the time between two renewals.
+# Difference between the lease and the time between two renewals.
 MARGIN_SECONDS = 5.0
 TAKE_OVER_SECONDS = 2.0
 
 
 class Standalone:
-    """Leases the stream to one connection (T-GET-06) and keeps its place between connections (T-GET-09)."""
+    """Leases of standalone streams to one connection (T-GET-06), and their delivered positions (T-GET-09)."""
 
     def __init__(self, streams: Streams, renewed_every: float) -> None:
-        """``renewed_every``: seconds between two calls of ``renew`` for an open connection."""
+        """Create the leases.
+
+        ``renewed_every``: seconds between two calls of ``renew`` for an open connection.
+        """
         self._streams = streams
         self._lease_seconds = renewed_every + MARGIN_SECONDS
         self._holders: set[str] = set()
 
     async def listen(self, session: LiveSession, token: str, *, take_over: bool) -> bool:
-        """Become the stream's reader; False when it has one and it is not to be taken over.
+        """Become the stream's reader.
 
-        A client that resumes has lost its old connection, whatever the process that holds it still believes.
+        Return False if it has one that may not be replaced.
+
+        A client that resumes has lost its old connection, even if the process that holds it has not noticed.
         """
         if await self._acquire(session, token):
             return True
@@ -34,45 +39,45 @@ class Standalone:
         deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
         while not await self._acquire(session, token):
             if asyncio.get_running_loop().time() > deadline:
-                return True  # Its process is gone or deaf; the lease runs out by itself.
+                return True  # The process of the old connection does not respond. Its lease will expire.
             await asyncio.sleep(0.05)
         return True
 
     async def renew(self, session: LiveSession, token: str) -> bool:
-        """Keep the lease while the connection stands; False when a newer connection has it by now."""
+        """Renew the lease of an open connection. Return False if a newer connection has it."""
         if await self._acquire(session, token):
             return True
         if token in self._holders:
             return False
-        # It never was ours: of two connections that resumed at the same instant the other one got it.
+        # This connection never had the lease: another one resumed at the same instant and got it.
         await self._claim(session, token)
         return True
 
     async def leave(self, session: LiveSession, token: str) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         self._holders.discard(token)
         await self._streams.windows.release(_place(session), token)
 
     async def position(self, session: LiveSession) -> tuple[int, int]:
-        """Where a new reader starts: after what an earlier connection was sent."""
+        """Return the position for a new reader: after the events sent to earlier connections."""
         epoch, _ = await self._streams.log.open(session.id, STANDALONE)
         fields = await self.catch_up(session)
         seen_epoch, _, seen = fields.get("delivered", "").partition("-")
         return epoch, int(seen) if seen and seen_epoch == str(epoch) else 0
 
     async def catch_up(self, session: LiveSession) -> dict[str, str]:
-        """Read what other processes announced to this client, to repeat nothing; the stored fields."""
+        """Load the revisions announced by other processes, to repeat none. Return the stored fields."""
         fields = await self._streams.sessions.load(session.id) or {}
         if fields:
             session.refresh(fields)
         return fields
 
     async def delivered(self, session: LiveSession, epoch: int, offset: int) -> None:
-        """Remember what was sent; at least once, because the connection may have broken under it."""
+        """Store the position that was sent. Events may be sent again if the connection broke meanwhile."""
         await self._streams.sessions.update(session.id, {"delivered": f"{epoch}-{offset}"})
 
     async def _claim(self, session: LiveSession, token: str) -> None:
-        """Have every connection but that of ``token`` closed."""
+        """Close all connections except that of ``token``."""
         taken_over = {"session": session.id, "what": "taken over", "token": token}
         await self._streams.hub.publish("session", taken_over)
 

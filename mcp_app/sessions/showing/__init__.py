@@ -1,0 +1,1 @@
+"""Display of logged messages in lists and pages."""
