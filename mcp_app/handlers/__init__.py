@@ -1,1 +1,1 @@
-"""One file per method family: each handler takes a request context and params, and returns a result."""
+"""Method handlers, one module per family. Each takes a request context and params, and returns a result."""

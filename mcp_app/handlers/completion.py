@@ -10,12 +10,12 @@ from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequest
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.versions import V2025_06_18
 
-# A completion cannot be cancelled or watched like a call, and clients do not wait longer for a suggestion.
+# A completion cannot be cancelled or observed like a call, and clients do not wait longer for it.
 SECONDS = 10.0
 
 
 async def complete(context: RequestContext, params: Params) -> Result:
-    """COMP-02 to COMP-06."""
+    """Return completions of an argument (COMP-02 to COMP-06)."""
     ref, argument = params.get("ref"), params.get("argument")
     if type(ref) is not dict or type(argument) is not dict:
         raise InvalidParams("completion/complete needs the objects 'ref' and 'argument'.")
@@ -33,7 +33,10 @@ async def complete(context: RequestContext, params: Params) -> Result:
 
 
 def _admit(context: RequestContext) -> None:
-    """COMP-05: counted by each process for itself, as a suggestion is not worth asking Redis first."""
+    """Check the rate limit (COMP-05).
+
+    Counted per process, because a completion is not worth a query to Redis.
+    """
     limit = context.services.settings.completions_per_minute
     if limit:
         share = share_of(Bound.COMPLETIONS, context.principal.key)
@@ -44,7 +47,7 @@ def _admit(context: RequestContext) -> None:
 
 
 def _known_arguments(version: str, params: Params) -> dict[str, str]:
-    """COMP-06: what the person filled in already; the member is new in 2025-06-18."""
+    """Return the arguments filled in already (COMP-06). The member exists since 2025-06-18."""
     known = params.get("context")
     arguments = known.get("arguments") if type(known) is dict else None
     if version < V2025_06_18 or type(arguments) is not dict:

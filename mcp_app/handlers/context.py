@@ -37,7 +37,7 @@ from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 
 Params = dict[str, Any]
-# None: the answer will come on the reply, when the call that was started ends.
+# None: the answer comes on the reply, when the call ends.
 Result = dict[str, Any] | bytes | None
 
 
@@ -55,7 +55,7 @@ class Services:
     counts: Counts
     views: Views
     completions: RateWindow = field(default_factory=RateWindow)
-    # Of ``initialize``: what some kinds of clients propose with what becomes of it, and the encoded results.
+    # For ``initialize``: proposals of some kinds of clients with their outcome, and encoded results.
     agreed: dict[bytes, Agreed] = field(default_factory=dict)
     initialize_results: dict[tuple[Server, str, bool], bytes] = field(default_factory=dict)
 
@@ -67,9 +67,10 @@ class Services:
 
 @dataclass(slots=True)
 class Asked:
-    """Principal, session and catalogue: all that a request needs that is answered at once.
+    """The principal, session and catalogue of a request: sufficient for requests answered at once.
 
-    Its transport makes it when the request begins. Every step of the request uses this view of the catalogue.
+    Created by the transport when the request starts. Every step of the request uses this view of the
+    catalogue.
     """
 
     services: Services
@@ -80,13 +81,13 @@ class Asked:
 
 @dataclass(slots=True)
 class RequestContext(Asked):
-    """One request being handled."""
+    """A request being handled."""
 
     reply: Reply | ExchangeReply
     request_id: str | int
     method: str
     payload: bytes
-    # The headers that name a trace, of the POST it came by; None for most.
+    # The headers of the POST that name a trace, or None.
     trace_fields: Mapping[str, str] | None = None
 
     @property
@@ -104,7 +105,7 @@ class RequestContext(Asked):
         on_timeout: Callable[[], dict[str, Any]] | None = None,
         waits: bool = True,
     ) -> None:
-        """Start a call for this request; its answer comes on the reply, at once unless ``work`` ``waits``."""
+        """Start a call for this request. Its answer comes on the reply, at once unless ``work`` ``waits``."""
         meta = request_meta(params)
         inputs = self.inputs(params)
         spends = inputs is not None and inputs.nonce != ""
@@ -122,7 +123,7 @@ class RequestContext(Asked):
         )
 
     def inputs(self, params: Params) -> Inputs | None:
-        """What the request brings along of earlier rounds; None before 2026-07-28. Raises InvalidParams."""
+        """Return the inputs from earlier rounds, or None before 2026-07-28. Raise InvalidParams."""
         if not is_modern(self.session.version):
             return None
         return inputs_of(self.method, params, self.principal.key, self.services.settings)
@@ -135,20 +136,20 @@ class RequestContext(Asked):
         return spent_first
 
     def note(self, mark: str, target: str) -> None:
-        """Leave a mark for this request in the message log, which gets the request with its answer."""
+        """Log a mark for this request. The request itself is logged with its answer."""
         principal, request_id = self.principal.key, str(self.request_id)
         self.services.log.single(
             self.session.record_id, principal, "in", mark, self.payload, self.method, request_id, target
         )
 
     def note_if_waiting(self, call: CallRecord) -> None:
-        """As ``note``, when the background call that it became waits: for approval, or long for a worker."""
+        """Log the request's background call if it waits for approval or long for a worker."""
         if self.services.log.enabled:
             note = partial(self.note, "waiting", call.tool)
             self.services.background.waiting.accepted(call, len(self.payload), note)
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
-        """What a call that does not run in this process leaves behind here."""
+        """Return the telemetry of this request's call."""
         if not meta and self.trace_fields is None and spans.active is None:
             return CallTelemetry(Correlation(self.session.id, "", self.request_id, self.principal.key))
         return of_request(
@@ -168,7 +169,7 @@ Handler = Callable[[RequestContext, Params], Result | Awaitable[Result]]
 
 
 def name_and_arguments(method: str, params: Params) -> tuple[str, dict[str, Any]]:
-    """What a request asks for by name, and with which arguments; raises InvalidParams."""
+    """Return the name and arguments of a request. Raise InvalidParams."""
     name = params.get("name")
     if type(name) is not str:
         raise InvalidParams(f"{method} needs the member 'name', a string.")
@@ -179,13 +180,13 @@ def name_and_arguments(method: str, params: Params) -> tuple[str, dict[str, Any]
 
 
 def request_meta(params: Params) -> dict[str, Any]:
-    """The request's ``_meta`` as it came (META-08); empty when there is none."""
+    """Return the request's ``_meta`` unchanged (META-08), or {}."""
     meta = params.get("_meta")
     return meta if type(meta) is dict else {}
 
 
 def progress_token(meta: dict[str, Any]) -> str | int | None:
-    """The request's progress token; raises InvalidParams for one of the wrong type (META-11)."""
+    """Return the request's progress token. Raise InvalidParams for a wrong type (META-11)."""
     return check_progress_token(meta["progressToken"]) if "progressToken" in meta else None
 
 

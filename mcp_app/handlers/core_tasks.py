@@ -1,4 +1,4 @@
-"""The tasks of 2025-11-25: a background call whose client asks for them, within a session."""
+"""The tasks of 2025-11-25: background calls whose clients poll for them within a session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import MADE_IN, task_home
 
 LONGEST_ID = 64
-# Shorter than this no task can be asked for.
+# Minimum lifetime of a task, below which it could not be queried.
 SHORTEST_TTL_MS = 1_000
 NEEDS_TASK = "{} can only be called as a task: send the member 'task' with the request."
 NO_TASK = "{} cannot be called as a task: send the request without the member 'task'."
@@ -43,9 +43,9 @@ CANCELLED = "cancelled by its client"
 
 
 def capability(settings: Settings, version: str, principal: Principal) -> dict[str, Any] | None:
-    """The capability ``tasks`` (TASK4-01), None where there is none.
+    """Return the capability ``tasks`` (TASK4-01), or None if tasks are not served.
 
-    Callers that cannot be identified get no list (TASK4-06).
+    Callers that cannot be distinguished get no list (TASK4-06).
     """
     if not served(settings, version):
         return None
@@ -54,17 +54,20 @@ def capability(settings: Settings, version: str, principal: Principal) -> dict[s
 
 
 def served(settings: Settings, version: str) -> bool:
-    """Whether sessions of a revision have core tasks; without Redis nothing outlives its request."""
+    """Return True if sessions of a revision have core tasks. Without Redis no call outlives its request."""
     return version == V2025_11_25 and settings.core_tasks and bool(settings.redis_url)
 
 
 def wanted(context: Asked, params: Params) -> bool:
-    """Whether a request asks for a task, where it may; elsewhere the member means nothing (TASK4-01)."""
+    """Return True if a request asks for a task and tasks are served.
+
+    Otherwise the member is ignored (TASK4-01).
+    """
     return params.get("task") is not None and served(context.services.settings, context.session.version)
 
 
 def check(context: Asked, params: Params, entry: ToolEntry) -> None:
-    """TASK4-02: raises MethodNotFound for a tool that is not to be called so."""
+    """Raise MethodNotFound for a tool that must or must not be called as a task (TASK4-02)."""
     if wanted(context, params):
         if not entry.background:
             raise MethodNotFound(NO_TASK.format(entry.name))
@@ -74,7 +77,7 @@ def check(context: Asked, params: Params, entry: ToolEntry) -> None:
 
 
 def _ttl(context: Asked, params: Params) -> float:
-    """How many seconds the task may be asked for: as long as was wished, within bounds (TASK4-12)."""
+    """Return the seconds that the task may be queried: the requested time, within bounds (TASK4-12)."""
     task, most = params["task"], context.services.settings.task_ttl_seconds
     if type(task) is not dict:
         raise InvalidParams("The member 'task' must be an object.")
@@ -89,7 +92,7 @@ def _ttl(context: Asked, params: Params) -> float:
 async def create(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> Result:
-    """TASK4-03: a task, stored before the answer. A repeated request gets the same task (R7)."""
+    """Create a task and store it before the answer (TASK4-03). A repeated request gets the same task (R7)."""
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
     with context.telemetry(entry.name, meta) as telemetry:
@@ -110,13 +113,13 @@ async def create(
 
 
 async def get(context: RequestContext, params: Params) -> Result:
-    """TASK4-04."""
+    """Return the state of a task (TASK4-04)."""
     task, _ = await _task(context, params)
     return task.core()
 
 
 async def result(context: RequestContext, params: Params) -> Result:
-    """TASK4-05: the answer of the call, on a stream that any process can finish when there is none yet."""
+    """Answer with the call's answer, or with a stream that any process can finish later (TASK4-05)."""
     _, call = await _task(context, params)
     log, said_by = context.services.log, (context.session.record_id, context.principal.key)
     facts = (context.method, str(context.request_id), call.tool)
@@ -134,7 +137,7 @@ async def result(context: RequestContext, params: Params) -> Result:
 
 
 async def cancel(context: RequestContext, params: Params) -> Result:
-    """TASK4-07: it is cancelled before this is answered; what is over stays as it is."""
+    """Cancel a task before answering (TASK4-07). Raise InvalidParams if it has finished."""
     task, call = await _task(context, params)
     if not await context.services.background.end_task(call, CANCELLED):
         raise InvalidParams(f"Task {task.id} is over already and cannot be cancelled.")
@@ -142,7 +145,7 @@ async def cancel(context: RequestContext, params: Params) -> Result:
 
 
 async def list_tasks(context: RequestContext, params: Params) -> Result:
-    """TASK4-06: one's own, the newest first."""
+    """Return a page of the principal's tasks, the newest first (TASK4-06)."""
     await _admit(context)
     services, principal = context.services, context.principal
     if not is_known(principal):
@@ -173,12 +176,12 @@ def _place(task: Task) -> str:
 
 
 def is_known(principal: Principal) -> bool:
-    """Whether callers of this principal can be told from each other (TASK4-06)."""
+    """Return True if callers of this principal can be distinguished (TASK4-06)."""
     return principal.key != LOOPBACK.key
 
 
 async def _admit(context: RequestContext) -> None:
-    """As often as is bearable (TASK4-13)."""
+    """Limit the rate of requests for tasks (TASK4-13)."""
     limit = context.services.settings.core_task_requests_per_minute
     share = share_of(Bound.TASK_REQUESTS, context.principal.key)
     if limit and not await context.services.streams.windows.hit(share, limit, 60):
@@ -186,7 +189,7 @@ async def _admit(context: RequestContext) -> None:
 
 
 async def _task(context: RequestContext, params: Params) -> tuple[Task, CallRecord]:
-    """The task that a request names."""
+    """Return the task named by a request, and its call. Raise InvalidParams."""
     await _admit(context)
     task_id = params.get("taskId")
     if type(task_id) is not str:

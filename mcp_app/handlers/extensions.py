@@ -1,6 +1,6 @@
-"""Extensions of the protocol as one process serves them: this server's own, and those that apps define.
+"""Protocol extensions served by one process: the server's own, and those defined by apps.
 
-What is on at a revision is announced there, and its methods exist there and nowhere else.
+An extension enabled at a revision is announced there, and its methods exist only there.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mcp_app.protocol.errors import InternalError, InvalidParams, MethodNotFound
 from mcp_app.protocol.features.tasks import EXTENSION as TASKS
 from mcp_app.protocol.versions import is_modern
 
-# The id, its settings, and the handlers of its methods.
+# An extension's id, its settings, and the handlers of its methods.
 Served = tuple[str, dict[str, Any], Mapping[str, Handler]]
 
 
 def served(settings: Settings, version: str) -> Iterator[Served]:
-    """The extensions that are on at a revision."""
-    # Without Redis there is no worker, and so nothing that outlives its request.
+    """Yield the extensions enabled at a revision."""
+    # Without Redis there is no worker, so no call outlives its request.
     if is_modern(version) and settings.redis_url:
         yield TASKS, {}, tasks.METHODS
     for found in registry.extensions.values():
@@ -37,12 +37,12 @@ def served(settings: Settings, version: str) -> Iterator[Served]:
 
 
 def announced(settings: Settings, version: str) -> dict[str, Any]:
-    """The extensions announced to clients: settings by id (CAP-05)."""
+    """Return the extensions announced to clients: settings by id (CAP-05)."""
     return {name: told for name, told, _ in served(settings, version)}
 
 
 def methods(settings: Settings, version: str) -> dict[str, Handler]:
-    """What extensions add to the methods of a revision."""
+    """Return the methods that extensions add to a revision."""
     return {name: handler for _, _, added in served(settings, version) for name, handler in added.items()}
 
 
@@ -59,7 +59,7 @@ def _handler(extension: Extension, method: Method) -> Handler:
             hints = CACHE_HINTS if method.cacheable and modern else {}
             return {**hints, **_result(method, value)}
 
-        # Without what rounds of questions bring along: no method of an extension has any (MRTR-01).
+        # Without the inputs of question rounds, which methods of extensions do not have (MRTR-01).
         meta = {"_meta": params["_meta"]} if "_meta" in params else {}
         context.run(meta, target=method.name, work=work)
         return None
@@ -68,7 +68,7 @@ def _handler(extension: Extension, method: Method) -> Handler:
 
 
 def _admit(context: RequestContext, extension: Extension, method: Method) -> None:
-    """EXT-03: only clients that declared the extension get its methods, and of those the permitted ones."""
+    """Raise an error unless the client declared the extension and has the method's permission (EXT-03)."""
     version = context.version
     if not extension.is_for(context.session.raw_capabilities, version):
         if not is_modern(version):
