@@ -77,9 +77,7 @@ class Negotiated:
         return downlevel.result(method, result, self.version)
 
     def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the params of a message in the form of its revision, or None if it has no such message
-        (GEN-01).
-        """
+        """Return the params of a message in the form of its revision, or None if it has none (GEN-01)."""
         return downlevel.message(method, params, self.version)
 
     def complete(self, method: str, result: dict[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Sessions:
         else:
             session.refresh(fields)
         if endings != self._endings:
-            session.checked_at = 0.0  # Perhaps it was this one that ended while we looked: check it again.
+            session.checked_at = 0.0  # It may have ended during the load: check it again.
         return session
 
     async def _keep(self, session_id: str, principal_key: str) -> None:
