@@ -20,7 +20,7 @@ from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.negotiated import Agreed, negotiated_fields
 from mcp_app.sessions.session import LiveSession, bounded, opening_fields
 
-# So many kinds of clients are remembered with what becomes of what they propose.
+# Maximum number of cached proposals of clients with their outcome.
 KINDS = 256
 
 
@@ -33,10 +33,12 @@ async def initialize(
     session: LiveSession | None,
     assumed: str,
 ) -> tuple[LiveSession, bytes]:
-    """Open a session; returns it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02).
+    """Open a session.
 
-    ``session`` is given where the transport had to have one before: it takes what was negotiated.
-    ``assumed`` is the revision of a client that names none (DLG-000-03).
+    Return it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02).
+
+    A transport that already had to create the ``session`` passes it to be updated. ``assumed`` is the
+    revision of a client that names none (DLG-000-03).
     """
     silent = MISSING_VERSION in services.settings.dialects
     said = (
@@ -44,7 +46,7 @@ async def initialize(
         params.get("capabilities"),
         params.get("clientInfo"),
     )
-    # Most sessions are of few kinds of clients.
+    # Cached, because most sessions have few kinds of clients.
     key = orjson.dumps(said)
     agreed = services.agreed.get(key)
     if agreed is None:
@@ -75,7 +77,7 @@ async def initialize(
 
 
 def _agree(settings: Settings, requested: object, capabilities: object, client_info: object) -> Agreed:
-    """What becomes of what a client proposes. Raises InvalidParams and UnsupportedVersion."""
+    """Return the outcome of a client's proposal. Raise InvalidParams and UnsupportedVersion."""
     if type(requested) is not str:
         raise InvalidParams("initialize needs the member 'protocolVersion', a string.")
     if type(capabilities) is not dict:
@@ -85,7 +87,7 @@ def _agree(settings: Settings, requested: object, capabilities: object, client_i
             "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
         )
     if LEGACY_NAMES.isdisjoint(settings.versions):
-        # ERA-07: such a client knows no newer era, but may show its person what is spoken here.
+        # ERA-07: such a client knows no newer revision, but may show the user the supported ones.
         raise UnsupportedVersion(requested=requested[:64], supported=settings.versions)
     version, client = negotiate(requested, settings.versions), bounded(client_info)
     fields = negotiated_fields(version, client, known(capabilities))
@@ -116,7 +118,7 @@ def _initialize_result(
 
 
 def capabilities(settings: Settings, version: str, principal: Principal) -> dict[str, Any]:
-    """What is served at one revision."""
+    """Return the server's capabilities at one revision."""
     return server_capabilities(
         version,
         tools=True,
@@ -132,7 +134,7 @@ def capabilities(settings: Settings, version: str, principal: Principal) -> dict
 
 
 def discover(context: Asked, params: Params) -> Result:
-    """DISC-01, DISC-02: the content of the legacy ``initialize`` result, as a request of its own."""
+    """Return the content of the legacy ``initialize`` result as its own request (DISC-01, DISC-02)."""
     settings = context.services.settings
     result: dict[str, Any] = {
         "supportedVersions": list(settings.versions),
@@ -144,7 +146,7 @@ def discover(context: Asked, params: Params) -> Result:
 
 
 def ping(context: Asked, params: Params) -> Result:
-    """PING-01."""
+    """Return an empty result (PING-01)."""
     return b"{}"
 
 

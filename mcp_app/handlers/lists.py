@@ -1,4 +1,4 @@
-"""What the four list methods share: one prepared page (specification: server/utilities/pagination)."""
+"""The page shared by the four list methods (specification: server/utilities/pagination)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mcp_app.protocol.errors import InvalidParams
 
 
 def page(kind: str, context: Asked, params: Params) -> bytes:
-    """The encoded page after ``cursor`` (PAGE-01); raises InvalidParams for a bad cursor (PAGE-02)."""
+    """Return the encoded page after ``cursor`` (PAGE-01). Raise InvalidParams for a bad cursor (PAGE-02)."""
     cursor = params.get("cursor")
     if cursor is not None and type(cursor) is not str:
         raise InvalidParams("The member 'cursor' must be a string.")

@@ -11,11 +11,11 @@ from mcp_app.sessions.session import LiveSession
 
 
 async def set_level(context: RequestContext, params: Params) -> Result:
-    """LOG-01: the level holds for the session, in every process."""
+    """Set the session's log level, for every process (LOG-01)."""
     level = params.get("level")
     if level not in LEVELS:
         raise InvalidParams(f"The member 'level' must be one of: {', '.join(LEVELS)}.")
-    # Requests of 2026-07-28 name their level themselves, and have no such method.
+    # Requests of 2026-07-28 contain their level and have no such method.
     session = cast("LiveSession", context.session)
     await context.services.change_session(session, log_level=level)
     return {}

@@ -1,4 +1,4 @@
-"""What clients tell without expecting an answer; the unknown is ignored (RPC-06)."""
+"""Handlers of client notifications. Unknown ones are ignored (RPC-06)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mcp_app.sessions.session import LiveSession
 
 
 async def initialized(services: Services, session: LiveSession, params: Params) -> None:
-    """LIFE-03: from now on the server may send requests and notifications."""
+    """Mark the session as initialized: the server may send requests and notifications (LIFE-03)."""
     if not session.initialized:
         await services.change_session(session, initialized="1")
 
 
 async def cancelled(services: Services, session: LiveSession, params: Params) -> None:
-    """CAN-01: stop a running request of this session, wherever it runs; else no effect (CAN-03)."""
+    """Stop a running request of this session, in any process (CAN-01). No effect for others (CAN-03)."""
     await _cancel(services, session, params.get("requestId"), params.get("reason"))
 
 
 async def cancel_request(services: Services, session: LiveSession, params: Params) -> None:
-    """The older name some clients use for ``notifications/cancelled`` (DLG-004-01)."""
+    """Stop a request by the older name of ``notifications/cancelled`` (DLG-004-01)."""
     await _cancel(services, session, params.get("id"), None)
 
 
@@ -30,7 +30,7 @@ async def _cancel(services: Services, session: LiveSession, request_id: object, 
         return
     words = reason[:200] if isinstance(reason, str) else ""
     if not services.calls.cancel(session.id, request_id, words):  # type: ignore[arg-type]
-        # The row first: it holds even if the broadcast is lost (R25).
+        # The row first, because it is effective even if the broadcast is lost (R25).
         if await services.background.cancel(session.id, request_id, words):  # type: ignore[arg-type]
             return
         payload = {"session": session.id, "request_id": request_id, "reason": words}
@@ -42,7 +42,7 @@ TABLE: dict[str, Taken] = {
     "notifications/initialized": initialized,
     "notifications/cancelled": cancelled,
 }
-# Older names, each with its switch. ``exit`` is missing: it ends the session, which the dispatcher does.
+# Older names, each with its setting. The dispatcher handles ``exit``, which ends the session.
 DIALECTS: dict[str, Taken] = {
     dialects.INITIALIZED: initialized,
     dialects.CANCEL_REQUEST: cancel_request,
@@ -50,5 +50,5 @@ DIALECTS: dict[str, Taken] = {
 
 
 def table(accepted: Collection[str]) -> dict[str, Taken]:
-    """What is listened to where these dialects are accepted."""
+    """Return the handlers of notifications, including those of the accepted dialects."""
     return TABLE | {name: taken for name, taken in DIALECTS.items() if name in accepted}

@@ -15,12 +15,12 @@ from mcp_app.protocol.errors import InvalidParams
 
 
 def list_prompts(context: Asked, params: Params) -> Result:
-    """PROMPT-01."""
+    """Return a page of prompts (PROMPT-01)."""
     return page("prompts", context, params)
 
 
 def get_prompt(context: RequestContext, params: Params) -> Result:
-    """PROMPT-02 to PROMPT-04."""
+    """Return a rendered prompt, or start a call of its function (PROMPT-02 to PROMPT-04)."""
     name, arguments = name_and_arguments("prompts/get", params)
     entry = context.catalogue.prompt(name)
     if entry is None:
@@ -30,7 +30,7 @@ def get_prompt(context: RequestContext, params: Params) -> Result:
     accepted = entry.accept(arguments)
     function = entry.function
     if function is None:
-        context.inputs(params)  # It asks nothing, so a state for it is never valid (STATE-07).
+        context.inputs(params)  # It asks no questions, so a state for it is never valid (STATE-07).
         return downlevel.result(
             "prompts/get", _described(entry, to_messages(entry.render(accepted))), context.version
         )

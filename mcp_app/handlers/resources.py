@@ -13,17 +13,17 @@ MAX_URI = 2048
 
 
 def list_resources(context: Asked, params: Params) -> Result:
-    """RES-01."""
+    """Return a page of resources (RES-01)."""
     return page("resources", context, params)
 
 
 def list_templates(context: Asked, params: Params) -> Result:
-    """TPL-01."""
+    """Return a page of resource templates (TPL-01)."""
     return page("templates", context, params)
 
 
 def read(context: RequestContext, params: Params) -> Result:
-    """RES-02, RES-03: permissions are checked before anything is read (RES-06)."""
+    """Start reading a resource (RES-02, RES-03). Permissions are checked before any read (RES-06)."""
     uri = _uri(params)
     entry, variables = find(context.catalogue, uri)
     work = partial(contents, context.services.calls.runner, entry, uri, variables)
@@ -32,7 +32,7 @@ def read(context: RequestContext, params: Params) -> Result:
 
 
 async def subscribe(context: RequestContext, params: Params) -> Result:
-    """RES-08, RES-09: stored with the session, so any process may announce an update (RES-11)."""
+    """Subscribe the session to a resource (RES-08, RES-09), so that any process may notify it (RES-11)."""
     uri = _uri(params)
     find(context.catalogue, uri)
     limit = context.services.settings.max_subscriptions
@@ -44,7 +44,7 @@ async def subscribe(context: RequestContext, params: Params) -> Result:
 
 
 async def unsubscribe(context: RequestContext, params: Params) -> Result:
-    """RES-08: an unknown subscription is no error."""
+    """Unsubscribe the session. An unknown subscription is not an error (RES-08)."""
     await context.services.streams.sessions.remove_subscription(context.session.id, _uri(params))
     return {}
 

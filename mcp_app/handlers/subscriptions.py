@@ -1,4 +1,4 @@
-"""subscriptions/listen: which part of a filter is served to whom (specification: basic/subscriptions).
+"""subscriptions/listen: the part of a filter granted to a subscriber (specification: basic/subscriptions).
 
 Connections and their notifications belong to the transports.
 """
@@ -17,54 +17,51 @@ from mcp_app.protocol.features.tasks import TASK_IDS
 
 
 class SubscriptionKind(Protocol):
-    """A member of the filter that names things, and the permission check for them."""
+    """A member of the filter with a list of names, and its permission check."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
-        """Those of the names asked for that are served; raises InvalidParams for what is no list of names."""
+        """Return the granted names. Raise InvalidParams unless ``asked`` is a list of names."""
         ...
 
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
-        """Return True if a subscriber with this view, the newest, may be notified of the thing.
+        """Return True if a subscriber with this current view may be notified about the name.
 
-        Called before each notification: permissions and the catalogue change meanwhile.
+        Called before each notification, because permissions and the catalogue change meanwhile.
         """
         ...
 
 
 class ResourceUpdates:
-    """``notifications/resources/updated``; what its client may not read does not exist for it (SUB-04)."""
+    """``notifications/resources/updated``. Resources that the client may not read are hidden (SUB-04)."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
-        """See ``SubscriptionKind.granted``."""
         uris = read_names(asked, RESOURCES, asker.services.settings.max_subscriptions)
         return [uri for uri in uris if self.may_hear(uri, asker.catalogue)]
 
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
-        """See ``SubscriptionKind.may_hear``."""
         return len(name) <= MAX_URI and catalogue.resource(name) is not None
 
 
 class TaskChanges:
-    """``notifications/tasks`` of the caller's own tasks, if it declared that (TASKX-12, TASKX-16)."""
+    """``notifications/tasks`` of the caller's tasks, if it declared the extension (TASKX-12, TASKX-16)."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
-        """See ``SubscriptionKind.granted``."""
         require(asker)
         task_ids = read_names(asked, TASK_IDS, asker.services.settings.max_subscriptions)
         find, principal = asker.services.background.task, asker.principal.key
         return [task_id for task_id in task_ids if await find(task_id, principal) is not None]
 
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
-        """See ``SubscriptionKind.may_hear``: a task never changes hands."""
+        """Return True: a task never changes its owner."""
         return True
 
 
-# By member of the filter. ``tell`` of ``transports.subscriptions`` sends its notifications.
+# By member of the filter. ``Subscriptions.tell`` sends the notifications.
 KINDS: Mapping[str, SubscriptionKind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
 
 
 async def grant(asker: Asked, params: Params) -> dict[str, Any]:
-    """The part of a request's filter that is served, as it is acknowledged; what is unknown is left out."""
+    """Return the granted part of a request's filter, as acknowledged. Unknown members are omitted."""
     asked = read_filter(params)
     granted: dict[str, Any] = {member: True for member in LISTS if asked.get(member)}
     for member, kind in KINDS.items():

@@ -1,4 +1,4 @@
-"""The methods of both eras on one page: what a client may request, and the handler that serves it."""
+"""The methods of both eras: the requests that clients may send, and their handlers."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ BOTH: dict[str, Handler] = {
     "completion/complete": completion.complete,
 }
 
-# ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
+# Without ``initialize``, which has no session yet. The dispatcher serves it.
 TABLE: dict[str, Handler] = {
     **BOTH,
     "ping": lifecycle.ping,
@@ -28,10 +28,10 @@ TABLE: dict[str, Handler] = {
     "logging/setLevel": logging.set_level,
 }
 
-# 2026-07-28: every request stands alone, so there is nothing to open, to set or to keep alive.
+# 2026-07-28: requests are independent, so there is nothing to open, to set or to keep alive.
 MODERN: dict[str, Handler] = {**BOTH, "server/discover": lifecycle.discover}
 
-# Those that can be answered in the step they arrive in. A tool call answers on its reply, or does nothing.
+# Handlers that can answer synchronously. A tool call answers on its reply, or not at all.
 QUICK: dict[str, QuickHandler] = {
     "ping": lifecycle.ping,
     "tools/list": tools.list_tools,
@@ -48,7 +48,7 @@ MODERN_QUICK: dict[str, QuickHandler] = {
 
 
 def by_version(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
-    """What may be requested of a process at each revision, with what settings and extensions add."""
+    """Return the methods served at each revision, including those of settings and extensions."""
     return {
         version: {
             **(MODERN if is_modern(version) else TABLE),
@@ -60,12 +60,12 @@ def by_version(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
 
 
 def quick_by_version() -> dict[str, dict[str, QuickHandler]]:
-    """What can be answered in the step it arrives in, at each revision; its caller may take some out."""
+    """Return the methods answered synchronously at each revision. The caller may remove some."""
     return {version: dict(MODERN_QUICK if is_modern(version) else QUICK) for version in SERVED}
 
 
 def unknown(method: str) -> McpError:
-    """The error for a method that no table has."""
+    """Return the error for an unknown method."""
     if method == "initialize":
         return InvalidRequest("'initialize' must be sent alone and starts a new session.", http_status=400)
     return MethodNotFound(f"Method not found: {method[:128]}")

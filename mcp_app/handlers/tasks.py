@@ -1,4 +1,4 @@
-"""The tasks extension of 2026-07-28: a background call whose client asks for its outcome later."""
+"""The tasks extension of 2026-07-28: background calls whose clients poll for the outcome."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from mcp_app.protocol.versions import is_modern
 
 LONGEST_ID = 64
 NEEDS_TASKS = "This needs the extension {}: declare it in the request's client capabilities."
-# For operators only: no client hears what a task reports but by asking (TASKX-17).
+# For operators only: clients learn a task's progress by polling (TASKX-17).
 OPERATOR = {"progressToken": "task"}
 OPERATOR_LEVEL = {"log_level": "info"}
 CANCELLED = "cancelled by its client"
 
 
 def declared(context: Asked) -> bool:
-    """Whether this request may be answered with a task (TASKX-02); no legacy one may."""
+    """Return True if this request may be answered with a task (TASKX-02). Legacy requests may not."""
     session = context.session
     return is_modern(session.version) and declares(session.raw_capabilities, EXTENSION, session.version)
 
 
 def require(context: Asked) -> None:
-    """Raises MissingCapability unless the request declared the extension."""
+    """Raise MissingCapability unless the request declared the extension."""
     if not declared(context):
         raise MissingCapability(NEEDS_TASKS.format(EXTENSION), required=REQUIRED)
 
@@ -54,9 +54,9 @@ def require(context: Asked) -> None:
 async def create(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> None:
-    """Answer a tools/call with a task, stored before (TASKX-05); or with its result if it was quick.
+    """Answer tools/call with a stored task (TASKX-05), or with its result if it was quick.
 
-    Its client may go away then: what it was answered is all that it had asked for.
+    Its client may then disconnect, because the request is complete.
     """
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
@@ -73,7 +73,7 @@ async def create(
     context.note_if_waiting(call)
     answer = b""
     if not call.waits_for_approval:
-        # TASKX-22: a call that finishes at once needs no further round.
+        # TASKX-22: a call that finishes at once needs no further request.
         answer = await services.background.answer(call, start, services.settings.grace_seconds)
     if not answer:
         made = session.complete(context.method, client_tasks.created(call).created())
@@ -84,7 +84,7 @@ async def create(
 
 
 def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
-    """TASKX-15: what is to be known before is asked by rounds of this request, here; then there is a task."""
+    """Run ``asks_first`` within rounds of this request, then create the task (TASKX-15)."""
     services = context.services
     seconds = services.settings.tool_timeout_seconds
 
@@ -130,20 +130,20 @@ def _new_task(
 
 
 async def get(context: RequestContext, params: Params) -> Result:
-    """TASKX-06, TASKX-20."""
+    """Return the state of a task (TASKX-06, TASKX-20)."""
     task, _ = await _task(context, params)
     return task.detailed()
 
 
 async def cancel(context: RequestContext, params: Params) -> Result:
-    """TASKX-10: acknowledged at once, whatever comes of it."""
+    """Request the cancellation of a task. Acknowledged at once, regardless of the outcome (TASKX-10)."""
     _, call = await _task(context, params)
     await context.services.background.cancel_call(call.id, CANCELLED)
     return {}
 
 
 async def update(context: RequestContext, params: Params) -> Result:
-    """TASKX-08: answers to what a task asked; what answers nothing is ignored."""
+    """Store answers to a task's questions. Answers that match none are ignored (TASKX-08)."""
     _, call = await _task(context, params)
     if "inputResponses" not in params:
         raise InvalidParams("tasks/update needs the member 'inputResponses', an object.")
@@ -156,7 +156,7 @@ METHODS: Mapping[str, Handler] = {"tasks/get": get, "tasks/update": update, "tas
 
 
 async def _task(context: RequestContext, params: Params) -> tuple[Task, CallRecord]:
-    """The task a request names; the capability first (TASKX-12)."""
+    """Return the task named by a request, and its call. Checks the capability first (TASKX-12)."""
     require(context)
     task_id = params.get("taskId")
     if type(task_id) is not str:

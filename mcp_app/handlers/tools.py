@@ -31,12 +31,12 @@ from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 
 def list_tools(context: Asked, params: Params) -> Result:
-    """TOOL-01."""
+    """Return a page of tools (TOOL-01)."""
     return page("tools", context, params)
 
 
 def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Result]:
-    """TOOL-07 to TOOL-12."""
+    """Call a tool: here, or as a background call or task (TOOL-07 to TOOL-12)."""
     name, arguments = name_and_arguments("tools/call", params)
     entry, refusal = look(context.catalogue, name, arguments)
     if entry.task_required and is_modern(context.version):
@@ -46,7 +46,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         return _told(context, params, refusal)
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
-    # The members of a batch share one stream, so they run here.
+    # The members of a batch share one stream, so they run in this process.
     may_wait = context.services.background.available and not context.reply.shared
     if entry.background and may_wait:
         return _queue(context, params, entry, arguments)
@@ -57,25 +57,28 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
 
 
 def call_at_once(context: Asked, params: Params) -> Result | McpError:
-    """The result of a tool that can neither wait nor speak on the way; None, and nothing done, else."""
+    """Return the result of a tool that neither waits nor takes a context.
+
+    Return None, without effect, else.
+    """
     found = _inline(context, params, may_wait=False)
     if found is None:
         return None
     if "_meta" in params:
-        progress_token(request_meta(params))  # One of the wrong type is refused.
+        progress_token(request_meta(params))  # A token of the wrong type is refused.
     version, (entry, arguments) = context.session.version, found
     try:
         runner = context.services.calls.runner
         result = copy_context().run(runner.run_at_once, entry, arguments, version)
     except McpError as error:
-        return error  # Not raised: that would say that nothing was done.
+        return error  # Returned, not raised: an exception would mean that the tool did not run.
     return downlevel.result("tools/call", result, version)
 
 
 def begin(context: RequestContext, params: Params) -> bool:
-    """Begin a call that runs in this process, up to its first wait; False, and nothing done, for others.
+    """Start a call that runs in this process, up to its first wait.
 
-    Raises McpError when nothing was done, too.
+    Return False, without effect, for others. Raising McpError has no effect either.
     """
     found = _inline(context, params, may_wait=True)
     if found is None or found[0].task_required:
@@ -85,9 +88,10 @@ def begin(context: RequestContext, params: Params) -> bool:
 
 
 def _inline(context: Asked, params: Params, *, may_wait: bool) -> tuple[ToolEntry, dict[str, Any]] | None:
-    """Return the tool and the arguments of a call that nothing has to be asked or stored for before it runs.
+    """Return the tool and arguments of a call that needs no checks, questions or storage before it runs.
 
-    Unless it ``may_wait``, of one that can neither wait nor speak on the way.
+    Unless it ``may_wait``, only for a tool that neither waits nor takes a context. Return None for other
+    calls.
     """
     name, arguments = params.get("name"), params.get("arguments", {})
     if type(name) is not str or type(arguments) is not dict or "task" in params:
@@ -103,10 +107,10 @@ def _inline(context: Asked, params: Params, *, may_wait: bool) -> tuple[ToolEntr
 
 
 def _told(context: RequestContext, params: Params, refusal: McpError) -> Result:
-    """Return a refusal as a tool error if the model is to read it; raises it otherwise.
+    """Return a refusal as a tool error if the model should read it.
 
-    A client that asked for a task has no result to carry it. Before 2025-11-25 wrong arguments are a protocol
-    error, too (TOOL-09, TOOL-10).
+    Raise it otherwise. A client that asked for a task has no result to carry it. Before 2025-11-25 invalid
+    arguments are a protocol error, too (TOOL-09, TOOL-10).
     """
     code = refusal.refusal
     if not code or not ANSWERS[Code(code)].as_result or core_tasks.wanted(context, params):
@@ -147,7 +151,7 @@ async def _run_admitted(
 async def _accept(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> None:
-    """A background call: stored, queued, and followed on its own stream (R1)."""
+    """Store and queue a background call, and follow its stream (R1)."""
     meta = request_meta(params)
     progress_token(meta)
     session, inputs = context.session, context.inputs(params)
@@ -160,7 +164,7 @@ async def _accept(
                 session_id=session.id,
                 request_id=context.request_id,
                 session_fields=session.stored(),
-                # The worker goes on with the trace (META-09).
+                # The worker continues the trace (META-09).
                 meta=carried(meta, telemetry.context),
                 inputs=inputs,
             ),
