@@ -1,1 +1,1 @@
-"""Transports: Streamable HTTP, HTTP+SSE, stdio, and the metrics endpoint."""
+"""Transports: Streamable HTTP, HTTP+SSE and stdio, and endpoints for health and metrics."""

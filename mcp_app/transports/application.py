@@ -20,7 +20,7 @@ from mcp_app.transports.streamable_http.request_body import Receive
 
 
 class Application:
-    """Owns what one process serves with. Daphne sends no lifespan events, so a request may be the start."""
+    """The ASGI application of one process. Daphne sends no lifespan events, so a request may start it."""
 
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
@@ -29,7 +29,7 @@ class Application:
         self._process: Process | None = None
         self._report: LiveReport | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
-        # Whether the ASGI server announced its start, and so will announce its end.
+        # True if the ASGI server sent a lifespan startup, and so will send a shutdown.
         self.announced = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -38,7 +38,7 @@ class Application:
         await endpoint(scope, receive, send)
 
     async def metrics(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Serve one request for the metrics, of all processes."""
+        """Serve one request for the metrics of all processes."""
         if self._metrics is None:
             await self._started()
         if self._metrics is not None:
@@ -53,43 +53,43 @@ class Application:
 
     @property
     def endpoint(self) -> Endpoint | None:
-        """What serves requests once it has started; a server may call it directly."""
+        """The endpoint once it has started, else None. A server may call it directly."""
         return self._endpoint
 
     async def start(self) -> None:
-        """Connect and load before the first request comes."""
+        """Connect and load before the first request."""
         await self._started()
 
     async def streams(self) -> Streams:
-        """This process's connection to the event streams, for viewers of the console; starts the service."""
+        """Return this process's event streams, for viewers of the console. Starts the service."""
         await self._started()
         if self._process is None:
             raise StreamsUnavailable("The service is stopping.")
         return self._process.streams
 
     def drain(self) -> None:
-        """Close the event streams so that clients resume at another process (R20); safe to repeat."""
+        """Close the event streams so that clients resume at another process (R20). Idempotent."""
         if self._endpoint is not None:
             self._endpoint.connections.drain()
 
     def leave(self) -> None:
-        """As ``drain``, when another process has taken over and this one has the time to give its answers."""
+        """Drain slowly after another process has taken over: pending answers are still given."""
         if self._endpoint is not None:
             self._endpoint.connections.leave()
 
     @property
     def running(self) -> int:
-        """How many calls run in this process, and how many that run elsewhere it has to answer."""
+        """The number of running calls here, plus calls elsewhere that this process has to answer."""
         if self._process is None or self._endpoint is None:
             return 0
         return self._process.calls.running + self._endpoint.connections.answering
 
     async def healthy(self) -> bool:
-        """Whether the connections of this process to Redis work; true before its first request."""
+        """Return True if the connections to Redis work, or before the first request."""
         return self._process is None or await self._process.streams.healthy()
 
     async def close(self) -> None:
-        """Finish running calls, write what is buffered, disconnect."""
+        """Finish running calls, flush buffers, disconnect."""
         self.drain()
         process, self._process, self._endpoint = self._process, None, None
         self._starting = self._metrics = self._http_sse = None

@@ -1,4 +1,4 @@
-"""The open event-stream connections of one process: which to notify, and which to close."""
+"""The open event-stream connections of one process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from mcp_app.transports.turns import take_turns
 
 
 class StreamReader:
-    """One client reading one stream; ``wake`` makes its writer look at what changed.
+    """A client that reads a stream.
 
-    ``announce``: has what a change of the catalogue means to this client written, by its writer or without
-    waking that.
-    ``listening``: what it reads answers no request of its own, but says what the server has to tell.
-    ``answering``: what it reads is the answer to its request, and can be had nowhere else.
-    ``stale``: the session was changed, perhaps by another process, and must be loaded anew.
+    ``wake`` makes its writer check for changes. ``announce`` sends the client's notifications about a changed
+    catalogue, with or without waking the writer. ``listening``: the stream carries the server's own messages,
+    not the answer to a request. ``answering``: the stream carries an answer that cannot be resumed.
+    ``stale``: the session changed and must be loaded again.
     """
 
     __slots__ = (
@@ -56,13 +55,13 @@ class StreamReader:
         self.token = ""
 
     def stop(self) -> None:
-        """Have the connection closed; the client may come back and resume."""
+        """Close the connection. The client may return and resume."""
         self.stopping = True
         self.wake()
 
 
 class Connections:
-    """Registers connections; all methods run on the event loop."""
+    """The registry of connections. Event loop only."""
 
     def __init__(self, max_per_person: int) -> None:
         self._max = max_per_person
@@ -72,34 +71,34 @@ class Connections:
 
     @property
     def answering(self) -> int:
-        """How many read an answer that cannot be resumed."""
+        """The number of connections with an answer that cannot be resumed."""
         return sum(connection.answering for connection in self._all())
 
     @property
     def open(self) -> int:
-        """How many are open now."""
+        """The number of open connections."""
         return self._by_person.total()
 
     def by_session(self) -> dict[str, tuple[bool, int]]:
-        """Of each session with open streams: whether one of them listens, and how many."""
+        """Map sessions to a flag, True if one of its streams is listening, and the number of streams."""
         return {
             session: (any(connection.listening for connection in found), len(found))
             for session, found in self._by_session.items()
         }
 
     def admit(self, principal_key: str) -> None:
-        """Raises TooManyRequests when the person holds as many streams as allowed (SEC-07)."""
+        """Raise TooManyRequests if the person has as many streams as allowed (SEC-07)."""
         if self._by_person[share_of(Bound.EVENT_STREAMS, principal_key)] >= self._max:
             raise TooManyRequests("Too many open event streams: close unused ones first.", retry_after=5)
 
     def add(self, connection: StreamReader) -> None:
-        """A connection opened."""
+        """Register a connection."""
         connection.stopping = self._draining or (self._leaving and not connection.answering)
         self._by_session.setdefault(connection.session_id, set()).add(connection)
         self._by_person[connection.share] += 1
 
     def remove(self, connection: StreamReader) -> None:
-        """A connection closed."""
+        """Unregister a connection."""
         of_session = self._by_session.get(connection.session_id, set())
         of_session.discard(connection)
         if not of_session:
@@ -109,18 +108,18 @@ class Connections:
             del self._by_person[connection.share]
 
     def stop_session(self, session_id: str) -> None:
-        """The session ended: its streams end too."""
+        """Close the streams of a session that ended."""
         for connection in list(self._by_session.get(session_id, ())):
             connection.stop()
 
     def wake_session(self, session_id: str) -> None:
-        """The session changed."""
+        """Mark a changed session as stale and wake its streams."""
         for connection in list(self._by_session.get(session_id, ())):
             connection.stale = True
             connection.wake()
 
     def recheck(self, changed: Mapping[str, Any]) -> None:
-        """A credential changed, as broadcast: connections that use it are authenticated again at once."""
+        """Authenticate connections again whose credential changed, by the payload of the broadcast."""
         keys = {changed.get("principal"), *changed.get("principals", ())}
         of_key, of_user = f"/key:{changed.get('api_key')}", f"user:{changed.get('user')}/"
         for connection in self._all():
@@ -130,23 +129,23 @@ class Connections:
                 connection.wake()
 
     def take_over(self, session_id: str, token: str) -> None:
-        """A newer connection reads the session's standalone stream: the older one ends (T-GET-06)."""
+        """Close older connections to a session's standalone stream (T-GET-06)."""
         for connection in list(self._by_session.get(session_id, ())):
             if connection.standalone and connection.token != token:
                 connection.stop()
 
     def announce_catalogue(self) -> None:
-        """The catalogue changed: every standalone stream has something to tell."""
+        """Announce a changed catalogue on every standalone stream."""
         take_turns(_announce, self._all())
 
     def drain(self) -> None:
-        """Close everything, also what is still to open; clients resume elsewhere."""
+        """Close all connections, including later ones. Clients resume elsewhere."""
         self._draining = True
         for connection in self._all():
             connection.stop()
 
     def leave(self) -> None:
-        """Close what goes on at the process that has taken over; an answer of this one is still given."""
+        """Close the connections that can continue at another process. Pending answers are still given."""
         self._leaving = True
         for connection in self._all():
             if not connection.answering:

@@ -1,4 +1,4 @@
-"""Answers /healthz (this process lives) and /readyz (what it needs is there) without any middleware."""
+"""/healthz (the process is alive) and /readyz (its dependencies respond), without any middleware."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.transports.application import mcp
 
 CHECK_SECONDS = 2.0
 
-# Own threads: a database that hangs must not take those in which credentials are looked up.
+# Separate threads, so that a blocked database does not occupy those that look up credentials.
 _threads = ThreadPoolExecutor(2, thread_name_prefix="readyz")
 _running: list[asyncio.Future[list[str]]] = []
 
@@ -27,12 +27,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 async def healthz(scope: Any, receive: Any, send: Send) -> None:
-    """200 while the event loop turns; says so when the server announced no start (ASGI lifespan)."""
+    """Answer 200 while the event loop runs. ``lifespan`` is false without an ASGI lifespan startup."""
     await _answer(send, 200, {"status": "ok"} if mcp.announced else {"status": "ok", "lifespan": False})
 
 
 async def readyz(scope: Any, receive: Any, send: Send) -> None:
-    """Answer 200 when all that is configured responds; else 503 with the names of the rest."""
+    """Answer 200 if all configured services respond, else 503 with the names of the missing ones."""
     if missing := await _missing():
         await _answer(send, 503, {"status": "unavailable", "missing": missing})
     else:
@@ -40,12 +40,12 @@ async def readyz(scope: Any, receive: Any, send: Send) -> None:
 
 
 async def not_there(scope: Any, receive: Any, send: Send) -> None:
-    """404 for programs, for addresses that it is no mistake to ask for."""
+    """Answer 404 in JSON, for addresses that programs may legitimately request."""
     await _answer(send, 404, {"error": "not_found"})
 
 
 async def _missing() -> list[str]:
-    """What is missing now; requests during a check share its answer, so a flood costs one check."""
+    """Return the missing services. Concurrent requests share one check, so a flood costs one check."""
     if not _running or _running[0].done():
         _running[:] = [asyncio.ensure_future(_check())]
     return await asyncio.shield(_running[0])
@@ -55,13 +55,13 @@ async def _check() -> list[str]:
     database, redis, connected = await asyncio.gather(
         _within(_missing_database, "database"), _within(_missing_of_redis, "redis"), mcp.healthy()
     )
-    # Redis may answer while this process has not yet found its way back to it.
+    # Redis may respond before this process has reconnected to it.
     own = [] if connected or "redis" in redis else ["redis"]
     return [*database, *own, *redis]
 
 
 async def _within(check: Callable[[], list[str]], name: str) -> list[str]:
-    """What ``check`` finds missing; what answers too late is missing."""
+    """Return the services that ``check`` finds missing, or ``name`` after a timeout."""
     loop = asyncio.get_running_loop()
     try:
         return await asyncio.wait_for(loop.run_in_executor(_threads, check), CHECK_SECONDS)
@@ -82,7 +82,7 @@ def _missing_database() -> list[str]:
 
 
 def _missing_of_redis() -> list[str]:
-    """Return what is missing of Redis and the workers; without Redis, this process runs background tools."""
+    """Return what is missing: Redis, workers, or nothing, also if no Redis is configured."""
     url = conf.get().redis_url
     if not url:
         return []

@@ -1,7 +1,7 @@
-"""Owns the report of a process's open streams and running calls for the console; must not know its viewers.
+"""The report of a process's open streams and running calls for the console.
 
-Viewers announce themselves by broadcast, and as long as that is fresh each process broadcasts a report.
-Without viewers nothing is stored and nothing runs.
+Independent of its viewers. Viewers announce themselves by broadcast. While an announcement is valid, each
+process broadcasts reports. Without viewers nothing is stored or run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.transports.connections import Connections
 
 EVERY_SECONDS = 2.0
-# How long one broadcast of a watcher holds.
+# Seconds that one announcement of a viewer is valid.
 WATCHED_SECONDS = 15.0
 MOST_SESSIONS = 500
 MOST_CALLS = 10
 
 
 class LiveReport:
-    """Reports of one process, for the event loop it is started on."""
+    """The reports of one process, sent on the event loop it is started on."""
 
     def __init__(self, process: Process, connections: Connections) -> None:
         self._process = process
@@ -33,17 +33,17 @@ class LiveReport:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Listen for viewers."""
+        """Subscribe to announcements of viewers."""
         self._process.attach_report(self._heard)
 
     async def close(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     def report(self) -> dict[str, Any]:
-        """The sessions that have something open here, the busiest part of them when there are many."""
+        """Return the sessions with open streams or calls here, those with calls first if there are many."""
         streams = self._connections.by_session()
         calls = self._process.calls.in_flight()
         named = sorted(calls.keys() | streams.keys(), key=lambda session: session not in calls)

@@ -1,4 +1,4 @@
-"""How large a message may be, by the settings."""
+"""The limits of messages, from the settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mcp_app.protocol.messages import jsonrpc
 
 
 def message_limits(settings: Settings) -> jsonrpc.Limits:
-    """What the parser of every transport refuses."""
+    """Return the limits for the parser of every transport."""
     return jsonrpc.Limits(
         body_bytes=settings.max_body_bytes,
         depth=settings.max_json_depth,

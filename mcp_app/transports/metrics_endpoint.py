@@ -1,4 +1,4 @@
-"""The /metrics application: the same gate as /mcp, then one permission, then what Prometheus reads."""
+"""The /metrics application: admission as for /mcp, one permission, then the Prometheus exposition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_ALLOWED = f"The user of this API key needs the permission {PERMISSION}."
 
 
 class MetricsEndpoint:
-    """An ASGI callable for ``http`` scopes. Requests that arrive while one is read share its answer."""
+    """The metrics as an ASGI callable for ``http`` scopes. Concurrent requests share one reading."""
 
     def __init__(self, process: Process) -> None:
         settings = process.settings
@@ -37,7 +37,7 @@ class MetricsEndpoint:
         self._reading: asyncio.Task[readings.Readings] | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
-        """Answer one request; a refusal is worded as those of /mcp are."""
+        """Answer one request. Errors have the same form as those of /mcp."""
         try:
             await self._admit(scope)
             body = families.exposition(await self._read(), self._process.views.server.version)
@@ -53,7 +53,7 @@ class MetricsEndpoint:
         await send({"type": "http.response.body", "body": body})
 
     async def _admit(self, scope: MutableMapping[str, Any]) -> None:
-        """Raises Refused in one of its kinds."""
+        """Raise Refused or one of its subclasses unless the request may read metrics."""
         fields = collect(scope["headers"])
         self._policy.check(fields.get(b"host"), fields.get(b"origin"))
         if not self._process.settings.metrics:

@@ -19,9 +19,9 @@ Notice = tuple[bytes, str]
 
 
 class Announcement(NamedTuple):
-    """What all clients that heard of one revision last are told, prepared once for them.
+    """The notifications for all clients last notified at the same revision, encoded once.
 
-    ``asks``: there may be more, and Redis must be asked of each client: ``due`` says what.
+    ``asks``: there may be more for each client, which ``due`` finds by a query to Redis.
     """
 
     revision: int
@@ -34,7 +34,7 @@ NOTHING: Final = Announcement(0, [], b"", asks=False)
 
 
 def announcement(session: LiveSession, view: CatalogueView) -> Announcement:
-    """Return what is due to the client that has this view, as far as this process knows without Redis."""
+    """Return the notifications due to a client with this view, as far as known without Redis."""
     catalogue, announced = view.snapshot, session.announced
     if announced >= catalogue.revision or not session.initialized:
         return NOTHING
@@ -49,11 +49,10 @@ def announcement(session: LiveSession, view: CatalogueView) -> Announcement:
 
 
 async def due(streams: Streams, session: LiveSession, view: CatalogueView) -> tuple[list[Notice], int]:
-    """Return notifications of what changed in a view since the revision last announced, and its revision.
+    """Return the notifications about changes since the last announced revision, and the new revision.
 
-    Of each list one notice covers many changes, and so it is with the content of each resource that the
-    session is subscribed to (RES-08). Nothing is due before the client has confirmed that it is ready
-    (LIFE-03). Raises StreamsUnavailable if its subscriptions cannot be read.
+    One notification per list covers many changes, and one per subscribed resource (RES-08). Nothing is due
+    before the client has initialized (LIFE-03). Raise StreamsUnavailable if its subscriptions cannot be read.
     """
     catalogue = view.snapshot
     if session.announced >= catalogue.revision or not session.initialized:
@@ -77,6 +76,6 @@ def _changed_lists(catalogue: Catalogue, announced: int) -> list[Notice]:
 
 
 def note(log: MessageLog, session: LiveSession, notices: list[Notice]) -> None:
-    """Record what was announced."""
+    """Log the notifications."""
     for message, method in notices:
         log.single(session.id, session.principal_key, "out", "notification", message, method)

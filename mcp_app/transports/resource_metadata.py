@@ -1,6 +1,6 @@
-"""Serves the protected resource metadata (RFC 9728): the authorization server to use (AUTH-01, AUTH-02).
+"""The protected resource metadata (RFC 9728): the authorization server to use (AUTH-01, AUTH-02).
 
-Static, without a database and outside every limit: clients stop where it does not answer (AUTH-24).
+Static, without a database and exempt from all limits, because clients fail without it (AUTH-24).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcp_app.auth.site import DOCUMENTS, issuer, requested, resource, server_at
 from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 
-# As other addresses below /.well-known/ say it.
+# The same as for other addresses below /.well-known/.
 NOT_THERE = b'{"error": "not_found"}'
 CORS = (
     (b"access-control-allow-origin", b"*"),
@@ -25,7 +25,7 @@ CORS = (
 
 
 async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send) -> None:
-    """Answer one request for the metadata of the resource that its path names."""
+    """Answer one request for the metadata of the resource named by its path."""
     method, status, body = scope["method"], 200, b""
     headers = [*CORS, (b"cache-control", b"public, max-age=300"), (b"vary", b"host")]
     path = DOCUMENTS.get(scope["path"])
@@ -47,7 +47,7 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
 
 
 def described(host: str, path: str) -> dict[str, Any]:
-    """The document; ``resource`` has the host under which the client addressed the server."""
+    """Return the document. ``resource`` has the host that the client used."""
     return {
         "resource": resource(host, path),
         "authorization_servers": [issuer(host)],

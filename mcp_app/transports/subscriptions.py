@@ -1,8 +1,8 @@
 """The open subscriptions of one process and their notifications, for every transport (SUB-01 to SUB-15).
 
-Notifications are level-triggered: "changed, look again". So those of one thing replace each other, and what
-waits for a slow client is bounded by what it subscribed to. A lost broadcast is made good when the connection
-to Redis is back: then every subscriber is notified that its resources may have changed.
+Notifications are level-triggered: "changed, read again". A new notification about a name replaces the pending
+one, so the pending notifications of a slow client are bounded by its subscription. After a reconnection to
+Redis every subscriber is notified that its resources may have changed, in case a broadcast was lost.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from mcp_app.transports.task_news import TaskNews
 from mcp_app.transports.turns import take_turns
 
 CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
-# A member of the filter, and which of the things it names.
+# A member of the filter, and a name in it.
 Key = tuple[str, str]
 
 
 class Subscription:
-    """One listen request: its granted filter, and its pending notifications."""
+    """A listen request: its granted filter and its pending notifications."""
 
     __slots__ = (
         "_heard",
@@ -63,7 +63,7 @@ class Subscription:
     ) -> None:
         self.id = asked.session.id
         self.server = asked.catalogue.server
-        self.principal = asked.principal  # as of the last look; a transport may replace it
+        self.principal = asked.principal  # as of the last check, may be replaced by a transport
         self.request_id = request_id
         self.tag = jsonrpc.encode_id(request_id)
         self.keys: tuple[Key, ...] = tuple(
@@ -71,26 +71,26 @@ class Subscription:
         )
         self._lists = tuple([kind for member, kind in LISTS.items() if granted.get(member)])
         self._views, self._path = asked.services.views, asked.session.path
-        # Those of the catalogue that was last announced to its client: one object for all that heard of it.
+        # The revisions last announced to the client: one object shared by all clients notified of them.
         self._heard = asked.catalogue.snapshot.revisions
         self._news: dict[Key, Notice] = {}
         self._wake = wake
 
     def wake(self) -> None:
-        """Have its writer look at what is due."""
+        """Make the writer check for due notifications."""
         self._wake()
 
     def wake_for_lists(self) -> None:
-        """A list changed."""
+        """Wake the writer after a change of a list, if the client subscribed to lists."""
         if self._lists:
             self._wake()
 
     def hear(self, key: Key, notice: Notice) -> None:
-        """Something it named changed."""
+        """Add or replace the pending notification about a name."""
         self._news[key] = notice
 
     def due(self) -> list[Notice]:
-        """Take the pending notifications."""
+        """Return the pending notifications and clear them."""
         found = []
         catalogue = self._views.of(self.principal.permissions, self._path)
         revisions = catalogue.snapshot.revisions
@@ -106,7 +106,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """All of one process. Use it from the event loop only."""
+    """The subscriptions of one process. Event loop only."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -130,10 +130,11 @@ class Subscriptions:
         address: str,
         wake: Callable[[], None],
     ) -> tuple[Subscription, bytes]:
-        """Begin a subscription; from now on it hears of changes, and only then is it acknowledged (SUB-05).
+        """Open a subscription.
 
-        Returns it with the acknowledgement. ``wake`` is called when it has something to tell. Raises
-        InvalidParams.
+        It collects changes from now on, before it is acknowledged (SUB-05).
+
+        Return it with the acknowledgement. ``wake`` is called when it has notifications. Raise InvalidParams.
         """
         started = perf_counter()
         exchange, principal = asked.session, asked.principal
@@ -143,7 +144,7 @@ class Subscriptions:
         for key in subscription.keys:
             self._by_key.setdefault(key, {})[subscription] = None
         answer = acknowledgement(subscription.tag, granted)
-        # Earlier changes are reported too: the current status of each task (TASKX-16).
+        # Earlier changes are sent, too: the current status of each task (TASKX-16).
         self._tasks.look(granted.get(TASK_IDS, ()))
         self._note_opened(exchange, principal, address)
         seconds = perf_counter() - started
@@ -154,7 +155,7 @@ class Subscriptions:
         return subscription, answer
 
     def take(self, subscription: Subscription) -> list[bytes]:
-        """The notifications that are due now; they count as sent."""
+        """Return the notifications due now, and log them as sent."""
         messages = []
         log = self._process.log
         for notice in subscription.due():
@@ -166,7 +167,7 @@ class Subscriptions:
         return messages
 
     def closing(self, subscription: Subscription) -> bytes:
-        """The answer with which the server ends a subscription, noted as sent."""
+        """Return the answer by which the server ends a subscription, and log it as sent."""
         answer = closing(subscription.request_id, subscription.server.meta)
         self._process.log.single(
             subscription.id,
@@ -180,7 +181,7 @@ class Subscriptions:
         return answer
 
     def close(self, subscription: Subscription, reason: str) -> None:
-        """Its client is gone: nothing of it is left (SUB-13)."""
+        """Remove a subscription whose client has disconnected (SUB-13)."""
         del self._listening[subscription]
         for key in subscription.keys:
             listening = self._by_key[key]
@@ -190,11 +191,11 @@ class Subscriptions:
         self._process.log.fact("session.ended", session=subscription.id, reason=reason)
 
     def wanted(self, member: str, name: str) -> bool:
-        """Whether a subscription here includes a thing: otherwise its changes need not be looked up."""
+        """Return True if a subscription includes a name. Changes of other names need not be read."""
         return (member, name) in self._by_key
 
     def tell(self, member: str, name: str, notice: Notice) -> None:
-        """Something that a member of filters can name changed; newer news of it replace older ones."""
+        """Notify the subscribers of a name. A newer notification replaces a pending one."""
         key = member, name
         listening = list(self._by_key.get(key, ()))
         for subscription in listening:
@@ -214,13 +215,16 @@ class Subscriptions:
     def _resource_updated(self, payload: dict[str, Any]) -> None:
         uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()
         if "resync" in payload:
-            # What was missed is unknown.
+            # The missed broadcasts are unknown.
             uris = self._named(RESOURCES)
         for uri in uris:
             self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
 
     def _note_opened(self, exchange: Negotiated, principal: Principal, address: str) -> None:
-        """Operators see it among the sessions, and can end it; nothing is stored that could be resumed."""
+        """Add a record that shows operators the subscription, so that they can end it.
+
+        It cannot be resumed.
+        """
         self._process.log.fact(
             "session.opened",
             session=exchange.id,

@@ -1,6 +1,6 @@
-"""Notifies the subscriptions of one process of tasks: each with its status when its row is read.
+"""Notifications to the subscriptions of one process about tasks, with their status when read.
 
-The writer of a change only broadcasts the task's id. Of a task that changes often the newest state is sent.
+The writer of a change broadcasts only the task's id. For a task that changes often, the latest state is sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("mcp.tasks")
 
 
 class TaskNews:
-    """Reads tasks that are ``wanted``, all of which are ``listened``; ``tell`` reaches the subscribers."""
+    """Sends the status of changed tasks that are ``wanted``. ``listened`` returns all, ``tell`` notifies."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class TaskNews:
             self._looking = asyncio.create_task(self._look())
 
     def on_change(self, payload: dict[str, Any]) -> None:
-        """Hear that a task changed, in whatever process."""
+        """Read a changed task, by a broadcast from any process."""
         if "resync" in payload:
-            self.look(self._listened())  # What was missed is unknown.
+            self.look(self._listened())  # The missed broadcasts are unknown.
         elif self._wanted(payload["id"]):
             self.look([payload["id"]])
 
     async def _look(self) -> None:
-        """One after the other, so that of two reads of a task the newer one is sent last."""
+        """Read one task after another, so that of two reads of a task the newer is sent last."""
         try:
             while self._due:
                 task_id, _ = self._due.popitem()

@@ -14,10 +14,10 @@ TOGETHER = 100
 
 
 def take_turns(each: Callable[[T], None], items: Sequence[T]) -> None:
-    """Call ``each`` with every item soon and in order; not at once, whatever is running now.
+    """Call ``each`` with every item, in order, from the next turn of the event loop on.
 
-    Where this takes several turns, the garbage collector is held until the last: thousands of open streams
-    are so many objects that one full collection in between takes as long as notifying all of them.
+    Over several turns, the garbage collector is disabled until the last: with thousands of open streams, one
+    full collection takes as long as notifying all of them.
     """
     if items:
         asyncio.get_running_loop().call_soon(_turn, each, items, 0)
@@ -28,7 +28,7 @@ def _turn(each: Callable[[T], None], items: Sequence[T], start: int) -> None:
     if end < len(items):
         if start == 0:
             _collector.hold()
-        # First, so that one that fails keeps nobody else waiting.
+        # First, so that an exception does not delay other items.
         asyncio.get_running_loop().call_soon(_turn, each, items, end)
     try:
         for item in items[start:end]:
@@ -39,7 +39,7 @@ def _turn(each: Callable[[T], None], items: Sequence[T], start: int) -> None:
 
 
 class _Collector:
-    """The garbage collector; it runs again after the last of overlapping holds."""
+    """The garbage collector, enabled again after the last of overlapping holds."""
 
     def __init__(self) -> None:
         self._holds = 0

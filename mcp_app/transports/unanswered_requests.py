@@ -1,4 +1,4 @@
-"""Requests whose client cancelled them and is not to be answered (CAN-02), known to every process."""
+"""Requests whose clients cancelled them and expect no answer (CAN-02), known to every process."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
-# Longer than an unwilling call takes to end; not for long, for a client may name any ids.
+# Longer than an unresponsive call takes to end, but short, because a client may send any ids.
 SECONDS: Final = 60
 ERROR: Final = b'"error":{"code":%d,' % RequestCancelled.code
 LONGEST_HEAD: Final = 300
 
 
 async def note(streams: Streams, session_id: str, request_id: object) -> None:
-    """Note that a client wants no answer to a request any more, before anything is stopped.
+    """Record that a client expects no answer to a request, before the request is stopped.
 
-    When that cannot be noted, the request is answered as cancelled.
+    If that cannot be recorded, the request is answered as cancelled.
     """
     if type(request_id) in (str, int):
         try:
@@ -30,13 +30,13 @@ async def note(streams: Streams, session_id: str, request_id: object) -> None:
 
 
 async def covers(streams: Streams, session_id: str, message: bytes) -> bool:
-    """Whether a message only says that a request was cancelled, to the client that cancelled it."""
+    """Return True if a message reports a cancellation to the client that requested it."""
     if ERROR not in message[:LONGEST_HEAD]:
         return False
     name = _name(orjson.loads(message).get("id"))
     try:
         first = await streams.requests.answer(session_id, name, b"")
-        # A client that resumes the stream comes to the same place again.
+        # A client that resumes the stream reads the same message again.
         return first or await streams.requests.wait(session_id, name, 0) is not None
     except StreamsError:
         return False

@@ -1,7 +1,9 @@
-"""/sse and /messages/: the same gate as /mcp; the GET is the session, and a POST only says something in it.
+"""/sse and /messages/: admission as for /mcp.
 
-Every answer is stored as a stream of its own, and the session's standalone stream says which to pass on: so a
-POST may reach any process, whichever holds the event stream (SSE1-04).
+The GET is the session, and POSTs send its messages.
+
+Every answer is stored as its own stream, and the session's standalone stream refers to it. So a POST may
+reach any process, regardless of the one that holds the event stream (SSE1-04).
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from mcp_app.transports.streamable_http.request_body import Receive
 
 STREAM_PATH = "/sse"
 MESSAGES_PATH = "/messages/"
-# DLG-000-07: early clients know this parameter; it takes our session id, never one of their own.
+# DLG-000-07: early clients use this address. Its parameter is the server's session id, not a client's.
 ALIAS_PATH = "/message"
 OFF = "The HTTP+SSE transport is switched off (HTTP_SSE). Connect to /mcp."
 NO_SESSION = "Name the session: POST to the address that the 'endpoint' event of GET /sse gave."
@@ -51,7 +53,7 @@ NO_BATCH = "Batches belong to the revisions up to 2025-03-26: send one message p
 ACCEPTED_HEADERS = [(b"content-type", b"text/plain; charset=utf-8"), NO_CACHE, (b"content-length", b"8")]
 ENDED = "the HTTP+SSE connection ended"
 
-# What a POST asks: one request, or a batch.
+# The content of a POST: one request, or a batch.
 Posted = jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid]
 
 
@@ -59,7 +61,7 @@ class HttpSse:
     """HTTP+SSE of one process, as an ASGI callable for ``http`` scopes."""
 
     def __init__(self, process: Process, endpoint: Endpoint) -> None:
-        """``endpoint`` lends its gate and counts the connections."""
+        """Create the transport. ``endpoint`` provides admission and counts the connections."""
         self._process = process
         self._endpoint = endpoint
 
@@ -108,7 +110,7 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._process.dispatcher.response(session, message, body)
         else:
-            await admit(self._process.streams, principal.key)  # Every answer is kept until it is read.
+            await admit(self._process.streams, principal.key)  # Every answer is stored until it is read.
             asked = Asked(self._process, session, principal, self._process.views.of(principal.permissions))
             await self._answer(asked, session, message, body, address_of(scope), from_headers(fields))
         headers = [*ACCEPTED_HEADERS, *extra]
@@ -126,7 +128,10 @@ class HttpSse:
         return principal
 
     async def _session(self, scope: Scope, principal: Principal) -> LiveSession:
-        """The session the query names; raises Refused (400) without one, SessionNotFound for a wrong one."""
+        """Return the session named by the query.
+
+        Raise Refused (400) without one, SessionNotFound for a wrong one.
+        """
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         named = query.get("session_id") or (scope["path"] == ALIAS_PATH and query.get("id"))
         if not named:
@@ -134,7 +139,7 @@ class HttpSse:
         sessions = self._process.sessions
         session = sessions.cached(named[0], principal.key)
         if session is not None and not session.client_info:
-            session.checked_at = 0.0  # Another process may have seen its initialize: look again.
+            session.checked_at = 0.0  # Another process may have initialized it: load it again.
             session = None
         if session is None:
             session = await sessions.load(named[0], principal.key)
@@ -151,12 +156,12 @@ class HttpSse:
         address: str,
         trace_fields: dict[str, str] | None,
     ) -> None:
-        """Have what a request or a batch is answered with passed on (SSE1-03)."""
+        """Pass on the answer to a request or batch (SSE1-03)."""
         request_id = message.id if isinstance(message, jsonrpc.Request) else None
         try:
             outcome = await self._outcome(asked, session, message, body, address, trace_fields)
         except McpError as error:
-            # Clients of this transport wait for the event; few look at what the POST was answered.
+            # Clients of this transport wait for the event. Few check the response of the POST.
             outcome = Answered(jsonrpc.encode_error(error, request_id))
         if isinstance(outcome, Answered):
             if not outcome.body:
@@ -191,7 +196,10 @@ class HttpSse:
         return await process.dispatcher.request(asked, message, body, trace_fields)
 
     async def _stored(self, session: LiveSession, message: Posted, body: bytes) -> StreamReference:
-        """Keep an answer as a stream that is over already: on the shared one it could be trimmed unread."""
+        """Store an answer as a finished stream.
+
+        On the shared stream it could be trimmed before it is read.
+        """
         name = "post-" + secrets.token_hex(9)
         log = self._process.streams.log
         try:
@@ -204,7 +212,7 @@ class HttpSse:
 
 
 def _without_room(message: Posted) -> bytes:
-    """Return the errors in place of an answer that is too large to keep."""
+    """Return the errors that replace an answer too large to store."""
     if isinstance(message, jsonrpc.Request):
         return jsonrpc.encode_error(answer_too_large(), message.id)
     requests = (member for member in message if isinstance(member, jsonrpc.Request))

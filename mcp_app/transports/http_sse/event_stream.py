@@ -1,4 +1,4 @@
-"""The one event stream of an HTTP+SSE session: what its standalone stream says, and every answer it names."""
+"""The event stream of an HTTP+SSE session: its standalone stream's messages, and the answers it refers to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("mcp.stream")
 
 
 def encode_reference(reference: StreamReference) -> bytes:
-    """A stream to pass on, as an event's data."""
+    """Encode a reference to a stream as an event's data."""
     return b"%b %d" % (reference.stream.encode(), reference.epoch)
 
 
@@ -30,10 +30,13 @@ def _decode_reference(data: bytes) -> StreamReference:
 
 
 class HttpSseStream(EventStream):
-    """One connection's writer. Nothing in this transport can be resumed: events have no ids (SSE1-06)."""
+    """The writer of one connection.
+
+    Events have no ids, because this transport cannot be resumed (SSE1-06).
+    """
 
     def __init__(self, *given: Any, messages_path: str, **named: Any) -> None:
-        """``messages_path`` is where the client posts to; the rest is as for every event stream."""
+        """Create the writer. ``messages_path`` is the path for the client's POSTs."""
         super().__init__(*given, **named)
         self._messages_path = messages_path
         self._writing = asyncio.Lock()
@@ -63,7 +66,7 @@ class HttpSseStream(EventStream):
         return False
 
     async def _pass_on(self, reference: StreamReference) -> None:
-        """Write an answer and what is said before it, until it is complete."""
+        """Write the messages and the answer of a stream until it is complete."""
         streams, session = self._process.streams, self._session.id
         reader = streams.reader(session, reference.stream, reference.epoch, 0)
         try:
@@ -76,7 +79,7 @@ class HttpSseStream(EventStream):
             self._process.background.delivered(reference.stream)
             await streams.log.drop(session, reference.stream)
         except StreamsError:
-            return  # The session ended, or the stream is of no more use and expires by itself.
+            return  # The session ended, or the stream is no longer needed and expires.
         except (ClientStalled, OSError) as error:
             log.info("A client of HTTP+SSE does not read: %s", type(error).__name__)
             if self._connection is not None:
@@ -85,7 +88,7 @@ class HttpSseStream(EventStream):
             reader.close()
 
     def _announce(self, connection: StreamReader) -> None:
-        """Not at once: answers are written by other tasks, and all of them take turns."""
+        """Wake the writer, because other tasks write answers and must not be interrupted."""
         connection.wake()
 
     async def _write(self, data: bytes) -> None:
@@ -93,24 +96,24 @@ class HttpSseStream(EventStream):
             await super()._write(data)
 
     async def _prime(self, reference: StreamReference) -> None:
-        """SSE1-01: where to post to, before anything else."""
+        """Send the address for POSTs before any other event (SSE1-01)."""
         address = f"{self._messages_path}?session_id={self._session.id}"
         await self._write(sse.encode_event(address.encode(), event="endpoint"))
 
     def _encode(self, message: bytes) -> bytes:
-        """SSE1-02."""
+        """Encode a message event (SSE1-02)."""
         return sse.encode_event(message, event="message")
 
     async def _found_again(self, stream: str) -> int:
-        """The streams that belonged in here are lost with the one that named them."""
+        """Raise StreamUnknown: the referenced streams are lost with the stream that named them."""
         raise StreamUnknown("Redis has lost the streams of this connection.")
 
     async def _tell_gap(self) -> None:
-        """An answer may be among what was trimmed: better no connection than one that waits for it."""
+        """Close the connection: a client must not wait for an answer that was trimmed."""
         raise ClientStalled
 
     async def _send_away(self) -> None:
-        """There is nothing to come back to, and no reconnection time to speak of."""
+        """Do nothing: the client cannot resume, so there is no reconnection time to send."""
 
     def _rotation(self) -> float:
         return float("inf")

@@ -14,7 +14,7 @@ from mcp_app.transports.stdio.server import StdioServer
 
 
 async def serve(principal: Principal) -> None:
-    """Serve the client on standard input and output until it ends its input or SIGTERM comes."""
+    """Serve the client on standard input and output until its end of file, SIGTERM or SIGINT."""
     settings = conf.get()
     pipes = Pipes()
     for number in (signal.SIGTERM, signal.SIGINT):

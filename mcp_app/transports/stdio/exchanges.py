@@ -1,6 +1,6 @@
-"""Requests of 2026-07-28 on the two pipes: each stands alone, and what one is answered comes as it is ready.
+"""Requests of 2026-07-28 over stdio: independent of each other, answered as they become ready.
 
-The era is that of a message, not of the connection (STDIO-09). There are no headers here to compare with.
+The revision belongs to a message, not to the connection (STDIO-09). There are no headers to compare.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ log = logging.getLogger("mcp.stdio")
 
 
 class Exchanges:
-    """The open requests of the modern era of one client."""
+    """The open modern requests of one client."""
 
     def __init__(self, process: Process, principal: Principal, write: Write, end: Callable[[], None]) -> None:
-        """``end`` has the whole server end: the client is gone."""
+        """Create the registry. ``end`` stops the whole server once the client has disconnected."""
         self._process = process
         self._principal = principal
         self._write = write
@@ -51,11 +51,11 @@ class Exchanges:
         process.sessions.on_end.append(self._connections.stop_session)
 
     def takes(self, message: jsonrpc.Request | jsonrpc.Notification) -> bool:
-        """Whether a message is of this era; never where the revision is switched off."""
+        """Return True if a message is modern and a modern revision is enabled."""
         return bool(self._served) and envelope.names_modern({}, message.params)
 
     async def begin(self, request: jsonrpc.Request, frame: bytes) -> None:
-        """Begin to serve a request; one whose id still waits for its answer is refused (RPC-04)."""
+        """Start to serve a request. Refuse it if another open request has its id (RPC-04)."""
         catalogue = self._process.views.of(self._principal.permissions)
         try:
             if request.id in self._open:
@@ -75,7 +75,7 @@ class Exchanges:
         await asyncio.sleep(0)  # A cancel in the next frame must find the call (STDIO-11).
 
     def cancel(self, request_id: Any) -> bool:
-        """Stop a request and say nothing more of it (STDIO-07, CAN-06); False when none has this id."""
+        """Stop a request without an answer (STDIO-07, CAN-06). Return False if no request has this id."""
         task = self._open.get(request_id) if type(request_id) in (str, int) else None
         if task is None:
             return False
@@ -83,10 +83,10 @@ class Exchanges:
         return True
 
     async def close(self) -> None:
-        """End subscriptions in the way that their client understands (CAN-07), and stop everything else."""
+        """End subscriptions with their closing messages (CAN-07), and stop all other requests."""
         self._connections.drain()
         if self._listening:
-            # Not for ever: the reader may be gone.
+            # With a timeout, because the reader may have disconnected.
             await asyncio.wait(self._listening, timeout=ENDING_SECONDS)
         pending = list(self._open.values())
         for task in pending:
@@ -98,10 +98,10 @@ class Exchanges:
         self._listening.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.info("A request was not answered: %s", error)
-            self._end()  # The client reads no more.
+            self._end()  # The client no longer reads.
 
     def _admit(self, request: jsonrpc.Request, catalogue: CatalogueView) -> Exchange:
-        """The rungs of ERA-10 that do not concern HTTP, in their order."""
+        """Check the request in the order of ERA-10, without the checks for HTTP."""
         said = envelope.read(request.params)
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
@@ -121,7 +121,7 @@ class Exchanges:
         reply: ExchangeReply | None = None
         try:
             reply = await self._process.dispatcher.exchange(asked, request, frame)
-            # While one message is written others may come, and the answer behind them.
+            # While one message is written, others and the answer may arrive.
             while not reply.is_plain:
                 await reply.changed(LOOK_SECONDS)
                 for message in reply.take():

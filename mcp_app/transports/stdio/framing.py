@@ -1,4 +1,4 @@
-"""Where messages begin and end in a stream of bytes: one a line, or the older ``Content-Length`` headers."""
+"""Message framing in a byte stream: one message per line, or the older ``Content-Length`` headers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MAX_HEADERS: Final = 4096
 
 
 class Framing:
-    """Cuts what a client sends, and frames answers in the way that client began with (DLG-000-06).
+    """Parses messages from a client and frames answers in the client's format (DLG-000-06).
 
-    A line, or a body, of more than ``limit`` bytes is passed over and becomes an error in its place.
+    A line or body of more than ``limit`` bytes is skipped and yields an error in its place.
     """
 
     def __init__(self, limit: int, *, counted: bool = True) -> None:
-        """``counted``: headers are looked for at all."""
+        """Create the framing. ``counted`` enables ``Content-Length`` headers."""
         self._limit = limit
         self._buffer = bytearray()
         self._headers: bool | None = None if counted else False
@@ -26,7 +26,7 @@ class Framing:
         self._skip_line = False
 
     def feed(self, chunk: bytes) -> list[bytes | ParseError | PayloadTooLarge]:
-        """The messages, or errors in place of such, that ``chunk`` completed."""
+        """Return the messages, or errors in their place, that ``chunk`` completed."""
         self._buffer += chunk
         found: list[bytes | ParseError | PayloadTooLarge] = []
         while (frame := self._next()) is not None:
@@ -35,13 +35,13 @@ class Framing:
         return found
 
     def encode(self, message: bytes) -> bytes:
-        """Return a message of ours as one line, also for clients that split at U+2028 (STDIO-01)."""
+        """Return a message as one line, also for clients that split at U+2028 (STDIO-01)."""
         if self._headers:
             return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
         return escape_separators(message) + b"\n"
 
     def _next(self) -> bytes | ParseError | PayloadTooLarge | None:
-        """The next frame, b"" for one that says nothing, None when more bytes are needed."""
+        """Return the next frame, b"" for an empty one, or None if more bytes are needed."""
         if self._headers is None and not self._decide():
             return None
         return self._next_counted() if self._headers else self._next_line()

@@ -1,7 +1,7 @@
-"""Standard input and output for the protocol alone; whatever else reads or prints is turned away from them.
+"""Standard input and output, reserved for the protocol: other code that reads or prints is redirected.
 
-Each has a thread of its own, because a pipe, a file and a terminal are waited for in different ways. The
-threads are daemons: a client that does not read must not keep the process from ending.
+Each has its own thread, because pipes, files and terminals are waited for differently. The threads are
+daemons: a client that does not read must not keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import threading
 from collections.abc import AsyncIterator
 
 CHUNK = 65_536
-# Chunks read ahead of what is being worked on.
+# Maximum chunks read ahead of processing.
 AHEAD = 16
 
 
 class Pipes:
-    """Takes over the process's standard input and output; use it from one event loop."""
+    """The process's standard input and output, taken over. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._input, self._output = os.dup(0), os.dup(1)
-        # STDIO-01: a print() anywhere, in this code or a library's, goes to the log and not between messages.
+        # STDIO-01: print() in any code writes to the log, not between messages.
         os.dup2(2, 1)
         sys.stdout = sys.stderr
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a device, and only its number is wanted
@@ -36,19 +36,19 @@ class Pipes:
             threading.Thread(target=target, name=f"stdio{target.__name__}", daemon=True).start()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """What the client sends, until its end of file."""
+        """Yield the client's data until its end of file."""
         while chunk := await self._chunks.get():
             yield chunk
             self._ahead.release()
 
     async def write(self, data: bytes) -> None:
-        """Write all of it; raises OSError when the client has gone."""
+        """Write all of ``data``. Raise OSError if the client has disconnected."""
         done = self._loop.create_future()
         self._writes.put((data, done))
         await done
 
     def end(self) -> None:
-        """Have ``chunks`` end as if the client had ended it."""
+        """End ``chunks`` as at the client's end of file."""
         self._chunks.put_nowait(b"")
 
     def _read(self) -> None:

@@ -1,6 +1,6 @@
-"""One client over two pipes: requests run beside each other, answers come as they are ready.
+"""One client over two pipes: requests run concurrently, answers are sent as they become ready.
 
-The older revisions have one session here; what names 2026-07-28 stands alone beside it.
+The older revisions share one session. Requests of 2026-07-28 are independent of it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger("mcp.stdio")
 
 
 class StdioServer:
-    """Serves until the client ends its input, sends ``exit``, goes away, or its session is ended."""
+    """The server of one client, until its end of file, ``exit``, disconnection, or the end of its session."""
 
     def __init__(self, process: Process, principal: Principal, pipes: Pipes) -> None:
         self._process = process
@@ -62,7 +62,7 @@ class StdioServer:
         process.sessions.on_end.append(self._ended)
 
     async def run(self) -> None:
-        """Serve; afterwards nothing of the session runs any more (STDIO-04)."""
+        """Serve the client, then stop everything in its session (STDIO-04)."""
         try:
             async for chunk in self._pipes.chunks():
                 for frame in self._framing.feed(chunk):
@@ -80,10 +80,10 @@ class StdioServer:
         try:
             await self._process.dispatcher.end_session(self._session, "the client ended its input")
         except StreamsError as error:
-            log.info("The session was not ended here: %s", error)  # An operator did, or Redis is away.
+            log.info("The session was not ended here: %s", error)  # An operator ended it, or Redis is down.
 
     def _ended(self, session_id: str) -> None:
-        """The session ended, perhaps by an operator in another process."""
+        """Stop serving when the session ended, possibly in another process."""
         if self._session is not None and session_id == self._session.id:
             self._pipes.end()
 
@@ -96,12 +96,12 @@ class StdioServer:
         try:
             await work
         except OSError:
-            self._pipes.end()  # The client reads no more.
+            self._pipes.end()  # The client no longer reads.
         except StreamsError as error:
             log.info("A stream of a stdio session ended: %s", error)
 
     async def _take(self, frame: bytes | McpError) -> None:
-        """One frame. What is not an answer to wait for is done before the next frame is looked at."""
+        """Process one frame. Only requests are served concurrently with later frames."""
         if isinstance(frame, McpError):
             await self._write(self._error(frame))
             return
@@ -150,7 +150,7 @@ class StdioServer:
         if message.method == "notifications/cancelled" and self._exchanges.cancel(cancelled):
             self._note(message, frame)
         elif self._exchanges.takes(message):
-            self._note(message, frame)  # As over HTTP, no other one means anything in that era.
+            self._note(message, frame)  # As over HTTP, other notifications have no meaning in that revision.
         elif self._session is not None:
             if message.method == "notifications/cancelled" and type(cancelled) in (str, int):
                 # CAN-02: not answered here, where no stream waits for its end.
@@ -162,7 +162,7 @@ class StdioServer:
         self._process.log.single(None, key, "in", "notification", frame, message.method)
 
     async def _current(self) -> LiveSession:
-        """The session, kept alive; raises SessionNotFound when it has ended."""
+        """Return the session and extend its life. Raise SessionNotFound if it has ended."""
         if self._session is None:
             raise SessionNotFound
         sessions = self._process.sessions
@@ -170,7 +170,7 @@ class StdioServer:
         return sessions.cached(self._session.id, key) or await sessions.load(self._session.id, key)
 
     def _catalogue(self) -> CatalogueView:
-        """Return the client's view for a request, or a look, that begins now."""
+        """Return the client's current view, for one request or check."""
         return self._process.views.of(self._principal.permissions)
 
     async def _serve(
@@ -208,7 +208,7 @@ class StdioServer:
         return await self._process.dispatcher.batch(asked, message)
 
     async def _pass_on(self, reference: StreamReference, request_id: str | int | None) -> None:
-        """Write a stream until it is complete; it is not kept, because it cannot be resumed."""
+        """Write a stream until it is complete, then delete it, because it cannot be resumed."""
         session = await self._current()
         streams = self._process.streams
         reader = streams.reader(session.id, reference.stream, reference.epoch, 0)
@@ -223,7 +223,7 @@ class StdioServer:
             reader.close()
 
     async def _listen(self, session: LiveSession) -> None:
-        """Pass on what the server says by itself, and keep the session alive while the client is there."""
+        """Write the server's own messages, and extend the session's life while the client is connected."""
         streams = self._process.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
@@ -255,7 +255,7 @@ class StdioServer:
         await self._pipes.write(self._framing.encode(message))
 
     def _error(self, error: McpError) -> bytes:
-        """RPC-07: before 2025-11-25 every error has an id, null where none could be read."""
+        """Encode an error. Before 2025-11-25 every error has an id, null if it could not be read (RPC-07)."""
         if error.request_id is None and self._session is not None and self._session.version < V2025_11_25:
             return b'{"jsonrpc":"2.0","id":null,"error":%b}' % jsonrpc.encode(error.to_wire())
         return jsonrpc.encode_error(error)
