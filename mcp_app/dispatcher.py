@@ -1,6 +1,6 @@
-"""The pipeline of one process: a parsed message with its principal and session becomes a result.
+"""The message pipeline of one process: a parsed message with its principal and session becomes a result.
 
-It knows no HTTP beyond the status an error asks for.
+Independent of HTTP, except for the status of errors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger("mcp.dispatcher")
 
 
 class Dispatcher:
-    """The way of every message through one process, whatever brought it."""
+    """The dispatcher of one process, used by all transports."""
 
     def __init__(self, services: Services) -> None:
         settings = services.settings
@@ -51,15 +51,15 @@ class Dispatcher:
         self._streams = services.streams
         self._log = services.log
         self._counts = services.counts
-        # Sessions and streams on which answers of calls that run here are still to come.
+        # Sessions and streams on which answers of calls in this process are pending.
         self.writing: set[tuple[str, str]] = set()
-        # By revision: extensions add theirs, so it is not known before every app is loaded.
+        # By revision. Extensions add methods, so it is complete only once all apps are loaded.
         self.methods = by_version(settings)
         self._quick = quick_by_version()
         self._notifications = notifications.table(settings.dialects)
 
     def run_every_call_with_its_span(self) -> None:
-        """Have no call take the short cut: it has a span only when it goes the ordinary way."""
+        """Disable the synchronous path for tool calls, which creates no spans."""
         for table in self._quick.values():
             table.pop("tools/call", None)
 
@@ -73,7 +73,7 @@ class Dispatcher:
         session: LiveSession | None = None,
         assumed: str = V2025_03_26,
     ) -> Answered:
-        """Open a session (LIFE-01), or begin the transport's; without a revision ``assumed`` is taken."""
+        """Open a session (LIFE-01), or initialize the transport's. ``assumed`` is the default revision."""
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(
@@ -99,7 +99,7 @@ class Dispatcher:
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
-        """Serve one request: a quick one at once, others as a stream."""
+        """Serve one request. Return its answer, or a stream if it takes longer."""
         answer = self.quick(asked, request, payload)
         if answer is not None:
             return Answered(answer)
@@ -112,7 +112,7 @@ class Dispatcher:
     async def outcome(
         self, session: Negotiated, request: jsonrpc.Request, reply: Reply, grace: float
     ) -> Answered | StreamReference:
-        """What a request that has begun is answered with, known after ``grace`` seconds at most."""
+        """Return the response of a started request, after at most ``grace`` seconds."""
         if reply.answers or await reply.settled(grace):
             if reply.error is not None:
                 encoded = jsonrpc.encode_error(fitted(reply.error, session.version), request.id)
@@ -127,7 +127,7 @@ class Dispatcher:
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
     ) -> ExchangeReply:
-        """Begin to serve one modern request; what goes back comes on the reply."""
+        """Start to serve one modern request. Its messages and answer arrive on the returned reply."""
         payload = without_contents(request, payload)
         reply = self._exchange_reply(asked.session, request)
         reply.error = await self._serve(asked, request, payload, reply, trace_fields)
@@ -140,7 +140,7 @@ class Dispatcher:
         )
 
     async def abandon(self, exchange: Negotiated, request_id: jsonrpc.Id) -> None:
-        """The client of a modern request went away: that cancels it, wherever it runs (CAN-05, R8)."""
+        """Cancel a modern request whose client disconnected, in any process (CAN-05, R8)."""
         reason = "the client disconnected"
         if not self._services.calls.cancel(exchange.id, request_id, reason):
             await self._services.background.cancel(exchange.id, request_id, reason)
@@ -153,16 +153,17 @@ class Dispatcher:
         payload: bytes,
         encoded: bytes,
     ) -> None:
-        """Note a request that its transport has answered with an error."""
+        """Log a request that its transport has answered with an error."""
         facts = (request.method, request.id, "")
         self._note(
             None, principal, payload, encoded, perf_counter(), "error", facts, _tool(request, catalogue)
         )
 
     def quick(self, asked: Asked, request: jsonrpc.Request, payload: bytes) -> bytes | None:
-        """The answer to a request that needs no waiting; None, and nothing done, for every other.
+        """Return the answer to a request that needs no waiting.
 
-        Every transport asks here first, so a request is answered alike however it came.
+        Return None, without effect, for others. Every transport calls this method first, so requests are
+        answered alike on all of them.
         """
         session = asked.session
         handler = self._quick[session.version].get(request.method)
@@ -172,7 +173,7 @@ class Dispatcher:
         try:
             result = handler(asked, request.params)
         except McpError:
-            return None  # The ordinary way refuses it again, and logs that.
+            return None  # The regular path refuses it again and logs the refusal.
         if result is None:
             return None
         outcome = "ok"
@@ -198,9 +199,9 @@ class Dispatcher:
         payload: bytes,
         trace_fields: Mapping[str, str] | None,
     ) -> bytes | Reply | ExchangeReply | None:
-        """The answer to a call that ``quick`` does not answer, if the first step of its tool is enough.
+        """Start a tool call that ``quick`` does not answer, and return its answer if one step suffices.
 
-        If the tool waits, the reply that will have the answer. None, and nothing done, for other requests.
+        If the tool waits, return the reply for its answer. Return None, without effect, for other requests.
         """
         method, session = request.method, asked.session
         if method != "tools/call" or method not in self._quick[session.version]:
@@ -234,7 +235,7 @@ class Dispatcher:
         members: list[jsonrpc.Message | jsonrpc.Invalid],
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
-        """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
+        """Serve a batch (BATCH-01 to BATCH-08). Its requests run concurrently and share one reply."""
         session = asked.session
         assert isinstance(session, LiveSession)  # no other revision has batches
         if self._streams.kept.refused(session.principal_key):
@@ -256,13 +257,13 @@ class Dispatcher:
         return StreamReference(reply.stream, reply.epoch, 0)
 
     async def end_session(self, session: LiveSession, reason: str) -> None:
-        """End a session and everything that runs in it, in every process (SES-07)."""
+        """End a session and all its work, in every process (SES-07)."""
         self._log.fact("session.ended", session=session.id, reason=reason)
-        # Sessions come and go much more often than background calls: for most the database is not asked.
+        # Most sessions have no background calls, so usually the database is not queried.
         with suppress(StreamsUnavailable):
             if await self._services.sessions.end_without_calls(session, reason):
                 return
-        # In a task of its own: the short cut has none.
+        # In a separate task, because the synchronous path has none.
         await asyncio.create_task(self._end_with_calls(session, reason))
 
     async def _end_with_calls(self, session: LiveSession, reason: str) -> None:
@@ -280,7 +281,10 @@ class Dispatcher:
         *,
         must: bool,
     ) -> None:
-        """A member without an answer; unless it ``must``, its failure does not take away those of others."""
+        """Process a batch member without an answer.
+
+        Unless it ``must``, its failure does not affect other members.
+        """
         try:
             if isinstance(member, jsonrpc.Notification):
                 await self.notification(session, member, payload)
@@ -292,7 +296,7 @@ class Dispatcher:
             log.warning("A member of a batch was lost: %s", error)
 
     async def notification(self, session: LiveSession, message: jsonrpc.Notification, payload: bytes) -> None:
-        """Take in a notification; unknown ones are logged and ignored (RPC-06)."""
+        """Process a notification. Unknown ones are logged and ignored (RPC-06)."""
         self._log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
         handler = self._notifications.get(message.method)
         if handler is not None:
@@ -301,7 +305,7 @@ class Dispatcher:
             await self.end_session(session, "the client said exit")  # DLG-000-02: as DELETE
 
     async def response(self, session: LiveSession, message: jsonrpc.Response, payload: bytes) -> None:
-        """Take in the client's answer to a question of ours (T-POST-09)."""
+        """Process the client's answer to one of the server's questions (T-POST-09)."""
         logged = without_content(message, payload)
         self._log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))
         taken = await self._services.background.answer_core_task(session.id, message)
@@ -318,7 +322,10 @@ class Dispatcher:
         reply: Reply | ExchangeReply,
         trace_fields: Mapping[str, str] | None,
     ) -> McpError | None:
-        """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
+        """Answer ``request`` on ``reply``, now or when its call ends.
+
+        Return the error if it was refused at once.
+        """
         started, session, principal = perf_counter(), asked.session, asked.principal
         context = RequestContext(
             self._services,
@@ -387,7 +394,7 @@ NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
 
 
 def _tool(request: jsonrpc.Request, catalogue: CatalogueView) -> str:
-    """The tool a request calls; OTHER when the caller is offered none of that name, "" when it calls none."""
+    """Return the called tool, OTHER if the caller has no tool of that name, or "" for other methods."""
     if request.method != "tools/call":
         return ""
     name = request.params.get("name")

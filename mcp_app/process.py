@@ -1,4 +1,4 @@
-"""One process: its long-lived parts, what each of them hears of, its start and its end."""
+"""One process: its long-lived parts, their connections, its start and its end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from mcp_app.streams.gateway import Streams
 log = logging.getLogger("mcp.process")
 
 Told = Callable[[], None]
-# Is given what another process has broadcast.
+# A callback for the payload of a broadcast.
 Heard = Callable[[dict[str, Any]], None]
 
 
@@ -64,7 +64,7 @@ class OpenStreams(Protocol):
 
 
 class Process(Services):
-    """Everything one process needs to serve messages; its transports hold exactly one."""
+    """The services of one process that serves messages, shared by its transports."""
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         log, counts = MessageLog(streams, settings), Counts()
@@ -84,7 +84,7 @@ class Process(Services):
         )
         self._ended_connections = EndedConnections(self.calls)
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
-        # Told when a credential was taken away, after it was forgotten.
+        # Called when a credential was revoked, after it was removed from the cache.
         self.on_credentials: list[Heard] = []
         self.clients = Clients(log, settings.session_idle_seconds)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
@@ -102,7 +102,7 @@ class Process(Services):
         self.metrics.gauges["keys_age"] = principals.keys_age
 
     def _listen(self) -> None:
-        """Hear what other processes broadcast."""
+        """Subscribe to broadcasts of other processes."""
         hub = self.streams.hub
         hub.subscribe("catalogue", self.upkeep.heard)
         hub.subscribe("cancel", self.calls.on_cancel)
@@ -112,7 +112,7 @@ class Process(Services):
         self.sessions.start()
 
     def attach_streams(self, streams: OpenStreams) -> None:
-        """Have the event streams that a transport holds open hear of all that concerns them."""
+        """Connect a transport's open event streams to all events that concern them."""
         self.metrics.gauges["open_streams"] = lambda: streams.open
         self.upkeep.on_change.append(streams.announce_catalogue)
         self.on_credentials.append(streams.recheck)
@@ -123,7 +123,7 @@ class Process(Services):
     def attach_subscriptions(
         self, catalogue_changed: Told, resource_updated: Heard, task_changed: Heard
     ) -> None:
-        """Have the subscriptions of a transport's clients hear of what they may have subscribed to."""
+        """Connect the subscriptions of a transport's clients to the changes they may cover."""
         self.upkeep.on_change.append(catalogue_changed)
         self.streams.hub.subscribe(resource_updates.TOPIC, resource_updated)
         self.streams.hub.subscribe(answer_streams.TASKS, task_changed)
@@ -133,7 +133,7 @@ class Process(Services):
         self.streams.hub.subscribe("watching", somebody_watches)
 
     async def start(self) -> None:
-        """Connect, load the catalogue and listen to the other processes."""
+        """Connect, load the catalogue and subscribe to the other processes' broadcasts."""
         queries.watch()
         with suppress(DatabaseError):
             await queries.aquery(clock.read)
@@ -152,14 +152,14 @@ class Process(Services):
         if self.settings.metrics:
             self.metrics.start()
         if self.background.available:
-            # Here too, because the whole worker may be what died.
+            # Here too, because the whole worker may have died.
             self._stop_sweeping.clear()
             threading.Thread(
                 target=reaper.run_forever, args=(self._stop_sweeping,), name="reaper", daemon=True
             ).start()
 
     async def close(self) -> None:
-        """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
+        """Stop in an order that loses no data: calls, then the log, then the connections to Redis."""
         self._stop_sweeping.set()
         resource_updates.leave(self.streams)
         self.upkeep.close()
@@ -169,7 +169,7 @@ class Process(Services):
         await self.metrics.close()
         await self.log.close()
         await self.streams.close()
-        # A connection left open would keep a test's database from being dropped.
+        # An open connection would keep a test's database from being dropped.
         await asyncio.to_thread(queries.close)
 
     def _credentials_changed(self, what: dict[str, Any]) -> None:
@@ -188,9 +188,9 @@ class Process(Services):
 
 
 def _look_for_others(redis_url: str) -> None:
-    """Log that Redis is a Cluster, or that another project uses our database of it.
+    """Log an error if Redis is a Cluster, or a warning if another project uses its database.
 
-    The worker of that project would write our message log.
+    The worker of that project would write this project's message log.
     """
     if refused := cluster_fault(redis_url):
         log.error("%s", refused)
