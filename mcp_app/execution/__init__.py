@@ -1,1 +1,1 @@
-"""Running calls: the reply, the context for tools, cancellation and deadlines."""
+"""Calls of tools: admission, execution, storage, workers, and decisions by people."""

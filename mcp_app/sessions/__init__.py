@@ -1,1 +1,1 @@
-"""Legacy sessions: their life cycle, standalone stream, questions to their client, and quota."""
+"""Legacy sessions and modern requests: their life cycle, streams, questions to clients, and quota."""

@@ -1,1 +1,0 @@
-"""Display of logged messages in lists and pages."""
