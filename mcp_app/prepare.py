@@ -55,9 +55,9 @@ def _is_ready(sender: AppConfig, using: str, plan: Any) -> bool:
 
 
 def is_migrated(label: str = "mcp_app", using: str = DEFAULT_DB_ALIAS) -> bool:
-    """Return True if every migration of ``label`` is applied:
+    """Return True if every migration of ``label`` is applied.
 
-    ``migrate`` runs checks before it applies them.
+    System checks need this, because ``migrate`` runs them before it applies migrations.
     """
     loader = MigrationLoader(connections[using])
     return set(loader.graph.leaf_nodes(label)) <= set(loader.applied_migrations)

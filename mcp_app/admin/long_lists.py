@@ -24,7 +24,7 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
     @cached_property
     def count(self) -> int:
-        """Number of rows, at most ``MOST_LISTED``."""
+        """Count the rows, at most ``MOST_LISTED``."""
         rows: Any = self.object_list
         # Keys only: annotations would be computed for each counted row.
         return int(rows.order_by().values("pk")[:MOST_LISTED].count())

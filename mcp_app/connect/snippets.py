@@ -21,9 +21,9 @@ _VS_CODE_INPUT = "mcp-api-key"
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Instructions for one client:
+    """Instructions to connect one client.
 
-    ``text`` to paste at ``place``, and for some clients an install ``link``.
+    ``text`` is pasted at ``place``. Some clients also have an install ``link``.
     """
 
     client: str
