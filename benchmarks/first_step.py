@@ -92,9 +92,10 @@ class Parsers:
         from uvicorn.server import ServerState
 
         from mcp_app.transports.application import mcp
+        from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
         from mcpsite.http.quick import QuickAnswers
 
-        assert mcp.endpoint is not None
+        assert isinstance(mcp.endpoint, QuickEndpoint)
         QuickAnswers.quick = staticmethod(mcp.endpoint.quick)
         config = Config(
             mcp, access_log=False, proxy_headers=False, log_level="warning", timeout_keep_alive=75

@@ -104,9 +104,10 @@ class Server(uvicorn.Server):
     def answer_quickly(self) -> None:
         """The service runs: let it answer what it can without waiting."""
         from mcp_app.transports.application import mcp
+        from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 
         endpoint = mcp.endpoint
-        if endpoint is not None:
+        if isinstance(endpoint, QuickEndpoint):
             QuickAnswers.quick = staticmethod(endpoint.quick)
             QuickAnswers.quick_delete = staticmethod(endpoint.quick_delete)
 

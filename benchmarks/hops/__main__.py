@@ -106,9 +106,10 @@ class Web:
 
     def start(self) -> None:
         from mcp_app.transports.application import mcp
+        from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 
         self.run(mcp.start())
-        assert mcp.endpoint is not None
+        assert isinstance(mcp.endpoint, QuickEndpoint)
         self.endpoint = mcp.endpoint
         params = {
             "protocolVersion": "2025-11-25",

@@ -42,19 +42,24 @@ def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbid
     )
 
 
+def missing_scope(principal: Principal, request: jsonrpc.Request) -> str:
+    """Return the scope that a request needs and its credential lacks; empty if there is none."""
+    if principal.scopes is None:
+        return ""
+    scope = scopes.needed(request.method, request.params)
+    return "" if scope in principal.scopes else scope
+
+
 def check_scopes(
     principal: Principal,
     message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
     metadata: str = "",
 ) -> None:
     """Raises Forbidden for what a credential's scopes do not cover, before anything is done (AUTH-12)."""
-    if principal.scopes is None:
-        return
     for each in message if isinstance(message, list) else (message,):
         if not isinstance(each, jsonrpc.Request):
             continue
-        scope = scopes.needed(each.method, each.params)
-        if scope not in principal.scopes:
+        if scope := missing_scope(principal, each):
             refused = insufficient(principal, scope, metadata)
             refused.request_id = None if isinstance(message, list) else each.id
             raise refused

@@ -17,6 +17,7 @@ from mcp_app.transports.metrics_endpoint import MetricsEndpoint
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
 from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 
 
 class Application:
@@ -113,7 +114,7 @@ class Application:
         external.prepare()
         await process.start()
         self._process = process
-        self._endpoint = Endpoint(process)
+        self._endpoint = QuickEndpoint(process)
         self._http_sse = HttpSse(process, self._endpoint)
         self._metrics = MetricsEndpoint(process)
         self._report = LiveReport(process, self._endpoint.connections)

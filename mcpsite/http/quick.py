@@ -22,7 +22,7 @@ from mcpsite.http.connection import BoundedConnection, Refused
 
 if TYPE_CHECKING:  # Loaded before Django is set up.
     from mcp_app.execution.calls.reply import Answered
-    from mcp_app.transports.streamable_http.begun import Begun, BegunSession
+    from mcp_app.transports.streamable_http.shortcut.begun import Begun, BegunSession
 
 PATH = ENDPOINT.encode()
 HEAD = (

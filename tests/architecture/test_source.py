@@ -130,7 +130,7 @@ def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> N
         "mcp_app/message_log/writer.py",
         "mcp_app/transports/streamable_http/endpoint.py",
         # Hand what they catch over to the task, or the request, whose work they begin.
-        "mcp_app/transports/streamable_http/begun.py",
+        "mcp_app/transports/streamable_http/shortcut/begun.py",
         "mcp_app/transports/streamable_http/first_steps.py",
     }
     broad = [

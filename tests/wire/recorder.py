@@ -23,8 +23,8 @@ from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.testing import client as testing
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
-from mcp_app.transports.streamable_http.begun import BEGUN, Begun, BegunSession
-from mcp_app.transports.streamable_http.endpoint import Endpoint
+from mcp_app.transports.streamable_http.shortcut.begun import BEGUN, Begun, BegunSession
+from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 from tests.clients.event_parser import Parser, ServerSentEvent
 
 STDIO = "stdio/"
@@ -140,7 +140,7 @@ def asked_in(body: bytes) -> tuple[Asked, str]:
 def install(folder: Path) -> None:
     """Record what this process says from now on into ``folder``; done once a process."""
     recorder = Recorder(folder)
-    for application in (Endpoint, HttpSse):
+    for application in (QuickEndpoint, HttpSse):
         _around_asgi(recorder, application)
     _around_quick(recorder)
     _around_begun()
@@ -170,9 +170,9 @@ def _around_asgi(recorder: Recorder, application: Any) -> None:
 
 
 def _around_quick(recorder: Recorder) -> None:
-    plain = Endpoint.quick
+    plain = QuickEndpoint.quick
 
-    def quick(self: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> Any:
+    def quick(self: QuickEndpoint, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> Any:
         answer = plain(self, headers, body, address)
         if answer is not None:
             exchange = Exchange(recorder, {"headers": headers})
@@ -185,16 +185,16 @@ def _around_quick(recorder: Recorder) -> None:
                 _held[id(answer)] = exchange
         return answer
 
-    plain_delete = Endpoint.quick_delete
+    plain_delete = QuickEndpoint.quick_delete
 
-    def quick_delete(self: Endpoint, headers: list[tuple[bytes, bytes]], address: str) -> Any:
+    def quick_delete(self: QuickEndpoint, headers: list[tuple[bytes, bytes]], address: str) -> Any:
         begun = plain_delete(self, headers, address)
         if begun is not None:
             _held[id(begun)] = Exchange(recorder, {"headers": headers})
         return begun
 
-    Endpoint.quick = quick  # type: ignore[method-assign]
-    Endpoint.quick_delete = quick_delete  # type: ignore[method-assign]
+    QuickEndpoint.quick = quick  # type: ignore[method-assign]
+    QuickEndpoint.quick_delete = quick_delete  # type: ignore[method-assign]
 
 
 def _answer(exchange: Exchange, answer: bytes, *more: tuple[bytes, bytes]) -> None:

@@ -33,14 +33,12 @@ from mcp_app.protocol.http.headers import (
 )
 from mcp_app.protocol.http.transport_security import HostPolicy, is_forwarded, names_loopback
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.protocol.scopes import needed
 from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.message_limits import message_limits
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
-from mcp_app.transports.streamable_http.begun import BEGUN, Begun, BegunSession
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
 from mcp_app.transports.streamable_http.modern import Modern, address_of
@@ -57,8 +55,6 @@ CORS_HEADERS = (
 # What a browser may send besides: the mirrored arguments of tools, whose names only they know.
 PARAM_HEADER = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
 MAX_PARAM_HEADERS = 50
-# The one notification that the short cut takes; others wait for other things.
-INITIALIZED = b'"notifications/initialized"'
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 Scope = MutableMapping[str, Any]
 Verbs = dict[str, Callable[..., Awaitable[None]]]
@@ -119,71 +115,24 @@ class Endpoint:
         except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
             await self._refuse(scope, send, _fault(scope), extra)
 
-    def quick(
-        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str
-    ) -> bytes | Begun | BegunSession | None:
-        """The JSON body of a 200 answer to a POST that needs no waiting; what waits has begun.
-
-        The same rules in the same order as ``__call__``; whatever is not plainly good is left to that, which
-        finds the words for it. Nothing has happened when None is returned. What has begun is answered by its
-        caller, when it has an ``answer``; otherwise ``__call__`` goes on with it, named in the scope.
-        """
-        if len(body) > self._limits.body_bytes or (b'"id"' not in body and INITIALIZED not in body):
-            return None
-        try:
-            fields = self._collect(headers)
-            principal = self._known(fields, address)
-            if principal is None or not _is_plain_post(fields):
-                return None
-            message = jsonrpc.parse(body, self._limits)
-            catalogue = self._process.views.of(principal.permissions)
-            if type(message) is jsonrpc.Notification and not self._modern.takes(fields, message):
-                return self._legacy.confirm(fields, message, body, principal, catalogue)
-            if type(message) is not jsonrpc.Request:
-                return None
-            held = principal.scopes
-            if held is not None and needed(message.method, message.params) not in held:
-                return None
-            if self._modern.takes(fields, message):
-                return self._modern.quick(fields, message, body, principal, catalogue, address)
-            if message.method == "initialize":
-                return self._legacy.open(fields, message, body, principal, catalogue, address)
-            return self._legacy.quick(fields, message, body, principal, catalogue)
-        except McpError:
-            return None
-
-    def quick_delete(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> BegunSession | None:
-        """The end of a session, begun; None, and nothing done, for a DELETE that is left to ``__call__``."""
-        try:
-            fields = self._collect(headers)
-            principal = self._known(fields, address)
-            if principal is None:
-                return None
-            self._modern.refuse_verb(fields)
-            return self._legacy.end(fields, principal)
-        except McpError:
-            return None
-
-    def _known(self, fields: Fields, address: str) -> Principal | None:
-        """Who sends a request that comes from no page, if that is known without waiting; raises McpError."""
-        if b"origin" in fields:
-            return None
-        self._policy.check(fields.get(b"host"), None)
-        authorization = fields.get(b"authorization")
-        local = authorization is None and is_local(fields, address)
-        return self._process.authenticator.known(authorization, local=local)
-
     async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
         if STREAMING not in scope:
             await send_error(send, error, extra)
 
+    def known(self, fields: Fields, address: str) -> Principal | None:
+        """Return the principal if no look-up is needed.
+
+        The Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21).
+        """
+        authorization = fields.get(b"authorization")
+        local = authorization is None and is_local(fields, address)
+        return self._process.authenticator.known(authorization, local=local)
+
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
-        """The principal: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
+        """Return the principal. Raises Unauthorized, TooManyRequests, Unavailable."""
         authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
-        authenticator = self._process.authenticator
-        known = authenticator.known(authorization, local=local)
-        return known or await authenticator.authenticate(
+        return await self._process.authenticator.authenticate(
             authorization, local=local, address=address, metadata=_metadata(fields, scope)
         )
 
@@ -217,11 +166,7 @@ class Endpoint:
         return one and self._takes_single and not self._modern.is_named(fields)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        begun: Begun | BegunSession | None = scope.get(BEGUN)
-        if begun is not None:
-            await self._go_on(begun, scope, fields, receive, send, extra)
-            return
-        principal = await self.principal(fields, scope)
+        principal = self.known(fields, address_of(scope)) or await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
         if principal.scopes is not None:
             self.check_scopes(principal, message, fields, scope)
@@ -241,26 +186,6 @@ class Endpoint:
             fields, message, body, principal, catalogue, address_of(scope)
         )
         await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
-
-    async def _go_on(
-        self,
-        begun: Begun | BegunSession,
-        scope: Scope,
-        fields: Fields,
-        receive: Receive,
-        send: Send,
-        extra: Headers,
-    ) -> None:
-        """What ``quick`` has begun; it is not asked for again who sends it, nor what it says."""
-        principal = begun.principal
-        if isinstance(begun, BegunSession):
-            await self._answer(await begun.outcome(), None, principal, scope, fields, receive, send, extra)
-        elif isinstance(begun.session, LiveSession):
-            outcome, session = await self._legacy.go_on(begun)
-            await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
-        else:
-            opener = opener_of(principal, fields, scope)
-            await self._modern.go_on(begun, scope, receive, send, opener, extra)
 
     async def _answer(
         self,
@@ -299,12 +224,8 @@ class Endpoint:
                 await self._process.standalone.leave(session, token)
 
     async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
-        begun: BegunSession | None = scope.get(BEGUN)
-        if begun is None:
-            self._modern.refuse_verb(fields)
-            ended = await self._legacy.delete(fields, await self.principal(fields, scope))
-        else:
-            ended = await begun.outcome()
+        self._modern.refuse_verb(fields)
+        ended = await self._legacy.delete(fields, await self.principal(fields, scope))
         await send_body(send, ended.status, ended.body, extra)
 
     async def _other(self, method: str, fields: Fields, allow: str, send: Send, extra: Headers) -> None:
@@ -344,14 +265,6 @@ def is_local(fields: Fields, address: str) -> bool:
 
 def _metadata(fields: Fields, scope: Scope) -> str:
     return metadata_url(fields.get(b"host", b"").decode("latin-1"), scope["path"])
-
-
-def _is_plain_post(fields: Fields) -> bool:
-    return (
-        is_json(fields.get(b"content-type"))
-        and is_identity(fields.get(b"content-encoding"))
-        and accepts_both(fields.get(b"accept"))
-    )
 
 
 def _fault(scope: Scope) -> McpError:

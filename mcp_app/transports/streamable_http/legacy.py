@@ -7,11 +7,10 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from time import monotonic
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
-from mcp_app.execution.calls.reply import ACCEPTED, Answered, Reply, StreamReference
+from mcp_app.execution.calls.reply import ACCEPTED, Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
@@ -25,10 +24,8 @@ from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports import unanswered_requests
-from mcp_app.transports.streamable_http.begun import Begun, BegunSession
 
 SESSION_HEADER = b"mcp-session-id"
-INITIALIZED = "notifications/initialized"
 ENDED = Answered(b"")
 ENDED_BY_CLIENT = "ended by the client"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
@@ -47,7 +44,6 @@ class Legacy:
         self._process = process
         self._dispatcher = process.dispatcher
         self._sessions = process.sessions
-        self._grace = process.settings.grace_seconds
         routing = process.settings.routing_headers
         self._compares = routing != dialects.OFF
         self._strict = routing == dialects.STRICT
@@ -64,12 +60,12 @@ class Legacy:
         address: str,
     ) -> tuple[Answered | StreamReference, LiveSession | None]:
         """Serve one POST body (specification: basic/transports, sending messages to the server)."""
-        self._check(fields, message, catalogue)
+        self.check(fields, message, catalogue)
         dispatcher = self._dispatcher
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
             # SES-12: a session id beside it means nothing; initialize always opens a new session.
             return await dispatcher.initialize(principal, catalogue, message, body, address), None
-        session = await self.session(fields, principal)
+        session = self.known(fields, principal) or await self._load(fields, principal)
         asked = Asked(self._process, session, principal, catalogue)
         if isinstance(message, jsonrpc.Request):
             return await dispatcher.request(asked, message, body, from_headers(fields)), session
@@ -87,91 +83,13 @@ class Legacy:
             await dispatcher.response(session, message, body)
         return ACCEPTED, session
 
-    def quick(
-        self,
-        fields: Fields,
-        message: jsonrpc.Request,
-        body: bytes,
-        principal: Principal,
-        catalogue: CatalogueView,
-    ) -> bytes | Begun | None:
-        """The answer to a request of a session this process knows, or the call that has begun for it."""
-        self._check(fields, message, catalogue)
-        session = self._known(fields, principal)
-        if session is None:
-            return None
-        asked = Asked(self._process, session, principal, catalogue)
-        answer = self._dispatcher.quick(asked, message, body)
-        if answer is not None:
-            return answer
-        begun = self._dispatcher.begin(asked, message, body, from_headers(fields))
-        if begun is None or isinstance(begun, bytes):
-            return begun
-        return Begun(principal, session, message, begun, monotonic() + self._grace)
-
-    def open(
-        self,
-        fields: Fields,
-        message: jsonrpc.Request,
-        body: bytes,
-        principal: Principal,
-        catalogue: CatalogueView,
-        address: str,
-    ) -> BegunSession:
-        """A session that is being opened."""
-        self._check(fields, message, catalogue)
-        opening = self._dispatcher.initialize(principal, catalogue, message, body, address)
-        return BegunSession(principal, opening)
-
-    def confirm(
-        self,
-        fields: Fields,
-        message: jsonrpc.Notification,
-        body: bytes,
-        principal: Principal,
-        catalogue: CatalogueView,
-    ) -> BegunSession | None:
-        """A session that this process knows, and that its client confirms; None for other notifications."""
-        if message.method != INITIALIZED:
-            return None
-        self._check(fields, message, catalogue)
-        session = self._known(fields, principal)
-        return None if session is None else BegunSession(principal, self._notified(session, message, body))
-
-    def end(self, fields: Fields, principal: Principal) -> BegunSession | None:
-        """A session that this process knows, and that is being ended."""
-        _check_version(fields)
-        session = self._known(fields, principal)
-        return None if session is None else BegunSession(principal, self._ended(session))
-
-    async def _notified(self, session: LiveSession, message: jsonrpc.Notification, body: bytes) -> Answered:
-        await self._dispatcher.notification(session, message, body)
-        return ACCEPTED
-
-    async def _ended(self, session: LiveSession) -> Answered:
+    async def end(self, session: LiveSession) -> Answered:
+        """End a session as its client asked."""
         await self._dispatcher.end_session(session, ENDED_BY_CLIENT)
         # SES-06 leaves the choice; older clients take a 204 for a failure and say so.
         return ENDED
 
-    def _known(self, fields: Fields, principal: Principal) -> LiveSession | None:
-        """The session a request names, if this process knows it and has nothing to say of the request."""
-        named = fields.get(SESSION_HEADER)
-        session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
-        if session is None or session.transport:
-            return None
-        version = fields.get(VERSION_HEADER)
-        if version is not None and version != session.version.encode() and not session.warned_version:
-            return None
-        return session
-
-    async def go_on(self, begun: Begun) -> tuple[Answered | StreamReference, LiveSession]:
-        """Serve what ``quick`` has begun."""
-        session, reply = begun.session, begun.reply
-        assert isinstance(session, LiveSession)
-        assert isinstance(reply, Reply)
-        return await self._dispatcher.outcome(session, begun.request, reply, begun.grace), session
-
-    def _check(
+    def check(
         self,
         fields: Fields,
         message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
@@ -197,33 +115,26 @@ class Legacy:
                 schema = tool.wire["inputSchema"]
                 interim_headers.check_params(fields, message, schema, strict=self._strict)
 
-    async def session(self, fields: Fields, principal: Principal) -> LiveSession:
-        """The session a request names; raises Refused (400) without one, SessionNotFound for a wrong one."""
+    def known(self, fields: Fields, principal: Principal) -> LiveSession | None:
+        """Return the session that a request names, if this process has it in memory.
+
+        Raises Refused (400) for a request that names none, SessionNotFound for one of another transport.
+        """
         named = fields.get(SESSION_HEADER)
         if named is None:
             raise Refused(NO_SESSION)
-        session_id = named.decode("latin-1")
-        session = self._sessions.cached(session_id, principal.key)
-        if session is None:
-            session = await self._sessions.load(session_id, principal.key)
-        if session.transport:
-            raise SessionNotFound("This session belongs to the HTTP+SSE transport: POST to /messages/.")
-        version = fields.get(VERSION_HEADER)
-        if version is not None and version != session.version.encode() and not session.warned_version:
-            # VER-06: the session's revision was negotiated; a differing header is served by it.
-            session.warned_version = True
-            log.warning(
-                "Session of %.40r sends version %.20r after negotiating %s",
-                session.client_name,
-                version,
-                session.version,
-            )
-        return session
+        session = self._sessions.cached(named.decode("latin-1"), principal.key)
+        return None if session is None else _agreed(session, fields)
+
+    async def _load(self, fields: Fields, principal: Principal) -> LiveSession:
+        """Return a session that is not ``known``. Raises SessionNotFound."""
+        named = fields[SESSION_HEADER].decode("latin-1")
+        return _agreed(await self._sessions.load(named, principal.key), fields)
 
     async def get(self, fields: Fields, principal: Principal) -> tuple[LiveSession, StreamReference, str]:
         """The stream a GET asks for, and the token of its lease on the standalone stream."""
-        _check_version(fields)
-        session = await self.session(fields, principal)
+        check_version(fields)
+        session = self.known(fields, principal) or await self._load(fields, principal)
         last = fields.get(b"last-event-id")
         if last is not None:
             return await self._resume(session, last)
@@ -300,15 +211,32 @@ class Legacy:
 
     async def delete(self, fields: Fields, principal: Principal) -> Answered:
         """End the session (SES-06)."""
-        _check_version(fields)
-        return await self._ended(await self.session(fields, principal))
+        check_version(fields)
+        return await self.end(self.known(fields, principal) or await self._load(fields, principal))
+
+
+def _agreed(session: LiveSession, fields: Fields) -> LiveSession:
+    """Return a session that serves the request which names it; raises SessionNotFound if it may not."""
+    if session.transport:
+        raise SessionNotFound("This session belongs to the HTTP+SSE transport: POST to /messages/.")
+    version = fields.get(VERSION_HEADER)
+    if version is not None and version != session.version.encode() and not session.warned_version:
+        # VER-06: the session's revision was negotiated; a differing header is served by it.
+        session.warned_version = True
+        log.warning(
+            "Session of %.40r sends version %.20r after negotiating %s",
+            session.client_name,
+            version,
+            session.version,
+        )
+    return session
 
 
 def _refuse_modern(
     fields: Fields, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
 ) -> None:
     """A modern message is refused in words that make its sender fall back to initialize (ERA-08)."""
-    _check_version(fields, message.id if isinstance(message, jsonrpc.Request) else None)
+    check_version(fields, message.id if isinstance(message, jsonrpc.Request) else None)
     if isinstance(message, list | jsonrpc.Response):
         return
     meta = message.params.get("_meta")
@@ -317,7 +245,7 @@ def _refuse_modern(
         raise _unsupported(named, message.id if isinstance(message, jsonrpc.Request) else None)
 
 
-def _check_version(fields: Fields, request_id: str | int | None = None) -> None:
+def check_version(fields: Fields, request_id: str | int | None = None) -> None:
     """VER-04: a version header that names no revision of ours is refused."""
     if VERSION_HEADER in fields and is_modern(text := header_version(fields)):
         raise _unsupported(text, request_id)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from time import monotonic
 from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
-from mcp_app.execution.calls.reply import Reply
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol.errors import (
@@ -30,7 +28,6 @@ from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
-from mcp_app.transports.streamable_http.begun import Begun
 from mcp_app.transports.streamable_http.exchange_stream import ExchangeStream
 from mcp_app.transports.streamable_http.listen_stream import ListenStream
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -50,7 +47,6 @@ class Modern:
         self._dispatcher = process.dispatcher
         self._connections = connections
         self._subscriptions = Subscriptions(process)
-        self._grace = process.settings.grace_seconds
         self._versions = process.settings.versions
         self._served = frozenset(filter(is_modern, self._versions))
 
@@ -69,29 +65,6 @@ class Modern:
         """ERA-09, T-MOD-10: there is nothing to GET or to DELETE in this era."""
         if self.is_named(fields):
             raise MethodNotAllowed(allow="POST")
-
-    def quick(
-        self,
-        fields: Fields,
-        message: jsonrpc.Request,
-        body: bytes,
-        principal: Principal,
-        catalogue: CatalogueView,
-        address: str,
-    ) -> bytes | Begun | None:
-        """The answer to a request, or the call that has begun for it; raises what ``post`` would answer."""
-        exchange = self._admit(fields, message, principal, catalogue)
-        asked = Asked(self._process, exchange, principal, catalogue)
-        begun: bytes | Reply | ExchangeReply | None
-        begun = self._dispatcher.quick(asked, message, body)
-        if begun is None:
-            begun = self._dispatcher.begin(asked, message, body, from_headers(fields))
-            if begun is None:
-                return None
-        self._process.clients.seen(exchange, principal.user_id, address)
-        if isinstance(begun, bytes):
-            return begun
-        return Begun(principal, exchange, message, begun, monotonic() + self._grace)
 
     async def post(
         self,
@@ -114,7 +87,7 @@ class Modern:
                 return
             if not isinstance(message, jsonrpc.Request):
                 raise InvalidRequest("The body must be one request or one notification.")
-            exchange = self._admit(fields, message, principal, catalogue)
+            exchange = self.admit(fields, message, principal, catalogue)
             asked = Asked(self._process, exchange, principal, catalogue)
             answer = self._dispatcher.quick(asked, message, body)
             if answer is not None:
@@ -132,19 +105,9 @@ class Modern:
             return
         self._process.clients.seen(exchange, principal.user_id, address_of(scope))
         reply = await self._dispatcher.exchange(asked, message, body, from_headers(fields))
-        await self._answer(scope, receive, send, exchange, message, reply, opener, extra)
+        await self.answer(scope, receive, send, exchange, message, reply, opener, extra)
 
-    async def go_on(
-        self, begun: Begun, scope: Scope, receive: Receive, send: Send, opener: Authenticated, extra: Headers
-    ) -> None:
-        """Serve what ``quick`` has begun."""
-        exchange, reply = begun.session, begun.reply
-        assert isinstance(exchange, Exchange)
-        assert isinstance(reply, ExchangeReply)
-        await reply.settled(begun.grace)
-        await self._answer(scope, receive, send, exchange, begun.request, reply, opener, extra)
-
-    async def _answer(
+    async def answer(
         self,
         scope: Scope,
         receive: Receive,
@@ -155,6 +118,7 @@ class Modern:
         opener: Authenticated,
         extra: Headers,
     ) -> None:
+        """Send what comes on the reply; the call is cancelled if the client leaves before its answer."""
         stream = ExchangeStream(self._process, self._connections, opener, reply)
         done = False
         try:
@@ -167,7 +131,7 @@ class Modern:
             if reply.failed or not (done or reply.answered):
                 await self._dispatcher.abandon(exchange, message.id)
 
-    def _admit(
+    def admit(
         self, fields: Fields, request: jsonrpc.Request, principal: Principal, catalogue: CatalogueView
     ) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""

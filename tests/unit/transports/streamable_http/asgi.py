@@ -13,6 +13,7 @@ from mcp_app.conf import Settings
 from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http.endpoint import Endpoint
+from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 from tests.clients.event_parser import Parser, ServerSentEvent
 
 LOOPBACK = Settings(auth="loopback", loopback=True, message_log=False)
@@ -107,7 +108,7 @@ class Server:
     def __init__(self, streams: Streams, settings: Settings = LOOPBACK, **changes: Any) -> None:
         self.process = Process(streams, replace(settings, **changes))
         self.process.sessions.start()
-        self.endpoint = Endpoint(self.process)
+        self.endpoint = QuickEndpoint(self.process)
 
     def send(
         self,

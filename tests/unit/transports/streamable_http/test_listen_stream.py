@@ -324,11 +324,7 @@ async def test_it_ends_with_its_answer_when_the_credential_expires(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brief = replace(LOCAL, expires_at=time.time() + 0.05)
-
-    async def principal(*args: Any) -> Principal:
-        return brief
-
-    monkeypatch.setattr(server.endpoint, "principal", principal)
+    monkeypatch.setattr(server.endpoint, "known", lambda *_: brief)
     stream = await acknowledged(server, TOOLS)
     await stream.done()
     assert stream.is_complete

@@ -12,7 +12,7 @@ import pytest
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.execution.calls.reply import ACCEPTED, Answered
 from mcp_app.protocol.errors import SessionNotFound
-from mcp_app.transports.streamable_http.begun import BEGUN, BegunSession
+from mcp_app.transports.streamable_http.shortcut.begun import BEGUN, BegunSession
 
 NAME: ContextVar[str] = ContextVar("name", default="")
 

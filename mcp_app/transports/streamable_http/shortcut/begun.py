@@ -121,9 +121,9 @@ class BegunSession:
         return await self._outcome
 
     def go_on_in(self, scope: MutableMapping[str, Any]) -> None:
-        """See ``Begun.go_on_in``."""
+        """Have the request of ``scope`` go on with it."""
         scope[BEGUN] = self
 
     def watch(self, on_change: Callable[[], None] | None) -> None:
-        """See ``Begun.watch``."""
+        """Call ``on_change`` when there is something to send; None stops that."""
         self.on_change = on_change

@@ -1,0 +1,156 @@
+"""The endpoint with a short cut: a request in one piece is answered by a plain call (decision 0039)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+
+from mcp_app.auth.principal import Principal
+from mcp_app.auth.refusals import missing_scope
+from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.execution.calls.reply import ACCEPTED, Answered, Reply
+from mcp_app.handlers.context import Asked
+from mcp_app.process import Process
+from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.http.headers import accepts_both, is_identity, is_json
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.trace_context import from_headers
+from mcp_app.sessions.exchange import Exchange
+from mcp_app.sessions.session import LiveSession
+from mcp_app.transports.streamable_http.answers import Headers, Send
+from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, Verbs, opener_of
+from mcp_app.transports.streamable_http.legacy import Fields, check_version
+from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.streamable_http.shortcut.begun import BEGUN, Begun, BegunSession
+
+# The one notification that the short cut takes; others wait for other things.
+INITIALIZED = "notifications/initialized"
+QUOTED = b'"notifications/initialized"'
+
+
+class QuickEndpoint(Endpoint):
+    """An endpoint that a server may call before it makes a task and ASGI messages of a request.
+
+    ``quick`` and ``quick_delete`` apply the checks of ``Endpoint`` by the same functions. For every request
+    that is not plainly good they return None and have no effect, and ``Endpoint`` serves or refuses it.
+    The caller sends the ``answer`` of a begun request. Without one, the request comes to ``__call__`` with
+    BEGUN in its scope.
+    """
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._dispatcher = process.dispatcher
+        self._grace = process.settings.grace_seconds
+        self._resuming: Verbs = {"POST": self._resume, "DELETE": self._resume}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request, or the rest of one that has begun."""
+        verbs = self._resuming if BEGUN in scope else self._verbs
+        await self.serve(verbs, self._allow, scope, receive, send)
+
+    def quick(
+        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str
+    ) -> bytes | Begun | BegunSession | None:
+        """Return the JSON body of a 200 answer to a POST, or what waits for the answer."""
+        if len(body) > self._limits.body_bytes or (b'"id"' not in body and QUOTED not in body):
+            return None
+        try:
+            fields = self._collect(headers)
+            if (
+                b"origin" in fields
+                or not is_json(fields.get(b"content-type"))
+                or not is_identity(fields.get(b"content-encoding"))
+                or not accepts_both(fields.get(b"accept"))
+            ):
+                return None
+            self._policy.check(fields.get(b"host"), None)
+            principal = self.known(fields, address)
+            if principal is None:
+                return None
+            message = jsonrpc.parse(body, self._limits)
+            if type(message) is jsonrpc.Notification:
+                return self._confirm(fields, message, body, principal)
+            if type(message) is not jsonrpc.Request:
+                return None
+            if principal.scopes is not None and missing_scope(principal, message):
+                return None
+            return self._begin(fields, message, body, principal, address)
+        except McpError:
+            return None
+
+    def quick_delete(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> BegunSession | None:
+        """Return the end of a session that this process has in memory."""
+        try:
+            fields = self._collect(headers)
+            if b"origin" in fields:
+                return None
+            self._policy.check(fields.get(b"host"), None)
+            principal = self.known(fields, address)
+            if principal is None:
+                return None
+            self._modern.refuse_verb(fields)
+            check_version(fields)
+            session = self._legacy.known(fields, principal)
+            return None if session is None else BegunSession(principal, self._legacy.end(session))
+        except McpError:
+            return None
+
+    def _begin(
+        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
+    ) -> bytes | Begun | BegunSession | None:
+        """Return the answer to a request, or what waits for the answer. Raises what ``post`` would answer."""
+        catalogue = self._process.views.of(principal.permissions)
+        session: LiveSession | Exchange | None
+        if self._modern.takes(fields, message):
+            session = self._modern.admit(fields, message, principal, catalogue)
+        else:
+            self._legacy.check(fields, message, catalogue)
+            if message.method == "initialize":
+                opening = self._dispatcher.initialize(principal, catalogue, message, body, address)
+                return BegunSession(principal, opening)
+            session = self._legacy.known(fields, principal)
+        if session is None:
+            return None
+        asked = Asked(self._process, session, principal, catalogue)
+        begun: bytes | Reply | ExchangeReply | None = self._dispatcher.quick(asked, message, body)
+        if begun is None:
+            begun = self._dispatcher.begin(asked, message, body, from_headers(fields))
+        if begun is not None and type(session) is Exchange:
+            self._process.clients.seen(session, principal.user_id, address)
+        if begun is None or isinstance(begun, bytes):
+            return begun
+        return Begun(principal, session, message, begun, monotonic() + self._grace)
+
+    def _confirm(
+        self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
+    ) -> BegunSession | None:
+        """Return the confirmation of a session that this process has in memory."""
+        if message.method != INITIALIZED or self._modern.takes(fields, message):
+            return None
+        self._legacy.check(fields, message, self._process.views.of(principal.permissions))
+        session = self._legacy.known(fields, principal)
+        return None if session is None else BegunSession(principal, self._confirmed(session, message, body))
+
+    async def _confirmed(self, session: LiveSession, message: jsonrpc.Notification, body: bytes) -> Answered:
+        await self._dispatcher.notification(session, message, body)
+        return ACCEPTED
+
+    async def _resume(
+        self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers
+    ) -> None:
+        """Serve what has begun: its sender and its message have been checked."""
+        begun: Begun | BegunSession = scope[BEGUN]
+        principal = begun.principal
+        if isinstance(begun, BegunSession):
+            await self._answer(await begun.outcome(), None, principal, scope, fields, receive, send, extra)
+            return
+        session, request, reply = begun.session, begun.request, begun.reply
+        if isinstance(reply, Reply):
+            assert isinstance(session, LiveSession)
+            outcome = await self._dispatcher.outcome(session, request, reply, begun.grace)
+            await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
+        else:
+            assert isinstance(session, Exchange)
+            await reply.settled(begun.grace)
+            opener = opener_of(principal, fields, scope)
+            await self._modern.answer(scope, receive, send, session, request, reply, opener, extra)
