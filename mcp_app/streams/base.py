@@ -271,9 +271,9 @@ class SessionStore(Protocol):
     async def end_unless(
         self, session: str, field: str, tombstone_ttl: int, places: str, broadcast: Broadcast
     ) -> bool:
-        """End the session and release its place, unless it has ``field``; return True if it was ended.
+        """End the session unless it has ``field``; return True if it was ended, False if it is unknown.
 
-        Unknown sessions return False. ``broadcast`` is published as by ``update``. Raise SessionEnded.
+        Its place is released in every case. ``broadcast`` is published as by ``update``. Raise SessionEnded.
         """
         ...
 

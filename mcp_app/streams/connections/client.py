@@ -40,7 +40,7 @@ def address_fault(url: str) -> str:
 
 
 def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
-    """Return a thread-safe client for code without an event loop; a ``blocking`` client has no timeout."""
+    """Return a thread-safe client without an event loop; ``blocking`` clients have no read timeout."""
     return redis.Redis.from_url(
         url,
         protocol=2,
@@ -51,7 +51,7 @@ def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
 
 
 def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
-    """Return an asyncio client for work off the hot path; a ``blocking`` client has no timeout."""
+    """Return an asyncio client for work off the hot path; ``blocking`` clients have no read timeout."""
     return redis.asyncio.Redis.from_url(
         url,
         protocol=2,
