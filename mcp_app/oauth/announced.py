@@ -1,4 +1,4 @@
-"""Parts of the metadata that depend on network or database: found beside requests, kept for a while."""
+"""Parts of the metadata that depend on network or database: computed in the background and cached."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mcp_app.oauth.documents import Fetch
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.models import Client
 
-# Documents of clients that use them wherever they are announced, and do not register when that fails.
+# Documents of clients that rely on them where they are announced, without falling back to registration.
 PUBLISHED: Final = (
     "https://claude.ai/oauth/claude-code-client-metadata",
     "https://chatgpt.com/oauth/codex/client.json",
     "https://vscode.dev/oauth/client-metadata.json",
 )
-# Any answer will do: a page that says 404 came from there, too.
+# Any response proves that the host is reachable, also a 404.
 PROBE: Final = replace(
     documents.POLICY,
     content_types=None,
@@ -43,7 +43,7 @@ log = logging.getLogger("mcp.auth")
 
 
 class Fact:
-    """A yes or no that takes the network or the database to find; ``assumed`` until it is known."""
+    """A cached yes or no from the network or the database; ``assumed`` until the first result."""
 
     def __init__(
         self, find: Callable[[], bool], *, assumed: bool, yes_seconds: float, no_seconds: float
@@ -56,7 +56,7 @@ class Fact:
         self._finding: threading.Thread | None = None
 
     def __call__(self) -> bool:
-        """Return the last answer, and have an old one renewed. Callers wait for the first one only."""
+        """Return the last answer and renew an expired one in the background. Only the first answer blocks."""
         with self._lock:
             if time.monotonic() >= self._until and (self._finding is None or not self._finding.is_alive()):
                 self._finding = threading.Thread(target=self._renew, name="mcp-oauth-fact", daemon=True)
@@ -68,7 +68,7 @@ class Fact:
         return self._answer
 
     def forget(self) -> None:
-        """Find the answer again when it is next needed."""
+        """Discard the cached answer."""
         self._answer, self._until, self._finding = None, 0.0, None
 
     def _renew(self) -> None:
@@ -78,7 +78,7 @@ class Fact:
             DatabaseFault,
             OSError,
             RuntimeError,
-        ) as error:  # The last: a process that ends starts no threads.
+        ) as error:  # RuntimeError: an exiting process cannot start threads.
             log.warning("The metadata keeps its last state: %s", error)
             answer = self._assumed if self._answer is None else self._answer
             self._until = time.monotonic() + self._fresh[False]
@@ -90,7 +90,7 @@ class Fact:
 
 
 def unreachable(fetch: Fetch = fetch) -> list[str]:
-    """Return the hosts of PUBLISHED that give the guarded client no answer; blocks for its few seconds."""
+    """Return the hosts of PUBLISHED that do not respond to the guarded client. Blocks for a few seconds."""
     return asyncio.run(_unreachable(fetch))
 
 
@@ -112,10 +112,10 @@ signing_machines: Final = Fact(_any_signs, assumed=True, yes_seconds=30.0, no_se
 
 
 def documents_announced() -> bool:
-    """Return True if clients are to be told that they may publish a document.
+    """Return True if the metadata announces support for client documents.
 
-    A client that is told so uses its document and nothing else: it does not register when the document is
-    refused or cannot be fetched. So clients that could register are told only where any document will do.
+    A client that reads this uses its document and does not register if the document fails. So where
+    registration is enabled, documents are announced only if any host is allowed and reachable.
     """
     settings = conf.get()
     if not documents.accepted():

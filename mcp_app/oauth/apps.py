@@ -1,4 +1,4 @@
-"""Owns what happens once when Django has loaded every app: the resource server learns to find our tokens."""
+"""The app of the authorization server; it registers its tokens with the resource server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ class OAuthConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the access tokens of this server, and listen for deactivated users."""
         from mcp_app.auth import makers, tokens
         from mcp_app.oauth import people  # noqa: F401 - importing connects the signals
         from mcp_app.oauth.connections import find_principal, stopped

@@ -31,27 +31,27 @@ from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.streams.blocking.announce import announce
 
 CODE_SECONDS: Final = 60
-# A client that lost the answer asks again with the old token, and gets the same pair.
+# A client that lost the response retries with the old token and gets the same pair.
 GRACE_SECONDS: Final = 120
-# Programs of one person, whatever their clients; the oldest ends then.
+# Connected programs of one person, over all clients; above it, the oldest connection ends.
 MAX_LIVE: Final = 50
 TOO_MANY: Final = "the person has newer connections"
-# Of one connection. Used tokens are remembered for as long as their theft can be noticed: a client that
-# renews in a loop would fill the table.
+# Per connection. Used tokens stay stored to detect theft: a client that renews in a loop would fill
+# the table.
 REFRESHES_PER_HOUR: Final = 60
-# Nobody else writes to SQLite while so many are ended.
+# Connections ended per statement; SQLite has no other writer meanwhile.
 END_SLICE: Final = 200
-# What the audit trail calls the entering of clients, by hand and of machines, and who may enter machines.
+# Audit actions for clients and machines that users enter, and the permission for machines.
 CLIENT_ENTERED: Final = "oauth.client_enter"
 MACHINE_ENTERED: Final = "oauth.machine_enter"
 MACHINE_PERMISSION: Final = "mcp_oauth.add_machine_client"
-# The reason for an end that stops no calls: they go on for the connection that took the place.
+# The reason for an end that stops no calls: they belong to the replacement.
 REPLACED: Final = "connected again"
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a person allowed: which client, for which server, what, and where the answer goes."""
+    """A person's consent: client, resource, scope, redirect address and PKCE challenge."""
 
     client: Client
     user: Any
@@ -62,7 +62,7 @@ class Consent:
 
 
 def allow(consent: Consent, code: str) -> Connection:
-    """Open the connection that a person agreed to; ``code`` is what the client exchanges for its tokens."""
+    """Create the connection that a person agreed to, and ``code``, which the client exchanges for tokens."""
     now = clock.utcnow()
     with transaction.atomic():
         connection = Connection.objects.create(
@@ -85,7 +85,7 @@ def allow(consent: Consent, code: str) -> Connection:
 
 
 def find_code(code: str, client: Client) -> AuthorizationCode | None:
-    """The code of ``client``, locked, if it can still be exchanged; a second use ends what the first gave."""
+    """Return and lock the unused, valid code of ``client``; a second use ends the code's connection."""
     rows = AuthorizationCode.objects.select_for_update(of=("self",)).select_related("connection__user")
     row = rows.filter(digest=secrets.digest(code), connection__client=client).first()
     if row is None:
@@ -98,7 +98,7 @@ def find_code(code: str, client: Client) -> AuthorizationCode | None:
 
 
 def exchange(row: AuthorizationCode, pair: Pair) -> None:
-    """Store the first tokens of a connection, and end those that it takes the place of."""
+    """Store the first tokens of a connection, and end the connections it replaces."""
     now = clock.utcnow()
     row.used_at = now
     row.save(update_fields=["used_at"])
@@ -107,10 +107,10 @@ def exchange(row: AuthorizationCode, pair: Pair) -> None:
 
 
 def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None] | None:
-    """The row of a refresh token of ``client``, locked, and the pair it gave when it was used a moment ago.
+    """Return and lock a refresh token of ``client``, with its result if it was used within the grace period.
 
-    None when it is not good. Used again after the grace, it was stolen or its successor was: the connection
-    ends. Raises TooManyRequests for a connection that renews all the time.
+    Returns None for an invalid token. A later reuse means that the token or its successor was stolen: the
+    connection ends. Raises TooManyRequests for a connection that renews too often.
     """
     rows = RefreshToken.objects.select_for_update(of=("self",)).select_related("connection__user")
     row = rows.filter(digest=secrets.digest(token), connection__client=client).first()
@@ -128,14 +128,14 @@ def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None]
 
 
 def _check_pace(connection: Connection, now: datetime) -> None:
-    # Access tokens that end soon are renewed often.
+    # Short-lived access tokens are renewed often.
     most = max(REFRESHES_PER_HOUR, 4 * 3_600 // conf.get().oauth_token_seconds)
     if connection.refresh_tokens.filter(used_at__gt=now - timedelta(hours=1)).count() >= most:
         raise TooManyRequests("This connection renews its tokens all the time.", retry_after=60)
 
 
 def refresh(row: RefreshToken, token: str, pair: Pair) -> None:
-    """Store what a refresh gave; ``token`` is the one that was used, and is over after the grace."""
+    """Store the result of a refresh; ``token`` is the used token, valid until the grace period ends."""
     now = clock.utcnow()
     row.used_at, row.successor = now, secrets.seal(pair, token)
     row.save(update_fields=["used_at", "successor"])
@@ -158,10 +158,10 @@ def _store(connection: Connection, pair: Pair, now: datetime) -> None:
 
 
 def _end_replaced(connection: Connection) -> None:
-    """A web client keeps one set of tokens: a new one takes the place of those it had at that address.
+    """End the connections that a new one replaces.
 
-    Programs on people's machines share an address and keep their own, up to a limit for each person: clients
-    are registered at will. The oldest ones end.
+    A web client has one set of tokens per redirect address and resource. Programs on people's machines share
+    an address, so each keeps its own tokens, up to MAX_LIVE per person; the oldest connections end.
     """
     live = Connection.objects.filter(user_id=connection.user_id, revoked_at=None).exclude(pk=connection.pk)
     if is_loopback(connection.redirect_uri):
@@ -185,7 +185,7 @@ def end(
     action: str = "oauth.end",
     stops_calls: bool = True,
 ) -> EndedWork:
-    """End a connection, all its tokens and what runs for it; every process forgets them at once (S5)."""
+    """End a connection, its tokens and, with ``stops_calls``, its work; notify every process (S5)."""
     return end_each([connection], reason, actor=actor, action=action, stops_calls=stops_calls)
 
 
@@ -197,7 +197,7 @@ def end_each(
     action: str = "oauth.end",
     stops_calls: bool = True,
 ) -> EndedWork:
-    """As ``end`` for many, which have users and clients loaded, in few statements."""
+    """End many connections in few statements, like ``end``. Users and clients must be loaded."""
     work = EndedWork()
     with transaction.atomic():
         for first in range(0, len(connections), END_SLICE):
@@ -209,7 +209,7 @@ def _end_live(
     connections: Sequence[Connection], reason: str, actor: Any, action: str, stops_calls: bool
 ) -> EndedWork:
     rows = Connection.objects.filter(pk__in=[each.pk for each in connections], revoked_at=None)
-    # Locked in one order: two that end the same ones would wait for each other.
+    # Locked in one order to avoid deadlocks with concurrent calls.
     live = set(rows.select_for_update().order_by("pk").values_list("pk", flat=True))
     ended = [each for each in connections if each.pk in live]
     if not ended:
@@ -229,14 +229,14 @@ def _end_live(
     if not stops_calls:
         return EndedWork()
     transaction.on_commit(lambda: _cancel_background(ended, replaced, actor))
-    # Not cancelled: a call that waited for approval says why it was never decided.
+    # end_work, not a cancellation: a call that waited for approval records why it was never decided.
     return end_work(Q(connection_id__in=[*numbers, *replaced]), actor=actor)
 
 
 def stopped(numbers: frozenset[int]) -> frozenset[int]:
-    """Which of these connections ended with all that runs for them, also because their account was closed.
+    """Return those of the connections whose work must stop, also because the account was closed.
 
-    What runs for one whose place another took goes on for as long as that one.
+    Work of a replaced connection continues as long as the replacement is active.
     """
     place = ("user_id", "client_id", "resource", "redirect_uri")
     successor = Connection.objects.filter(revoked_at=None, **{name: OuterRef(name) for name in place})
@@ -246,10 +246,10 @@ def stopped(numbers: frozenset[int]) -> frozenset[int]:
 
 
 def makers(which: Q) -> dict[int, Maker]:
-    """Return who entered the clients of these connections, by connection.
+    """Map connections to the users who entered their clients.
 
-    A client that registered itself, or published a document, has no maker: the person who connected it is the
-    one user known behind it.
+    A client that registered itself or published a document has no maker: only the person who connected it
+    is known.
     """
     rows = Connection.objects.filter(which).select_related("client")
     entered = {row.pk: row.client for row in rows}
@@ -265,7 +265,7 @@ def _maker(client: Client) -> Maker:
 
 
 def _replaced_by(ended: Sequence[Connection]) -> list[int]:
-    """The connections whose place these took, and whose calls are theirs since; the newest of them."""
+    """Return the newest connections that these replaced: their calls belong to the replacements."""
     place = ("user_id", "client_id", "resource", "redirect_uri")
     successor = Connection.objects.filter(
         pk__in=[each.pk for each in ended], pk__gt=OuterRef("pk"), **{name: OuterRef(name) for name in place}
@@ -278,7 +278,7 @@ def _replaced_by(ended: Sequence[Connection]) -> list[int]:
 
 
 def _cancel_background(ended: Sequence[Connection], replaced: list[int], actor: Any) -> None:
-    """Stop the calls that came by connections; by the last one of a person and client, all of theirs."""
+    """Cancel calls that came by these connections; all calls of a person and client after their last one."""
     numbers = [*(each.pk for each in ended), *replaced]
     of_whom = {principal_key(each): each for each in ended}
     for principal in cancelling.with_open_calls(of_whom):
@@ -290,7 +290,7 @@ def _cancel_background(ended: Sequence[Connection], replaced: list[int], actor: 
 
 
 def end_by_token(token: str, client: Client) -> None:
-    """End the connection that any token of it names (RFC 7009); nothing happens for one that is unknown."""
+    """End the connection of any token (RFC 7009). Unknown tokens are ignored."""
     digest = secrets.digest(token)
     named = Q(access_tokens__digest=digest) | Q(refresh_tokens__digest=digest)
     for connection in Connection.objects.filter(named, client=client).distinct():
@@ -298,7 +298,7 @@ def end_by_token(token: str, client: Client) -> None:
 
 
 def disable(client: Client, *, actor: Any) -> EndedWork:
-    """Switch a client off: its connections end, and no new ones are made until it is switched on again."""
+    """Disable a client and end its connections; it cannot connect until it is enabled."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=clock.utcnow())
         note_client(actor, "oauth.client_disable", client)
@@ -307,14 +307,14 @@ def disable(client: Client, *, actor: Any) -> EndedWork:
 
 
 def enable(client: Client, *, actor: Any) -> None:
-    """Let a client be used again; people have to connect it anew."""
+    """Enable a client. People must connect it again."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=None)
         note_client(actor, "oauth.client_enable", client)
 
 
 def find_principal(token: str) -> Principal | None:
-    """The principal of an access token, None if it is not valid here and now (AUTH-07)."""
+    """Return the principal of an access token, or None if it is not valid for this server (AUTH-07)."""
     if not offers_oauth():
         return None
     rows = AccessToken.objects.select_related("connection__user", "connection__client")
@@ -340,12 +340,12 @@ def find_principal(token: str) -> Principal | None:
 
 
 def principal_key(connection: Connection) -> str:
-    """The key of the principal that is this person by this client (AUTH-22)."""
+    """Return the key of a person's principal for one client (AUTH-22)."""
     return f"user:{connection.user_id}{OF_CLIENT}{connection.client_id}"
 
 
 def _note_used(connection: Connection) -> None:
-    """Noted once a minute: a look-up happens every few seconds, and a write each time would be too many."""
+    """Record the time of use, at most once a minute: look-ups happen every few seconds."""
     now = clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)
     if connection.last_used_at is None or connection.last_used_at < before:

@@ -1,7 +1,7 @@
-"""The authorization endpoint: the client's request, the person's answer, and the redirect to the client.
+"""The authorization endpoint: the client's request, the consent page, and the redirect to the client.
 
-Nothing is sent to an address before client and address are proven (AUTH-39), and what the person saw is what
-is granted: it waits in their session, once, for ten minutes, and comes with no form (AUTH-40).
+Nothing is sent to an address before client and address are verified (AUTH-39). The grant is exactly the
+displayed request: it is stored in the session for one use within ten minutes, not in the form (AUTH-40).
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ ANSWERED: Final = "This page was answered already, or belongs to another login. 
 
 
 class ConsentRefused(Exception):
-    """The request ends on a page of ours, because its redirect address is not verified."""
+    """An error shown on our own page, because the redirect address is not verified."""
 
 
 class SentBack(Exception):
-    """The request is answered with an error; ``url`` is the proven address of the client with it."""
+    """An error response for the client; ``redirect_uri`` is its verified address."""
 
     def __init__(self, error: OAuth2Error, redirect_uri: str) -> None:
         super().__init__(error.description)
@@ -56,7 +56,7 @@ class SentBack(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A request that is in order."""
+    """A valid authorization request."""
 
     client: Client
     scopes: list[str]
@@ -64,7 +64,7 @@ class AuthorizationRequest:
 
     @property
     def redirect_uri(self) -> str:
-        """The proven address."""
+        """The verified redirect address."""
         return str(self.credentials["redirect_uri"])
 
 
@@ -72,12 +72,12 @@ class AuthorizationRequest:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def authorize(request: HttpRequest) -> HttpResponse:
-    """Ask the person (GET), act on their answer (POST)."""
+    """Show the consent page (GET) or process the decision (POST)."""
     try:
         if request.method == "POST":
             return _answered(request)
         client_id = _named(request)
-        # For strangers nothing is fetched: some of them could keep everybody else's clients from being read.
+        # No fetch for anonymous users: they could exhaust the fetch slots for everyone.
         waits = documents.is_document(client_id) and not request.user.is_authenticated
         asked = None if waits else _read(request, client_id)
         if asked is None or not request.user.is_authenticated:
@@ -92,29 +92,29 @@ def authorize(request: HttpRequest) -> HttpResponse:
 def page(
     request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200, to: str = ""
 ) -> HttpResponse:
-    """One of our pages; ``to`` is the address that its form may lead to in the end, besides our own."""
+    """Render a page of the authorization server. ``to`` is the external address its form may redirect to."""
     response = render(request, template, {"server": conf.get().server.label, **context}, status=status)
-    # Browsers hold a form to this through every redirect that answers it.
+    # Browsers apply form-action to every redirect that follows a form.
     target = f" {_source(to)}" if to else ""
     own = urlsplit(static("mcp_app/oauth.css")).netloc or "'self'"
     response["Content-Security-Policy"] = (
         f"default-src 'none'; style-src {own}; img-src {own}; base-uri 'none'; "
         f"form-action 'self'{target}; frame-ancestors 'none'"
     )
-    # Not "no-referrer": with it a browser hides the Origin of our own form, and the CSRF check refuses it.
+    # Not "no-referrer": browsers would hide the Origin of our own form, and the CSRF check would fail.
     response["Referrer-Policy"] = "same-origin"
     return response
 
 
 def _source(uri: str) -> str:
     parts = urlsplit(uri)
-    # A policy has no words for an IPv6 address.
+    # A content security policy cannot express an IPv6 address.
     is_named = parts.scheme in ("http", "https") and "[" not in parts.netloc
     return redirects.origin_of(uri) if is_named else f"{parts.scheme}:"
 
 
 def _named(request: HttpRequest) -> str:
-    """The id of the client that a request is of; raises ConsentRefused."""
+    """Return the client id of a request; raise ConsentRefused if it is missing or malformed."""
     query, client_id = request.META.get("QUERY_STRING", ""), request.GET.get("client_id", "")
     if len(query) > MAX_QUERY or "%00" in query:
         raise ConsentRefused(f"The request is too long, or cannot be read. {refusals.AGAIN}")
@@ -124,7 +124,7 @@ def _named(request: HttpRequest) -> str:
 
 
 def _read(request: HttpRequest, client_id: str) -> AuthorizationRequest:
-    """What the query asks for; raises ConsentRefused and SentBack."""
+    """Parse and check an authorization request; raises ConsentRefused and SentBack."""
     client = _client(client_id)
     try:
         granted, credentials = core.validate_authorization_request(request)
@@ -196,7 +196,7 @@ def _waiting(request: HttpRequest) -> dict[str, Any]:
 
 
 def _answered(request: HttpRequest) -> HttpResponse:
-    """What the person pressed; the request they saw is used up, whatever it was."""
+    """Process the decision; the displayed request is used up in any case."""
     waiting, ticket = dict(_waiting(request)), request.POST.get("ticket", "")
     found = waiting.pop(ticket, None)
     request.session[WAITING] = waiting
@@ -204,7 +204,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
         raise ConsentRefused(ANSWERED)
     if found["until"] <= time.time():
         raise ConsentRefused("This page waited for too long. Start again in your client.")
-    # Two presses at one moment find the same session.
+    # Two simultaneous submissions read the same session.
     if not once.use(f"consent\0{ticket}", clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
         raise ConsentRefused(ANSWERED)
     credentials = found["credentials"]
@@ -227,7 +227,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
 
 
 def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
-    """Errors go to the client, but no browser is redirected to an address that a stranger chose."""
+    """Return an error to the client; never redirect a browser to an address that a stranger chose."""
     client = find_client(request.GET.get("client_id", ""))
     error = _told(back.error)
     if client is not None and (_is_trusted(client) or redirects.is_loopback(back.redirect_uri)):
@@ -247,14 +247,14 @@ def _told(error: OAuth2Error) -> dict[str, str]:
 
 
 def _is_trusted(client: Client) -> bool:
-    """Whether an administrator vouches for its addresses: who just publishes a document may be anybody."""
+    """Return True if an administrator vouches for the client's addresses: anybody can publish a document."""
     if client.registration_source == Client.RegistrationSource.CIMD:
         return documents.is_named(urlsplit(client.client_id).hostname or "")
     return client.verified
 
 
 def _redirected(request: HttpRequest, url: str, more: dict[str, str]) -> HttpResponse:
-    """To the client, with the issuer's name (RFC 9207); Django itself would refuse schemes of programs."""
+    """Redirect to the client, with the issuer (RFC 9207). Django's own class refuses schemes of programs."""
     response = HttpResponse(status=302)
     response["Location"] = _with(url, {**more, "iss": issuer(request)})
     response["Referrer-Policy"] = "no-referrer"

@@ -1,7 +1,7 @@
-"""Clients whose id is the address of a document about them (client ID metadata documents, AUTH-41 to 43).
+"""Clients identified by the address of their metadata document (AUTH-41 to 43).
 
 The document is fetched when a person is about to connect, never by the token endpoint, and by the guarded
-fetch alone. While it cannot be fetched, the copy that is stored is good for a week.
+client only. While it cannot be fetched, the stored copy is valid for a week.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ _failed: dict[str, float] = {}
 
 
 class DocumentRefused(Exception):
-    """A document does not make a client; the text is for the person who wants to connect it."""
+    """A refused document; the text is for the person who wants to connect its client."""
 
 
 def is_document(client_id: str) -> bool:
-    """Whether a client id is to be read as the address of a document."""
+    """Return True if a client id is the address of a document."""
     return client_id.startswith("https://")
 
 
 def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
-    """The client of a document, fetched when it is new or its copy is old; None when it makes none.
+    """Return the client of a document, fetching a new document or an expired copy.
 
-    Blocks for as long as the policy lets a fetch take. Raises DocumentRefused with the reason for a client
-    that is not known yet.
+    Blocks for at most the time of POLICY. Raises DocumentRefused if the id is not allowed, or if the fetch
+    fails without a stored copy younger than STALE.
     """
     known: Client | None = Client.objects.filter(client_id=client_id).first()
     if known is not None and known.registration_source != Client.RegistrationSource.CIMD:
         return known
-    # Before a stored copy is used, too: the settings may have been narrowed since.
+    # Checked for stored copies as well: the settings may allow fewer hosts now.
     check_id(client_id)
     now = clock.utcnow()
     if known is not None and known.cimd_expires_at and known.cimd_expires_at > now:
@@ -85,13 +85,13 @@ def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
 
 
 def check_id(client_id: str) -> str:
-    """The host of a document's address; raises DocumentRefused for an address that none may have."""
+    """Return the host of a document's address; raise DocumentRefused for an invalid or forbidden address."""
     try:
         parts = urlsplit(client_id)
         port = parts.port
     except ValueError:
         raise DocumentRefused("The client's id must be an https address with a path.") from None
-    # Written as %2e they are the same to who resolves them.
+    # Resolvers treat %2e like a dot.
     segments = unquote(parts.path).split("/")
     if (
         parts.scheme != "https"
@@ -111,24 +111,24 @@ def check_id(client_id: str) -> str:
 
 
 def accepted() -> bool:
-    """Return True if clients may publish a document at all."""
+    """Return True if this server accepts client documents."""
     settings = conf.get()
     return settings.oauth_documents != "off" and bool(settings.oauth_document_hosts)
 
 
 def is_let(host: str) -> bool:
-    """Return True if clients whose documents are at ``host`` may connect and stay connected."""
+    """Return True if clients with documents at ``host`` may connect and stay connected."""
     return accepted() and ("*" in conf.get().oauth_document_hosts or is_named(host))
 
 
 def is_named(host: str) -> bool:
-    """Whether the settings name a host, or a domain it is in; ``*`` names none."""
+    """Return True if the settings list ``host`` or a parent domain; ``*`` does not count."""
     hosts = conf.get().oauth_document_hosts
     return any(host == known or host.endswith("." + known) for known in hosts)
 
 
 def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:
-    """The document and for how many seconds it is fresh."""
+    """Fetch a document; return it and its lifetime in seconds."""
     until = _failed.get(client_id)
     if until is not None and time.monotonic() < until:
         raise DocumentRefused("The client's document could not be read a moment ago. Try again in a minute.")
@@ -190,6 +190,6 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
                 note_client(None, "oauth.client_register", client)
             elif before != (client.name, client.redirect_uris):
                 note_client(None, "oauth.client_change", client, before=list(before))
-    except IntegrityError:  # Two people came with the same new client at once.
+    except IntegrityError:  # A concurrent request stored the same new client.
         client = Client.objects.get(client_id=client_id)
     return client

@@ -1,4 +1,4 @@
-"""The endpoints that programs call: token, register, revoke. Errors are those of RFC 6749, 7009 and 7591."""
+"""The endpoints for programs: token, register, revoke. Errors follow RFC 6749, 7009 and 7591."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 @for_programs("POST")
 @sensitive_post_parameters()
 def token(request: HttpRequest) -> HttpResponse:
-    """Exchange a code, or refresh. In one transaction: of many at once one is first, the others see it."""
+    """Exchange a code or refresh tokens, in one transaction that serializes concurrent requests."""
     response = _asked(request, core.create_token_response)
     tally.note("oauth_token", f"{_grant(request)} {_result(response)}")
     return response
@@ -39,13 +39,13 @@ def token(request: HttpRequest) -> HttpResponse:
 @for_programs("POST")
 @sensitive_post_parameters()
 def revoke(request: HttpRequest) -> HttpResponse:
-    """End the connection a token belongs to; a token that is not known is no error (RFC 7009)."""
+    """End the connection of a token; an unknown token is not an error (RFC 7009)."""
     return _asked(request, core.create_revocation_response)
 
 
 @for_programs("POST")
 def register(request: HttpRequest) -> HttpResponse:
-    """Let a client register itself, while that is switched on."""
+    """Register a client, if registration is enabled."""
     if not conf.get().oauth_registration:
         words = "Clients cannot register themselves here. Have an administrator enter the client."
         return _error("access_denied", words, 403)
@@ -88,7 +88,7 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
         response = _error("temporarily_unavailable", refused.message, 429)
         response["Retry-After"] = dict(refused.headers)[b"retry-after"].decode()
         return response
-    except ValueError:  # The library's word for a request it cannot parse.
+    except ValueError:  # Raised by the library for a request it cannot parse.
         return _error("invalid_request", "The request cannot be read. Percent-encode its form.")
     if status >= 400:
         told = _explained(told, request.POST.get("grant_type", ""))
@@ -102,7 +102,7 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
 
 
 def _explained(told: str, grant: str) -> bytes:
-    """Return the library's refusal with words, also where it has none."""
+    """Replace the description of the library's error."""
     refusal = orjson.loads(told)
     words = refusals.explained(refusal["error"], refusal.get("error_description"), grant)
     return orjson.dumps({**refusal, "error_description": words})
@@ -122,14 +122,14 @@ def _is_form(request: HttpRequest) -> bool:
 
 
 def _result(response: HttpResponse) -> str:
-    """``ok``, or the error that was answered: one of the words of OAuth."""
+    """Return ``ok`` or the OAuth error code of a response, for the metrics."""
     if response.status_code == 200:
         return "ok"
     return str(orjson.loads(response.content or b"{}").get("error", OTHER))
 
 
 def _body(request: HttpRequest, most: int) -> bytes | None:
-    """The body, None when there is more of it than ``most`` bytes."""
+    """Return the body, or None if it is longer than ``most`` bytes."""
     try:
         length = int(request.META.get("CONTENT_LENGTH") or 0)
         return None if length > most or len(request.body) > most else request.body
@@ -138,7 +138,7 @@ def _body(request: HttpRequest, most: int) -> bytes | None:
 
 
 def _readable(request: HttpRequest) -> bool:
-    """Whether the form parses, and says nothing that no store can hold."""
+    """Return True if the form parses and contains no NUL."""
     try:
         form: MultiValueDict[str, str] = request.POST
     except (BadRequest, SuspiciousOperation, ValueError):

@@ -1,6 +1,6 @@
-"""Ties the library's grants to our rows: what a client may ask for, and what is stored of what it gets.
+"""The binding of the OAuth library to our rows: client checks, scopes, codes and tokens.
 
-The library has the rules of OAuth (which parameters, PKCE, errors); everything that remembers is ours.
+The library implements the rules of OAuth (parameters, PKCE, errors); all storage is ours.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from mcp_app.protocol import scopes
 CLIENT_ID: Final = re.compile(r"[\x21-\x7e]{1,255}")
 CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-# Asked for by clients that want to refresh, which every client here can.
+# Requested by clients that want to refresh, which every client here can.
 _IGNORED_SCOPES: Final = frozenset({"offline_access", "openid", "profile", "email"})
 
 
 def find_client(client_id: str) -> Client | None:
-    """Return the client of that id; None if it is unknown, switched off, or at a host no longer accepted."""
+    """Return the client with this id; None if it is unknown, disabled, or its host is no longer accepted."""
     if not CLIENT_ID.fullmatch(client_id or ""):
         return None
     client = Client.objects.filter(client_id=client_id).first()
@@ -45,7 +45,7 @@ def find_client(client_id: str) -> Client | None:
 
 
 def resource_of(asked: list[str]) -> str:
-    """The one resource of ours that a request names; the default server without any (AUTH-35).
+    """Return the one resource that a request names, or the default server's if it names none (AUTH-35).
 
     Raises CustomOAuth2Error (``invalid_target``).
     """
@@ -56,7 +56,7 @@ def resource_of(asked: list[str]) -> str:
 
 
 class GrantValidator(OAuth2Validator):
-    """Answers the library's questions from our rows."""
+    """The library's validator, backed by our rows."""
 
     def _load_application(self, client_id: str, request: Any) -> Client | None:
         # Never the network here: the token endpoint runs in a transaction.
@@ -107,11 +107,11 @@ class GrantValidator(OAuth2Validator):
     def validate_scopes(
         self, client_id: str, asked: list[str], client: Client, request: Any, *_: Any, **__: Any
     ) -> bool:
-        """Keep the known scopes, and grant the basic ones to a client of people that names none of them.
+        """Reduce ``asked`` to known scopes; grant the basic scopes to a client of people that asks for none.
 
-        RFC 6749 section 3.3 lets a server ignore scopes, and some clients ask for their own (``claudeai``).
-        The person sees what is granted, the token's answer names it. A machine asks for what somebody chose
-        for it: its mistake is refused, and never becomes more than was meant.
+        RFC 6749 section 3.3 lets a server ignore scopes, and some clients send their own (``claudeai``). The
+        consent page and the token response list the granted scopes. A machine gets only scopes that its
+        administrator chose; if it asks for unknown scopes only, the request is refused.
         """
         known = scopes.in_order(asked).split()
         if not known and (not client.is_machine or set(asked) <= _IGNORED_SCOPES):
@@ -170,7 +170,7 @@ class GrantValidator(OAuth2Validator):
     def invalidate_authorization_code(
         self, client_id: str, code: str, request: Any, *_: Any, **__: Any
     ) -> None:
-        """Done where the tokens are stored."""
+        """Do nothing: ``save_bearer_token`` marks the code as used."""
 
     # Tokens.
 
@@ -192,7 +192,7 @@ class GrantValidator(OAuth2Validator):
     def is_within_original_scope(
         self, request_scopes: list[str], refresh_token: str, request: Any, *_: Any, **__: Any
     ) -> bool:
-        """Keep what was granted: clients repeat here what they asked for at first."""
+        """Reduce the scopes to the granted ones: clients repeat their first request here."""
         granted = self.get_original_scopes(refresh_token, request)
         known = scopes.in_order(request_scopes).split()
         request_scopes[:] = [scope for scope in known or granted if scope in granted]
@@ -233,7 +233,7 @@ def _asked_resources(request: Any) -> list[str]:
 
 
 def _set_target(request: Any) -> None:
-    """A machine says with each token what it is for (AUTH-51)."""
+    """Set the resource of a machine's token, which each request must name (AUTH-51)."""
     asked = _asked_resources(request)
     if not asked:
         words = f"The request names no resource. Send resource={resource()}"
@@ -274,7 +274,7 @@ def _expires_in(request: Any) -> int:
 
 
 class GrantServer(WebApplicationServer):
-    """The library's server with our tokens, and with S256 as the only method of PKCE."""
+    """The library's server with our tokens; S256 is the only PKCE method."""
 
     def __init__(self, validator: GrantValidator) -> None:
         super().__init__(validator, _access_token, _expires_in, _refresh_token)
@@ -289,10 +289,10 @@ def _code(request: Any) -> dict[str, str]:
 
 
 class Core(OAuthLibCore):
-    """How the library reads a request of Django's."""
+    """The adapter between Django's requests and the library."""
 
     def extract_body(self, request: Any) -> list[tuple[str, str]]:
-        """Every value, also repeated ones: which may be repeated is for the grants to say."""
+        """Return all form values, including repeated ones; the grants decide which may repeat."""
         return [(name, value) for name, values in request.POST.lists() for value in values]
 
 

@@ -1,4 +1,4 @@
-"""What clients read about the authorization server (RFC 8414), and what browsers may do with it."""
+"""Metadata of the authorization server (RFC 8414), and CORS for its endpoints."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ View = Callable[..., Any]
 
 
 def issuer(request: HttpRequest) -> str:
-    """The issuer under the host of this request."""
+    """Return the issuer for the host of this request."""
     return origin(request.META.get("HTTP_HOST", ""))
 
 
 def only_when_offered(view: View) -> View:
-    """404 while this installation gives out no tokens."""
+    """Wrap a view to respond 404 while this server issues no tokens."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -44,7 +44,7 @@ def only_when_offered(view: View) -> View:
 
 
 def for_programs(*methods: str) -> Callable[[View], View]:
-    """An endpoint that any page's script may call, without cookies (AUTH-23)."""
+    """Wrap an endpoint that scripts of any origin may call, without cookies (AUTH-23)."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -69,9 +69,9 @@ def for_programs(*methods: str) -> Callable[[View], View]:
 
 @for_programs("GET", "HEAD")
 def server_metadata(request: HttpRequest) -> HttpResponse:
-    """Return the document of RFC 8414; no request waits for the database (AUTH-24).
+    """Return the document of RFC 8414 without waiting for the database (AUTH-24).
 
-    It names no scope that a client should not ask for by itself: many ask for all of them.
+    It lists the basic scopes only: many clients request every listed scope.
     """
     base = issuer(request)
     signed = announced.signing_machines()
@@ -91,7 +91,7 @@ def server_metadata(request: HttpRequest) -> HttpResponse:
         "authorization_response_iss_parameter_supported": True,
     }
     if signed:
-        # Only where they are needed: the Python SDK from 1.9.0 to 1.12.3 refuses a document with them.
+        # Only where needed: the Python SDK from 1.9.0 to 1.12.3 rejects a document with these members.
         for endpoint in ("token", "revocation"):
             told[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = list(SIGNED_BY)
     if announced.documents_announced():

@@ -1,4 +1,4 @@
-"""Clients, connections (one person, one client, one server) and the tokens of each; tokens only as hashes."""
+"""Clients, connections (one person, one client, one server) and their tokens, stored as hashes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mcp_app.oauth.redirects import matches
 
 
 class Client(AbstractApplication):
-    """A program that people let connect to this server.
+    """A program that people connect to this server, or a machine.
 
-    ``network`` is where a client that registered itself came from, ``registration`` a hash of what it said;
-    both tell repeated registrations from new ones (AUTH-45). A machine logs in as its service user, within
-    ``scope``, by its secret or by the keys in ``jwks`` or at ``jwks_uri`` (AUTH-51).
+    ``network`` is the origin of a client that registered itself, ``registration`` a hash of its metadata.
+    Both distinguish repeated registrations from new ones (AUTH-45). A machine logs in as its service user,
+    within ``scope``, by its secret or by the keys in ``jwks`` or at ``jwks_uri`` (AUTH-51).
     """
 
     token_auth_method = models.CharField(
@@ -42,7 +42,7 @@ class Client(AbstractApplication):
         editable=False,
         related_name="mcp_machine",
     )
-    # Null for clients that no user entered, and for those of an earlier version: the audit trail names them.
+    # Null for clients that no user entered, and for clients of earlier versions: see the audit trail.
     entered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", editable=False
     )
@@ -67,25 +67,25 @@ class Client(AbstractApplication):
 
     @property
     def is_machine(self) -> bool:
-        """Whether it logs in as itself instead of being connected by people."""
+        """True if the client logs in as itself instead of being connected by people."""
         return bool(self.authorization_grant_type == self.GRANT_CLIENT_CREDENTIALS)
 
     @property
     def verified(self) -> bool:
-        """Whether its name is verified: by its own https address, or by the administrator who entered it."""
+        """True if the name is verified: by the client's https address or by an administrator."""
         return bool(self.registration_source != self.RegistrationSource.DCR)
 
     def is_usable(self, request: Any) -> bool:
-        """Whether it may be used at all; an administrator can switch a client off."""
+        """Return False if an administrator disabled the client."""
         return self.disabled_at is None
 
     def redirect_uri_allowed(self, uri: str) -> bool:
-        """Whether an answer may be sent to ``uri`` (AUTH-32)."""
+        """Return True if a response may be sent to ``uri`` (AUTH-32)."""
         return any(matches(registered, uri) for registered in self.redirect_uris.split())
 
 
 class Connection(models.Model):
-    """What one person allowed one client; all tokens of it live and end with it."""
+    """One person's consent for one client; all its tokens end with it."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_connections"
@@ -110,12 +110,12 @@ class Connection(models.Model):
 
     @property
     def live(self) -> bool:
-        """Neither withdrawn nor over."""
+        """True unless revoked or expired."""
         return self.revoked_at is None and self.ends_at > clock.utcnow()
 
 
 class Secret(models.Model):
-    """What a client may show; only its digest is kept."""
+    """A credential of a client, stored as a digest."""
 
     digest = models.CharField(max_length=64, unique=True)
     expires_at = AwareDateTimeField(db_index=True)
@@ -125,7 +125,7 @@ class Secret(models.Model):
 
 
 class AuthorizationCode(Secret):
-    """A code on its way through a browser; the row outlives its use, so that a second use is noticed."""
+    """A code sent through a browser; the row outlives its use to detect a second one."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="codes")
     redirect_uri = models.TextField()
@@ -137,7 +137,7 @@ class AuthorizationCode(Secret):
 
 
 class AccessToken(Secret):
-    """An access token; a refresh does not end it, what is under way must not be refused."""
+    """An access token; a refresh does not end it, so that requests in progress succeed."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="access_tokens")
     scope = models.CharField(max_length=255)
@@ -147,7 +147,7 @@ class AccessToken(Secret):
 
 
 class RefreshToken(Secret):
-    """A refresh token, good once. ``successor`` is the pair it gave, sealed by the token itself."""
+    """A refresh token for one use. ``successor`` is the resulting pair, sealed by the token itself."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="refresh_tokens")
     used_at = AwareDateTimeField(null=True)
@@ -158,7 +158,7 @@ class RefreshToken(Secret):
 
 
 class UsedAssertion(Secret):
-    """What no process accepts again: the assertion of a machine, the answer of a person."""
+    """The digest of a single-use value: a machine's assertion or a person's answer."""
 
     def __str__(self) -> str:
         return f"used {self.pk}"

@@ -1,4 +1,4 @@
-"""What may be used once, whichever processes are asked at the same moment: the first row stands."""
+"""Single use of assertions and answers across processes, by a unique row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_app.oauth.models import UsedAssertion
 
 
 def use(what: str, until: datetime) -> bool:
-    """Whether ``what`` is used for the first time; remembered until then, as a hash."""
+    """Record the first use of ``what`` until ``until``, as a hash; return False if it was used before."""
     digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
     try:
         with transaction.atomic():

@@ -1,4 +1,4 @@
-"""The pages for users who are not staff: login, logout, and the clients they connected."""
+"""Pages for users who are not staff: login, logout, and connected clients."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ from mcp_app.protocol import scopes
 
 @method_decorator(only_when_offered, name="dispatch")
 class Login(LoginView):
-    """The login; guessing passwords locks an address for a while, as in the admin (S22)."""
+    """The login page; repeated wrong passwords lock the address for a while, as in the admin (S22)."""
 
     template_name = "mcp_oauth/login.html"
 
     def get_default_redirect_url(self) -> str:
-        """Where to go without a page on the way."""
         return reverse("mcp_oauth:apps")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """What the page shows."""
         settings = conf.get()
         context: dict[str, Any] = super().get_context_data(**kwargs)
         to_client = reverse("mcp_oauth:authorize") in self.get_redirect_url()
@@ -42,12 +40,11 @@ class Login(LoginView):
 
 @method_decorator(only_when_offered, name="dispatch")
 class Logout(LogoutView):
-    """Ends the login in this browser; connected clients stay connected."""
+    """The logout of this browser; connected clients stay connected."""
 
     http_method_names = ("post", "options")
 
     def get_default_redirect_url(self) -> str:
-        """Back to the login."""
         return reverse("mcp_oauth:login")
 
 
@@ -56,7 +53,7 @@ class Logout(LogoutView):
 @require_http_methods(["GET", "POST"])
 @login_required(login_url="mcp_oauth:login")
 def apps(request: HttpRequest) -> HttpResponse:
-    """The clients a person let connect, each with a button that ends it."""
+    """List the clients that the user connected; on POST, end one connection."""
     own = Connection.objects.filter(user_id=str(request.user.pk), revoked_at=None).select_related(
         "client", "user"
     )
@@ -70,7 +67,7 @@ def apps(request: HttpRequest) -> HttpResponse:
         if connection is not None:
             end(connection, "disconnected by the person", actor=request.user)
         return HttpResponseRedirect(reverse("mcp_oauth:apps") + "?done=1")
-    # A connection without tokens was allowed, and its client never came back for it.
+    # Without tokens, the user gave consent but the client never exchanged its code.
     live = [each for each in own.filter(refresh_tokens__isnull=False).distinct() if each.live]
     rows = [
         {

@@ -1,7 +1,4 @@
-"""Notifies every process of a changed user: deactivation ends the user's tokens at once (S5).
-
-Turns away whoever logs in as the user of a machine.
-"""
+"""Signal handlers for users: credential updates after a change (S5), no logins as service users."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from mcp_app.streams.blocking.announce import announce
 
 @receiver([post_save, post_delete], sender=get_user_model(), dispatch_uid="mcp_oauth.people")
 def user_changed(sender: Any, instance: Any, **more: Any) -> None:
-    """Have the credentials of a user looked up again, except after a login, which only notes its time."""
+    """Announce changed credentials of a user, except for new users and updates of ``last_login`` only."""
     fields = more.get("update_fields")
     if more.get("created") or (fields is not None and set(fields) == {"last_login"}):
         return
@@ -30,9 +27,9 @@ def user_changed(sender: Any, instance: Any, **more: Any) -> None:
 
 @receiver(user_logged_in, dispatch_uid="mcp_oauth.service_users")
 def service_user_logged_in(sender: Any, request: Any, user: Any, **more: Any) -> None:
-    """Refuse: a service user has no password, and if somebody gives it one, that opens nothing.
+    """End the session of a service user that logs in, even if it was given a password.
 
-    Raises PermissionDenied, after the login's session is gone.
+    Raises PermissionDenied.
     """
     if not ServiceUser.objects.filter(user_id=user.pk).exists():
         return

@@ -1,4 +1,4 @@
-"""Where answers may be sent: which addresses may be registered, and which match (AUTH-32, AUTH-33)."""
+"""Redirect URIs: rules for registration and matching (AUTH-32, AUTH-33)."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from mcp_app import conf
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LONGEST: Final = 1_000
-# No blank, control, quote or angle bracket; nothing that a browser reads in another way than we do.
+# No blanks, controls, quotes or angle brackets: browsers must parse the address as we do.
 _PLAIN: Final = re.compile(r"[!$&'()+,\-./0-9:;=?@A-Z_a-z~%\[\]]+")
-# Host and port. What else a host may be written with, browsers and people read as something else.
+# Host and port. Browsers and people read other characters in a host differently.
 _HOST: Final = re.compile(r"[0-9A-Za-z._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 
 def _parts(uri: str) -> SplitResult | None:
     try:
         parts = urlsplit(uri)
-        _ = parts.port  # Out of range, it raises here.
+        _ = parts.port  # Raises if the port is out of range.
     except ValueError:
         return None
     return parts
 
 
 def is_loopback(uri: str) -> bool:
-    """Whether ``uri`` is plain http on a loopback address."""
+    """Return True if ``uri`` is plain http on a loopback address."""
     parts = _parts(uri)
     return parts is not None and parts.scheme == "http" and parts.hostname in LOOPBACK
 
 
 def problem(uri: object) -> str:
-    """Why an address must not be registered, "" when it may."""
+    """Return the reason why an address must not be registered, or ""."""
     if not isinstance(uri, str) or not 1 <= len(uri) <= _LONGEST:
         return f"A redirect URI has 1 to {_LONGEST} characters."
     if uri in conf.get().oauth_redirect_uris:
@@ -50,9 +50,9 @@ def problem(uri: object) -> str:
 
 
 def comparable(uri: str) -> tuple[str, ...]:
-    """Return what decides whether two good addresses are one: all of it, but for the port of a loopback one.
+    """Return the parts of a valid address that identify it: all, except the port of a loopback address.
 
-    Programs take any free port when they start (RFC 8252 section 7.3).
+    Programs listen on any free port (RFC 8252 section 7.3).
     """
     parts = _parts(uri)
     if parts is None or not is_loopback(uri):
@@ -61,11 +61,11 @@ def comparable(uri: str) -> tuple[str, ...]:
 
 
 def matches(registered: str, asked: str) -> bool:
-    """Return True if answers for ``asked`` may be sent to the registered address."""
+    """Return True if a response for ``asked`` may be sent to the registered address."""
     return comparable(registered) == comparable(asked) and not problem(asked)
 
 
 def origin_of(uri: str) -> str:
-    """Scheme, host and port of an address, as people are shown where an answer goes."""
+    """Return scheme, host and port of an address, as shown to people."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc}"

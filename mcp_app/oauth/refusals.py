@@ -1,4 +1,4 @@
-"""Words of refusals: what is wrong and what to do about it, where the library says less or nothing."""
+"""Error descriptions with problem and remedy, where the library's are shorter or missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_app.auth.site import resource
 AGAIN: Final = "Start again in your client."
 _READD: Final = "Remove the server from your client, and add it again."
 
-# What the library says, and what it should say.
+# Better descriptions by the library's description.
 _INSTEAD: Final = {
     "Mismatching redirect URI.": "The client wants its answer at an address that it did not register, or "
     f"redirect_uri is not the one of the authorization request. {_READD}",
@@ -29,7 +29,7 @@ _INSTEAD: Final = {
     "URL query parameters are not allowed": "Parameters in the address are not read. Send them in the body.",
     "Request is missing grant type.": "The request has no grant_type. Send authorization_code, for example.",
 }
-# What the library leaves without words; the grant that was asked for matters for some.
+# Descriptions for errors that have none, by error and grant type ("" for any grant).
 _OTHERWISE: Final = {
     (
         "invalid_grant",
@@ -75,7 +75,7 @@ _OTHERWISE: Final = {
 
 
 def explained(error: str, description: str | None, grant: str = "") -> str:
-    """Return the words for a refusal: problem and remedy, in the characters that RFC 6749 lets them have."""
+    """Return the description of an error: problem and remedy, in the characters that RFC 6749 allows."""
     said = description or ""
     if said.startswith("Duplicate "):
         return f"{said} Send it once."
@@ -85,5 +85,5 @@ def explained(error: str, description: str | None, grant: str = "") -> str:
 
 
 def wrong_target() -> str:
-    """Return the words for a resource that is not this server."""
+    """Return the description for a resource that is not this server."""
     return f"The resource must be the address of this MCP server: {resource()}"

@@ -1,4 +1,4 @@
-"""Clients that register themselves (RFC 7591): what is kept of their words, how many may come (AUTH-44)."""
+"""Dynamic client registration (RFC 7591): parsing, storage and limits (AUTH-44)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MAX_URIS: Final = 10
 MAX_BODY: Final = 8 * 1024
 MAX_UNUSED: Final = 5_000
 REPEATED: Final = timedelta(hours=24)
-# The only ones that a client can be given; a secret is for those that ask for one.
+# Methods that a client can register. Clients get a secret only if they ask for it.
 AUTH_METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
 GRANTS: Final = ("authorization_code", "refresh_token")
 _MAX_NAME: Final = 100
 
 
 class RegistrationRefused(Exception):
-    """A registration is not accepted: ``code`` is the error of RFC 7591, ``status`` that of HTTP."""
+    """A refused registration: an error ``code`` of RFC 7591, an HTTP ``status``, and ``wait`` in seconds."""
 
     def __init__(self, code: str, description: str, status: int = 400, wait: int = 0) -> None:
         super().__init__(description)
@@ -39,7 +39,7 @@ class RegistrationRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What is kept of a client's own words."""
+    """The stored part of a client's metadata."""
 
     name: str
     redirect_uris: tuple[str, ...]
@@ -47,9 +47,9 @@ class Metadata:
 
 
 def read(body: bytes) -> Metadata:
-    """The useful part of a registration; what cannot be served is dropped, not refused.
+    """Parse a registration; ignore metadata that this server does not support.
 
-    Raises RegistrationRefused when no redirect URI is left, or when what is left would not be what was meant.
+    Raises RegistrationRefused if no redirect URI is valid or a required grant or response type is missing.
     """
     try:
         said = orjson.loads(body)
@@ -61,7 +61,7 @@ def read(body: bytes) -> Metadata:
 
 
 def kept(said: dict[str, Any]) -> Metadata:
-    """As ``read``, of a document that is parsed already."""
+    """Check a parsed registration and return the supported metadata, like ``read``."""
     uris = said.get("redirect_uris")
     if not isinstance(uris, list) or not uris:
         raise RegistrationRefused("invalid_redirect_uri", "redirect_uris must be a list of addresses.")
@@ -71,7 +71,7 @@ def kept(said: dict[str, Any]) -> Metadata:
     good = tuple(dict.fromkeys(uri for uri, wrong in zip(uris, problems, strict=True) if not wrong))
     if not good:
         raise RegistrationRefused("invalid_redirect_uri", problems[0])
-    # Members that are null or empty are as good as absent: some clients send all that there are.
+    # Null or empty members count as absent: some clients send every member of the specification.
     grants = said.get("grant_types") or ["authorization_code"]
     if not isinstance(grants, list) or "authorization_code" not in grants:
         raise RegistrationRefused("invalid_client_metadata", "grant_types must have authorization_code.")
@@ -88,18 +88,19 @@ def kept(said: dict[str, Any]) -> Metadata:
 
 
 def plain_name(name: object) -> str:
-    """A client's name as one line of visible characters."""
+    """Return a client's name as one line of printable characters."""
     text = name if isinstance(name, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:_MAX_NAME]
 
 
 def register(metadata: Metadata, address: str) -> tuple[Client, str]:
-    """Return the client of a registration that came from ``address``, and its secret, "" for a public one.
+    """Register a client from ``address``; return it and its secret ("" for a public client).
 
-    The same words from the same network within a day give the same public client: some programs register at
-    each start, and on another port each time. A client with a secret is always new: the secret is stored as a
-    hash, and telling it to whoever says the same words would make it worth nothing. Only new clients
-    count for the limit. Raises RegistrationRefused when too many come.
+    The same metadata from the same network within a day returns the same public client: some programs
+    register at each start, with another port each time. A client with a secret is always new, because only a
+    hash of the secret is stored. The hourly limit counts new clients only.
+
+    Raises RegistrationRefused over a limit.
     """
     network, per_hour = client_network(address), conf.get().oauth_registrations_per_hour
     uris = tuple(dict.fromkeys(map(redirects.comparable, metadata.redirect_uris)))
@@ -134,7 +135,7 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
 
 
 def enter(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
-    """A client that an administrator vouches for (AUTH-46); its secret cannot be shown again."""
+    """Create a client for an administrator (AUTH-46); return it and its secret, which is not stored."""
     secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)
     with transaction.atomic():
         client = new_client(metadata, Client.RegistrationSource.MANUAL, secret)
@@ -145,14 +146,14 @@ def enter(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
 
 
 def new_client(metadata: Metadata, source: str, secret: str = "", client_id: str = "") -> Client:
-    """A row that is not stored yet."""
+    """Build an unsaved client."""
     client = Client(
         name=metadata.name,
         redirect_uris=" ".join(metadata.redirect_uris),
         client_type=Client.CLIENT_CONFIDENTIAL if secret else Client.CLIENT_PUBLIC,
         authorization_grant_type=Client.GRANT_AUTHORIZATION_CODE,
         client_secret=secrets.digest(secret) if secret else "",
-        hash_client_secret=False,  # It is a hash: of 256 random bits a fast one is enough.
+        hash_client_secret=False,  # Already a hash; a fast one is enough for 256 random bits.
         token_auth_method=metadata.auth_method,
         registration_source=source,
     )
@@ -162,9 +163,9 @@ def new_client(metadata: Metadata, source: str, secret: str = "", client_id: str
 
 
 def answer(client: Client, secret: str, redirect_uris: Iterable[str]) -> dict[str, Any]:
-    """Return the answer to a registration: all metadata that was kept (RFC 7591 section 3.2.1).
+    """Build the registration response: all stored metadata (RFC 7591 section 3.2.1).
 
-    ``redirect_uris`` are those of this registration: an earlier one may have had other loopback ports.
+    ``redirect_uris`` come from this request: an earlier registration may have used other loopback ports.
     """
     told = {
         "client_id": client.client_id,

@@ -1,4 +1,4 @@
-"""Makes tokens and codes, and says what of them is stored: a hash, or what only the token itself opens."""
+"""Generation, hashing and sealing of tokens and codes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from mcp_app.execution.questions.sealing import KeyRing, Unsealed
 ACCESS: Final = "mcpat_"
 REFRESH: Final = "mcprt_"
 CODE: Final = "mcpac_"
-SECRET: Final = "mcpcs_"  # noqa: S105 - how a client's secret begins
+SECRET: Final = "mcpcs_"  # noqa: S105 - the prefix of a client's secret
 _SEALED_FOR: Final = "mcp_oauth.refresh"
 
 
 def new(prefix: str) -> str:
-    """256 random bits; the prefix identifies it to tools that scan files and logs for secrets."""
+    """Generate 256 random bits after ``prefix``, by which secret scanners recognize the token."""
     return prefix + secrets.token_urlsafe(32)
 
 
 def digest(secret: str) -> str:
-    """What is stored and searched for. With 256 random bits one fast hash is enough."""
+    """Return the hash that is stored and looked up. One fast hash is enough for 256 random bits."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What one refresh gave; ``ends`` is when the access token does, in seconds since the epoch."""
+    """The result of a refresh; ``ends`` is the expiry of the access token, in seconds since the epoch."""
 
     access: str
     refresh: str
@@ -39,12 +39,12 @@ class Pair:
 
 
 def seal(pair: Pair, by: str) -> str:
-    """The pair as only the holder of the refresh token ``by`` can read it."""
+    """Encrypt a pair with the refresh token ``by``."""
     return KeyRing((by,), _SEALED_FOR).seal(orjson.dumps(asdict(pair)))
 
 
 def unseal(sealed: str, by: str) -> Pair | None:
-    """The pair again, None when ``by`` did not seal it."""
+    """Decrypt a pair; return None if ``by`` is not the token that sealed it."""
     try:
         return Pair(**orjson.loads(KeyRing((by,), _SEALED_FOR).open(sealed)))
     except Unsealed:

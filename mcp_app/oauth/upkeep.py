@@ -1,4 +1,4 @@
-"""Removes expired codes, tokens and connections, and clients that were never used (AUTH-44)."""
+"""Removal of expired codes, tokens and connections, and of unused clients (AUTH-44)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_app.oauth.models import (
     UsedAssertion,
 )
 
-# Kept after their end, so that operators can find out why a client stopped.
+# Ended connections stay this long, so that operators can find out why a client stopped.
 KEPT = timedelta(days=30)
 CODES_KEPT = timedelta(days=1)
 NEVER_USED = timedelta(hours=24)
@@ -24,12 +24,12 @@ UNUSED = timedelta(days=90)
 
 
 def purge() -> int:
-    """Remove what retention allows; returns how many rows."""
+    """Delete rows past their retention; return their number."""
     now = clock.utcnow()
     over = (
         AccessToken.objects.filter(expires_at__lt=now),
         AuthorizationCode.objects.filter(expires_at__lt=now - CODES_KEPT),
-        # A used token is remembered as long as it would have lived: only then its reuse can be noticed.
+        # Used tokens stay until their expiry: reuse is detected by their rows.
         RefreshToken.objects.filter(expires_at__lt=now),
         Connection.objects.filter(Q(revoked_at__lt=now - KEPT) | Q(ends_at__lt=now - KEPT)),
         Connection.objects.filter(refresh_tokens=None, created_at__lt=now - CODES_KEPT).exclude(

@@ -1,4 +1,4 @@
-"""The addresses of the authorization server; they stand in its metadata, so they do not move."""
+"""The addresses of the authorization server. They are listed in its metadata, so they must not change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app_name = "mcp_oauth"
 urlpatterns = [
     path(".well-known/oauth-authorization-server", metadata.server_metadata, name="metadata"),
     path(".well-known/openid-configuration", metadata.server_metadata),
-    # Clients that take the endpoint for the issuer look before its path, or behind it.
+    # Some clients take the endpoint for the issuer and insert the well-known path before or after its path.
     *(
         path(spelled.removeprefix("/"), metadata.server_metadata)
         for door in DOORS

@@ -1,1 +1,1 @@
-"""Log in by an identity provider on our own login page, by the library that the extra ``sso`` brings."""
+"""Login with an identity provider on our own login page, by the library of the extra ``sso``."""

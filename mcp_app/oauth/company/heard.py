@@ -1,4 +1,4 @@
-"""What this process last heard of the provider that people log in by, for operators; needs no library."""
+"""The identity provider's last known state in this process, for operators; needs no library."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _NAMED: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint"
 
 @dataclass(slots=True)
 class Heard:
-    """``fetched_at`` is when it last said what its ``addresses`` are, ``used_at`` when somebody came by it.
+    """The state of a provider.
 
-    ``error`` is why it, or a login by it, failed the last time.
+    ``fetched_at`` is the last fetch of ``addresses``, ``used_at`` the last login. ``error`` is the reason of
+    the last failed fetch or login.
     """
 
     addresses: tuple[str, ...] = ()
@@ -32,23 +33,23 @@ _heard: dict[str, Heard] = {}
 
 
 def heard() -> Heard:
-    """Of the provider of the settings."""
+    """Return the state of the configured provider."""
     return _heard.setdefault(conf.get().login_issuer, Heard())
 
 
 def note_fetched(said: Mapping[str, Any]) -> None:
-    """It said where to log in."""
+    """Record fetched metadata."""
     found = heard()
     found.addresses = tuple(str(said[name])[:500] for name in _NAMED if name in said)
     found.fetched_at = timezone.now()
 
 
 def note_used() -> None:
-    """Somebody logged in by it."""
+    """Record a login."""
     heard().used_at = timezone.now()
 
 
 def note_failed(reason: str) -> None:
-    """It could not be used; ``reason`` is what the log says, too."""
+    """Record a failed fetch or login. ``reason`` is logged as well."""
     found = heard()
     found.error, found.error_at = reason[:500], timezone.now()

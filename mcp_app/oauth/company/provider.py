@@ -1,6 +1,6 @@
-"""The provider that people log in by: what it says of itself, and the library's requests to it.
+"""The identity provider for logins: its metadata, and the library's requests to it.
 
-The library would open connections of its own; here they all go through the guarded client.
+All requests go through the guarded client instead of the library's own connections.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ERROR: Final = re.compile(r"[a-z_]{1,60}")
 
 
 def configured() -> Provider:
-    """The provider of the settings; its ID tokens are for us as its client."""
+    """Return the provider of the settings. Its ID tokens name us as their client."""
     settings = conf.get()
     return Provider(
         settings.login_issuer, "", frozenset({settings.login_client_id}), networks(settings.egress_allow)
@@ -46,7 +46,7 @@ def configured() -> Provider:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What was fetched; None if the provider did not answer, and why it did not the last time."""
+    """The cached metadata, None before the first success, and the reason of the last failure."""
 
     said: dict[str, Any] | None
     until: float
@@ -58,10 +58,10 @@ _fetching = threading.Lock()
 
 
 def metadata() -> dict[str, Any]:
-    """What the provider says of itself, fetched every ten minutes; raises OAuth2Error while it cannot be had.
+    """Return the provider's metadata, fetched every ten minutes; raises OAuth2Error before the first success.
 
-    Anybody can have a login begin: however many do, the provider is asked by one of them at a time, and left
-    alone for a moment after it did not answer. What it said before counts until it answers again.
+    Anybody can start a login, so one thread fetches at a time, and a failed fetch is not repeated at once.
+    The previous metadata stays valid after a failure.
     """
     provider = configured()
     with _fetching:
@@ -87,26 +87,25 @@ async def _fetched(provider: Provider) -> dict[str, Any]:
 
 
 class CompanyProvider(OpenIDConnectProvider):
-    """The library's idea of a provider: who."""
+    """The library's provider object."""
 
     def get_oauth2_adapter(self, request: HttpRequest) -> Endpoints:
-        """Where it is, as we know it."""
         return Endpoints(request)
 
 
 class Endpoints(OpenIDConnectOAuth2Adapter):
-    """The library's idea of a provider: where."""
+    """The library's adapter with the provider's addresses."""
 
     def __init__(self, request: HttpRequest) -> None:
         super().__init__(request, "company")
 
     @property
     def openid_config(self) -> dict[str, Any]:
-        """Fetched by us, who compare the issuer."""
+        """The metadata that we fetched, with the issuer checked."""
         return metadata()
 
     def get_provider(self) -> CompanyProvider:
-        """Of the settings alone: none of the database, where the library looks, too."""
+        """Build the provider from the settings; the library would also read the database."""
         settings = conf.get()
         told = {
             "server_url": settings.login_issuer,
@@ -125,46 +124,45 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
         return CompanyProvider(self.request, app=app)
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
-        """Never by the host of a request, but for the names of this machine (SEC-12)."""
+        """Return the callback address; the request's host counts only for names of this machine (SEC-12)."""
         return origin(request.META.get("HTTP_HOST", "")) + reverse("mcp_oauth:company_callback")
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderResponse:
-    """An answer as the library reads it: always a JSON object."""
+    """A response for the library: always a JSON object."""
 
     said: dict[str, Any]
     status_code: int = 200
 
     @property
     def headers(self) -> dict[str, str]:
-        """What it is."""
+        """Headers with the content type."""
         return {"content-type": "application/json"}
 
     @property
     def content(self) -> str:
-        """What the library writes into an error: none of the answer, which may hold a token."""
+        """A placeholder for the library's error messages: the real body may contain a token."""
         return "there is none in the answer"
 
     def json(self) -> dict[str, Any]:
-        """What was said."""
+        """Return the JSON object."""
         return self.said
 
     def raise_for_status(self) -> None:
-        """Never: an answer that is none was refused before."""
+        """Do nothing: failed responses raise earlier."""
 
 
 class ProviderSession:
-    """What the library uses of the library ``requests``."""
+    """The part of a ``requests`` session that the library uses."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Nothing is kept open."""
+    def __exit__(self, *_: object) -> None: ...
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> ProviderResponse:
-        """Where the provider tells more of somebody."""
+        """Fetch the userinfo endpoint."""
         return _asked(url, Sent(dict(headers or {})))
 
     def request(
@@ -177,10 +175,10 @@ class ProviderSession:
         headers: Mapping[str, str] | None = None,
         auth: Any = None,
     ) -> ProviderResponse:
-        """Where the provider gives tokens for a code."""
+        """Post to the token endpoint."""
         sent = {**(headers or {}), "Content-Type": "application/x-www-form-urlencoded"}
         if auth is not None:
-            # RFC 6749 section 2.3.1, which the library forgets: a colon in the id would end it.
+            # RFC 6749 section 2.3.1 requires quoting, which the library omits: a colon would end the id.
             pair = f"{quote_plus(auth.username)}:{quote_plus(auth.password)}"
             sent["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         return _asked(url, Sent(sent, urlencode(data).encode()))
@@ -195,7 +193,7 @@ def _asked(url: str, sent: Sent) -> ProviderResponse:
     if said is None:
         raise OAuth2Error(f"{url} answered without a JSON object")
     if got.status != 200:
-        # Nothing of an answer but this word is for the log: what else is in it, nobody knows.
+        # Log only the error code: the rest of the response may contain secrets.
         word = said.get("error")
         named = word if isinstance(word, str) and _ERROR.fullmatch(word) else "no error of OAuth"
         raise OAuth2Error(f"{url} answered {got.status} ({named})")

@@ -1,8 +1,8 @@
-"""The way to the provider and back: who came is found as with its tokens, by issuer and subject.
+"""The login by the identity provider: users are found by issuer and subject, as with its tokens.
 
-The library keeps the state in the session (once, for ten minutes) with the PKCE verifier, and fetches the ID
-token. It comes from the provider by https, so the library does not check its signature (OpenID Connect Core,
-section 3.1.3.7); nothing of the library's is stored, and no token of the provider is kept.
+The library stores the state in the session (single use, ten minutes) with the PKCE verifier, and fetches the
+ID token. The token arrives by https, so its signature is not checked (OpenID Connect Core, section 3.1.3.7).
+No token of the provider and no row of the library is stored.
 """
 
 from __future__ import annotations
@@ -45,16 +45,15 @@ log = logging.getLogger("mcp.auth")
 
 @method_decorator(never_cache, name="dispatch")
 class Leave(RedirectURLMixin, View):
-    """To the provider. Nothing of the request reaches it: the library's own view lets a link add to it."""
+    """The redirect to the provider. Query parameters are not passed on, unlike in the library's own view."""
 
     http_method_names = ("get",)
 
     def get_default_redirect_url(self) -> str:
-        """Where to go without a page on the way."""
         return reverse("mcp_oauth:apps")
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """Keep where to go afterwards, and send the browser away."""
+        """Store the final destination and redirect to the provider."""
         _only_when_offered()
         nonce = secrets.token_urlsafe(16)
         try:
@@ -77,25 +76,25 @@ class Leave(RedirectURLMixin, View):
 @never_cache
 @require_GET
 def come_back(request: HttpRequest) -> HttpResponse:
-    """From the provider, with a code or an error."""
+    """Process the provider's redirect with a code or an error."""
     _only_when_offered()
     try:
         response: HttpResponse = OAuth2CallbackView.adapter_view(Endpoints(request))(request)
     except (OAuth2Error, KeyError, TypeError, ValueError) as error:
-        # The library reads what the provider says as if it were always as it should be.
+        # The library does not validate the provider's responses before it reads them.
         return _not_answered(request, error)
     return response
 
 
 class CompanyAdapter(DefaultSocialAccountAdapter):
-    """What the library asks its project."""
+    """The library's hooks for the project."""
 
     def get_requests_session(self) -> ProviderSession:
-        """The guarded one."""
+        """Return the guarded session."""
         return ProviderSession()
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> Never:
-        """The library's own accounts end here, before it looks for one to make."""
+        """Log in our own user before the library looks for its accounts."""
         raise ImmediateHttpResponse(_came(request, sociallogin.account.extra_data, sociallogin.state))
 
     def on_authentication_error(
@@ -106,7 +105,7 @@ class CompanyAdapter(DefaultSocialAccountAdapter):
         exception: Any = None,
         extra_context: Any = None,
     ) -> Never:
-        """On our page."""
+        """Show the error on our own page."""
         if exception is not None:
             raise ImmediateHttpResponse(_not_answered(request, exception))
         if not (extra_context or {}).get("state"):
@@ -124,7 +123,7 @@ def _only_when_offered() -> None:
 
 
 def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> HttpResponse:
-    """Log in whoever the provider says that came."""
+    """Log in the user whom the provider identified."""
     try:
         claims = _claims(said, state)
     except (TokenRefused, KeyError) as refused:
@@ -141,9 +140,9 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
 
 
 def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
-    """What the ID token claims, and what the provider told besides; raises TokenRefused and KeyError.
+    """Return the claims of ID token and userinfo; raises TokenRefused and KeyError.
 
-    The library checked audience and expiry, and the issuer as we fetched it.
+    The library checked audience, expiry and issuer before.
     """
     token, more, settings = said["id_token"], said.get("userinfo", {}), conf.get()
     if token["iss"] != settings.login_issuer or token.get("azp", settings.login_client_id) != (

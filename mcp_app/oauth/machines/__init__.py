@@ -1,1 +1,1 @@
-"""Programs that log in as themselves: entered by an administrator, each bound to a service user (AUTH-51)."""
+"""Programs that log in as themselves: entered by an administrator, each with a service user (AUTH-51)."""

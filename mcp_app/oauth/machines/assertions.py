@@ -1,4 +1,4 @@
-"""From a signed assertion to the machine it proves, or to nothing (RFC 7523, ``private_key_jwt``)."""
+"""Verification of signed assertions of machines (RFC 7523, ``private_key_jwt``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mcp_app.oauth.models import Client
 TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 METHOD: Final = "private_key_jwt"
 SIGNED_BY: Final = tuple(sorted(name for names in ALGORITHMS.values() for name in names))
-# An assertion is made for one request; how long its id must be remembered is bounded by this.
+# Seconds. An assertion is for one request; this bounds how long its id must be stored.
 LONGEST_LIFE: Final = 3_600
 MAX_ID: Final = 255
 _TYPES: Final = frozenset({"jwt", "client-authentication+jwt"})
@@ -45,7 +45,7 @@ _OPTIONS: Final[Any] = {
 
 
 def claimed_client(assertion: str) -> str:
-    """Who an assertion says it is of, before anything of it is proven; raises TokenRefused."""
+    """Return the unverified subject of an assertion; raises TokenRefused."""
     named_key(assertion)
     try:
         part = assertion.split(".")[1]
@@ -59,7 +59,7 @@ def claimed_client(assertion: str) -> str:
 
 
 def accept(client: Client, assertion: str, audiences: Collection[str]) -> None:
-    """Use an assertion up: it proves ``client`` here, once.
+    """Verify that an assertion proves ``client``, and mark it as used.
 
     Raises TokenRefused, and Unavailable without keys.
     """
@@ -74,7 +74,7 @@ def accept(client: Client, assertion: str, audiences: Collection[str]) -> None:
     _use(client, *_checked(payload, audiences))
 
 
-# Not the library's own words: they may quote what somebody sent.
+# Replaces the library's messages, which may quote the sender's data.
 _WORDS: Final[Words] = {
     jwt.InvalidIssuerError: "its issuer is not the machine",
     jwt.exceptions.InvalidSubjectError: "its subject is not the machine",
@@ -84,10 +84,10 @@ _WORDS: Final[Words] = {
 
 
 def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[str, float]:
-    """Its id, and when it ends; raises TokenRefused."""
+    """Check the claims; return the id and the expiry. Raises TokenRefused."""
     check_storable(payload)
     audience, now = payload["aud"], database_clock.timestamp()
-    # One audience only: whoever else it names could show it here.
+    # One audience only: another recipient could replay the assertion here.
     named = audience if isinstance(audience, list) else [audience]
     if len(named) != 1 or not isinstance(named[0], str) or named[0] not in audiences:
         raise TokenRefused("it is for another audience (aud)")
@@ -108,7 +108,7 @@ def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[st
 
 
 def _use(client: Client, number: str, ends: float) -> None:
-    """Remember its id until it has ended everywhere: of two processes one finds the other's row."""
+    """Record the assertion's id until it has expired everywhere; raises TokenRefused on the second use."""
     until = datetime.fromtimestamp(ends + 2 * SKEW_SECONDS, tz=database_clock.utcnow().tzinfo)
     if not once.use(f"{client.pk}\0{number}", until):
         raise TokenRefused("it was used before (jti)")

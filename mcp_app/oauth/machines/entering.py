@@ -30,7 +30,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What an administrator says of one. Its keys are pasted or at an address, if it signs."""
+    """An administrator's input for a machine. One that signs has ``jwks`` or ``jwks_uri``."""
 
     name: str
     auth_method: str
@@ -40,9 +40,9 @@ class Machine:
 
 
 def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
-    """The machine, and its secret, "" for one that signs; the secret cannot be shown again.
+    """Create a machine; return it and its secret, "" for one that signs. The secret is not stored.
 
-    Raises ValidationError with the names of fields.
+    Raises ValidationError by field.
     """
     jwks = _checked(said)
     secret = secrets.new(secrets.SECRET) if said.auth_method in WITH_SECRET else ""
@@ -54,7 +54,7 @@ def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
             client_type=Client.CLIENT_CONFIDENTIAL,
             authorization_grant_type=Client.GRANT_CLIENT_CREDENTIALS,
             client_secret=secrets.digest(secret) if secret else "",
-            hash_client_secret=False,  # It is a hash: of 256 random bits a fast one is enough.
+            hash_client_secret=False,  # Already a hash; a fast one is enough for 256 random bits.
             token_auth_method=said.auth_method,
             registration_source=Client.RegistrationSource.MANUAL,
             service_user=user,
@@ -68,7 +68,7 @@ def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
 
 
 def _checked(said: Machine) -> str:
-    """The JWK set to store, "" without one."""
+    """Check the input; return the JWK set to store, or ""."""
     wrong: dict[str, list[str]] = {}
     jwks = ""
     if not plain_name(said.name):
@@ -96,7 +96,7 @@ def _checked(said: Machine) -> str:
 
 
 def _service_user(name: str) -> Any:
-    """A new user without password and rights, who cannot log in."""
+    """Create a user without password or permissions, who cannot log in."""
     users = get_user_model()
     field = users._meta.get_field(users.USERNAME_FIELD)
     longest = getattr(field, "max_length", None) or 150

@@ -1,4 +1,4 @@
-"""Who a machine is by what its request shows: the parameters of RFC 7521 section 4.2, read strictly."""
+"""Authentication of machines by assertions: strict parsing of the parameters of RFC 7521 section 4.2."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mcp_app.oauth.models import Client
 from mcp_app.protocol.rate_window import RateWindow
 
 PARAMETERS: Final = frozenset({"client_assertion", "client_assertion_type"})
-# In the audit trail: who guesses must not fill it.
+# Limits entries in the audit trail: guesses must not fill it.
 _noted = RateWindow()
 
 log = logging.getLogger("mcp.auth")
 
 
 def shown(request: Any) -> str | None:
-    """The assertion of a request to the library, None when it has no such parameter.
+    """Return the assertion of a request to the library, or None without one.
 
-    Raises InvalidRequestError for one that cannot be meant.
+    Raises InvalidRequestError for contradictory or repeated parameters.
     """
     said = [(name, value) for name, value in request.decoded_body or () if name in PARAMETERS]
     if not said:
@@ -45,9 +45,9 @@ def shown(request: Any) -> str | None:
 
 
 def prepare(form: Any) -> None:
-    """Have the keys fetched that a form's assertion needs; whatever is wrong with it is said later.
+    """Fetch the keys for a form's assertion. Invalid assertions are ignored here and refused later.
 
-    Raises Unavailable when that takes too long.
+    Raises Unavailable if the fetch takes too long.
     """
     assertion = form.get("client_assertion", "")
     if not assertion:
@@ -62,7 +62,7 @@ def prepare(form: Any) -> None:
 
 
 def is_proven(request: Any, assertion: str) -> bool:
-    """Whether the assertion proves a machine, which is the request's client then; raises Unavailable."""
+    """Return True if the assertion proves a machine; set it as the request's client. Raises Unavailable."""
     try:
         client_id = assertions.claimed_client(assertion)
         client = _signing(client_id)
@@ -84,7 +84,7 @@ def is_proven(request: Any, assertion: str) -> bool:
 
 
 def note_refusal(client: Client, reason: str) -> None:
-    """Say in log and audit trail that somebody did not prove to be a machine; once a minute for each."""
+    """Record a failed machine login in log and audit trail, at most once a minute per machine."""
     if _noted.hit(str(client.pk), time.monotonic())[0] > 1:
         return
     log.warning("A machine was refused: %s: %s", client.client_id, reason)
@@ -107,6 +107,6 @@ def _signing(client_id: str) -> Client | None:
 
 
 def _audiences(request: Any) -> frozenset[str]:
-    """What identifies this server, as the caller may have addressed it: issuer and token endpoint."""
+    """Return the accepted audiences: issuer and token endpoint, by the configured and the requested host."""
     bases = {origin(), origin(request.headers.get("HTTP_HOST", ""))}
     return frozenset(name for base in bases for name in (base, f"{base}/oauth/token"))

@@ -1,7 +1,7 @@
-"""The public keys of machines: as an administrator entered them, or as the machine's own address lists them.
+"""Public keys of machines: entered by an administrator, or listed at the machine's address.
 
-Fetched by the guarded client alone, before the token endpoint opens its transaction, and seldom, whatever
-assertions name.
+They are fetched by the guarded client only, before the token endpoint opens its transaction. The rate does
+not depend on the assertions that arrive.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ MAX_CHARACTERS: Final = 16_000
 MAX_ADDRESS: Final = 500
 AWAY: Final = "The machine's keys cannot be fetched now. Try again in a moment."
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
-# As many requests wait for keys at once; an attacker who names a machine holds no more threads.
+# Requests that may wait for keys at once, so that an attacker cannot block more threads.
 _waiting = threading.BoundedSemaphore(4)
 _fetched: dict[str, Keys] = {}
 
 
 class KeysRefused(Exception):
-    """What an administrator entered is no public key; the text is for them."""
+    """A rejected input of an administrator; the text is for them."""
 
 
 def registered(text: str) -> str:
-    """The JWK set of what an administrator pasted: a set, one key of it, or a public key as PEM.
+    """Return the JWK set of an administrator's input: a set, one key, or a public key as PEM.
 
     Raises KeysRefused.
     """
@@ -66,7 +66,7 @@ def _from_pem(text: str) -> Any:
             said: Any = kind.to_jwk(kind.prepare_key(text.strip().encode()), as_dict=True)
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
-        # What the library says of its use is narrower than what the key is good for.
+        # The library's key_ops and alg are narrower than the key's real use.
         return {name: value for name, value in said.items() if name not in ("key_ops", "alg")}
     raise KeysRefused("This PEM is no public key that can be used.")
 
@@ -84,10 +84,10 @@ def _from_json(text: str) -> list[Any]:
 
 
 def check_address(address: str) -> None:
-    """Where a machine may list its keys; raises KeysRefused."""
+    """Check the address where a machine lists its keys; raises KeysRefused."""
     try:
         parts = urlsplit(address)
-        _ = parts.port  # Out of range, it raises here.
+        _ = parts.port  # Raises if the port is out of range.
     except ValueError:
         parts = urlsplit("")
     if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc or parts.fragment:
@@ -97,9 +97,9 @@ def check_address(address: str) -> None:
 
 
 def bring(client: Client, kid: str | None) -> None:
-    """Have the keys of a machine fetched if that could bring the key ``kid``. Never in a transaction.
+    """Fetch a machine's keys if that could find the key ``kid``. Must not run in a transaction.
 
-    Raises Unavailable when it takes too long.
+    Raises Unavailable if it takes too long.
     """
     arriving = _keys_at(client.jwks_uri).arriving(kid) if client.jwks_uri else None
     if arriving is None:
@@ -115,7 +115,7 @@ def bring(client: Client, kid: str | None) -> None:
 
 
 def find(client: Client, kid: str | None, algorithm: str) -> tuple[Key, ...]:
-    """The keys that may have signed an assertion of a machine; raises Unavailable while there are none."""
+    """Return the keys that may have signed a machine's assertion; raises Unavailable if a fetch failed."""
     if client.jwks_uri:
         try:
             return _keys_at(client.jwks_uri).find(kid, algorithm)

@@ -1,4 +1,4 @@
-"""What a machine is given: access tokens of its one connection. No refresh token: it can ask again."""
+"""Access tokens of machines, one connection per resource. No refresh tokens: machines request new ones."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mcp_app.oauth.connections import note_connection, principal_key
 from mcp_app.oauth.models import AccessToken, Client, Connection
 from mcp_app.streams.blocking.announce import announce
 
-# Of one machine; the oldest end then. One that asks for each call must not fill the table.
+# Tokens per machine; above it the oldest end. A machine that requests one per call must not fill the table.
 MAX_LIVE: Final = 1_000
 
 
 def give(client: Client, resource: str, token: str, scope: str, seconds: int) -> None:
-    """Store a token of a machine whose service user is there."""
+    """Store a token of a machine, which must have a service user."""
     now = clock.utcnow()
     with transaction.atomic():
         connection = _connection(client, resource, now)
@@ -34,7 +34,7 @@ def give(client: Client, resource: str, token: str, scope: str, seconds: int) ->
 
 
 def _connection(client: Client, resource: str, now: datetime) -> Connection:
-    """The machine's live connection to a resource, made when there is none."""
+    """Return the machine's live connection to a resource; create or extend it."""
     user: Any = client.service_user
     ends = now + timedelta(seconds=conf.get().oauth_connection_seconds)
     live = Connection.objects.filter(
@@ -51,7 +51,7 @@ def _connection(client: Client, resource: str, now: datetime) -> Connection:
 
 
 def revoke(token: str, client: Client) -> None:
-    """End one token of a machine; the others of its processes live on."""
+    """End one token of a machine; its other tokens stay valid."""
     with transaction.atomic():
         rows = AccessToken.objects.select_related("connection")
         row = rows.filter(digest=secrets.digest(token), connection__client=client).first()

@@ -1,7 +1,7 @@
-"""The only writer of second factors: set up, proven, recovered, removed; each is in the audit trail.
+"""The only writer of second factors: set up, check, recover, remove; each is audited.
 
-The library keeps the rows and makes the codes. How codes are spent is ours: its own memory of used ones is a
-cache, which each process may have for itself.
+The library stores the rows and generates the codes. Used codes are recorded here: the library uses a cache,
+which may differ per process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mcp_app.execution.questions.sealing import Unsealed
 from mcp_app.models import audit
 
 STEP_SECONDS: Final = 30
-# Clocks differ, and people are slow: a code counts for one step before and after its own.
+# Clocks differ and people are slow: a code is valid one step before and after its own.
 TOLERANCE: Final = (-1, 0, 1)
 MAX_WRONG: Final = 5
 LOCK_SECONDS: Final = 600
@@ -32,19 +32,19 @@ log = logging.getLogger("mcp.auth")
 
 @dataclass(frozen=True, slots=True)
 class CodeOutcome:
-    """Whether a code was right; ``wait`` is how many seconds no code is heard."""
+    """The result of a check; ``wait`` is the lock in seconds after too many wrong codes."""
 
     proven: bool
     wait: int = 0
 
 
 def factor_of(user: Any) -> Authenticator | None:
-    """The authenticator app of a person."""
+    """Return a person's authenticator app."""
     return Authenticator.objects.filter(user_id=user.pk, type=Authenticator.Type.TOTP).first()
 
 
 def set_up(user: Any, secret: str, step: int) -> list[str]:
-    """Keep an app whose code of ``step`` was right; the codes for the day it is lost."""
+    """Store an app whose code of ``step`` was right; return its recovery codes."""
     with transaction.atomic():
         row = TOTP.activate(user, secret).instance
         row.data |= {"step": step, "wrong": []}
@@ -55,7 +55,7 @@ def set_up(user: Any, secret: str, step: int) -> list[str]:
 
 
 def new_codes(user: Any) -> list[str]:
-    """Other recovery codes; the former end."""
+    """Replace the recovery codes and return the new ones."""
     with transaction.atomic():
         Authenticator.objects.filter(user_id=user.pk, type=Authenticator.Type.RECOVERY_CODES).delete()
         codes: list[str] = RecoveryCodes.activate(user).generate_codes()
@@ -64,7 +64,7 @@ def new_codes(user: Any) -> list[str]:
 
 
 def codes_left(user: Any) -> int:
-    """How many recovery codes were not used."""
+    """Return the number of unused recovery codes."""
     row = Authenticator.objects.filter(user_id=user.pk, type=Authenticator.Type.RECOVERY_CODES).first()
     try:
         return len(RecoveryCodes(row).get_unused_codes()) if row else 0
@@ -73,7 +73,7 @@ def codes_left(user: Any) -> int:
 
 
 def remove(user: Any, *, actor: Any) -> bool:
-    """Take every second factor of a person away; whether there was one."""
+    """Remove all second factors of a person; return False if there were none."""
     with transaction.atomic():
         removed, _ = Authenticator.objects.filter(user_id=user.pk).delete()
         if removed:
@@ -82,7 +82,7 @@ def remove(user: Any, *, actor: Any) -> bool:
 
 
 def prove(user: Any, code: str) -> CodeOutcome:
-    """Spend a code of the app, or a recovery code. After five wrong ones none is heard for ten minutes."""
+    """Use a code of the app or a recovery code. After five wrong codes all are refused for ten minutes."""
     with transaction.atomic():
         rows = {row.type: row for row in Authenticator.objects.select_for_update().filter(user_id=user.pk)}
         if not rows:
@@ -102,7 +102,7 @@ def prove(user: Any, code: str) -> CodeOutcome:
 
 
 def right_step(secret: str, code: str, after: int = 0) -> int | None:
-    """The step whose code this is, if it is a recent one later than ``after``."""
+    """Return the time step of a code, if it is recent and later than ``after``."""
     now = int(time.time()) // STEP_SECONDS
     for step in (now + each for each in TOLERANCE):
         expected = format_hotp_value(hotp_value(secret, step))

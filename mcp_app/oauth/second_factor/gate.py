@@ -1,7 +1,7 @@
-"""Owns who is not let in by a password alone; knows no library, so that nobody is while it is missing.
+"""The check that a password alone is not enough; it works without the library, so that a missing one is safe.
 
-It stands among the authentication backends, so no login of a project is a way around it: whoever asks Django
-to authenticate such a person gets an exception instead of a user.
+It is an authentication backend, so no login of a project bypasses it: Django's ``authenticate`` raises an
+exception instead of returning the user.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mcp_app import conf
 from mcp_app.auth.public_paths import former_names
 
 TABLE = "mfa_authenticator"
-# In a login's session, once both were proven.
+# Session key, set after both steps.
 PASSED: Final = "mcp_second_factor_passed"
 
 
 class SecondFactorAsked(Exception):
-    """A password is right and not enough; ``backend`` is the path of what says that it is right."""
+    """Raised for a right password that needs a second factor; ``backend`` is the accepting backend's path."""
 
     def __init__(self, user: Any, backend: str) -> None:
         super().__init__("a second factor is asked for")
@@ -34,14 +34,15 @@ class SecondFactorAsked(Exception):
 
 
 class FactorGate:
-    """The backend that comes before those which check passwords; it lets nobody in."""
+    """The backend before those that check passwords; it never returns a user."""
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None
     ) -> None:
-        """Raise SecondFactorAsked for a right password, PermissionDenied for a wrong one; None to go on.
+        """Raise SecondFactorAsked for a right password, PermissionDenied for a wrong one.
 
-        The password is checked once whatever happens: how long it takes must not tell who has a factor.
+        Returns None for users without a second factor. The password is checked once in every case, so that the
+        time does not reveal who has a factor.
         """
         person = _named(username)
         if person is None or not stops(person):
@@ -54,25 +55,25 @@ class FactorGate:
 
 
 def stops(user: Any) -> bool:
-    """Whether a password is not enough for this person."""
+    """Return True if a password is not enough for this person."""
     return is_required_of(user) or has_factor(user)
 
 
 def is_required_of(user: Any) -> bool:
-    """Whether the settings ask them for a second factor, set up or not."""
+    """Return True if the settings require a second factor of this person."""
     required = conf.get().second_factor
     return required == "everybody" or (required == "staff" and bool(getattr(user, "is_staff", False)))
 
 
 def is_half(user: Any, session: Any) -> bool:
-    """Whether a login stands on a password alone where the settings ask for more."""
+    """Return True if a login lacks the second factor that the settings require."""
     return bool(user.is_authenticated) and is_required_of(user) and not session.get(PASSED)
 
 
 def user_of_session(key: str) -> Any | None:
-    """Who is logged in with a session, for doors that no middleware guards; None for nobody.
+    """Return the logged-in user of a session, or None, for endpoints without middleware.
 
-    Looks at the stored session and user, so what was true when a connection opened does not count.
+    Reads the stored session and user again, so that changes since the connection opened count.
     """
     if not key:
         return None
@@ -83,7 +84,7 @@ def user_of_session(key: str) -> Any | None:
 
 
 def has_factor(user: Any) -> bool:
-    """Whether they have set one up, even if the library that could check it was uninstalled."""
+    """Return True if the person has a second factor, even if the library is not installed."""
     if apps.is_installed("allauth.mfa"):
         return bool(apps.get_model("mfa", "Authenticator").objects.filter(user_id=user.pk).exists())
     with connection.cursor() as cursor:

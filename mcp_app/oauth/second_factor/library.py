@@ -1,4 +1,4 @@
-"""What the library asks its project: how secrets lie in the database, and what an app is told."""
+"""The library's hooks for the project: encryption of secrets, and labels in the app."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _PURPOSE = "second factor"
 
 
 class FactorAdapter(DefaultMFAAdapter):
-    """Secrets are sealed by the secrets of this installation: a copy of the database has no code in it."""
+    """The library's adapter; secrets are sealed, so that a copy of the database contains no usable one."""
 
     def encrypt(self, text: str) -> str:
-        """What is stored."""
+        """Seal a secret for storage."""
         return key_ring(conf.get(), _PURPOSE).seal(text.encode())
 
     def decrypt(self, encrypted_text: str) -> str:
-        """What was meant; raises Unsealed."""
+        """Open a sealed secret; raises Unsealed."""
         return key_ring(conf.get(), _PURPOSE).open(encrypted_text).decode()
 
     def get_totp_label(self, user: Any) -> str:
-        """Whose code it is, in the app."""
+        """Return the account name shown in the app."""
         return str(user.get_username())
 
     def get_totp_issuer(self) -> str:
-        """Where it is for, in the app."""
+        """Return the server name shown in the app."""
         return conf.get().server.label
 
 

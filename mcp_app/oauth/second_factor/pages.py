@@ -1,4 +1,4 @@
-"""The pages of the second factor: the code after the password, setting it up, what a person does with it."""
+"""The pages of the second factor: entering a code, setting up an app, managing it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OWN: Final = "mcp_oauth:second_factor"
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "POST"])
 def code(request: HttpRequest) -> HttpResponse:
-    """The second step of a login."""
+    """Show and check the second step of a login."""
     held = pending(request)
     if held is None:
         return _over(request)
@@ -44,7 +44,7 @@ def code(request: HttpRequest) -> HttpResponse:
         if outcome.proven:
             finish(request, held)
             return HttpResponseRedirect(held.following)
-        # Counted for the address, too, as wrong passwords are (S22).
+        # Wrong codes also count for the address, like wrong passwords (S22).
         credentials = {"username": held.user.get_username()}
         user_login_failed.send(sender=__name__, credentials=credentials, request=request)
         error, status = _refusal(outcome)
@@ -56,7 +56,7 @@ def code(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "POST"])
 def set_up(request: HttpRequest) -> HttpResponse:
-    """A new app: of who is logged in, or of who may not log in without."""
+    """Set up an app, for a logged-in user or for one whose login requires it."""
     held = pending(request)
     user: Any = held.user if held else request.user
     if not user.is_authenticated or second_factor_lacks():
@@ -72,7 +72,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
     adapter = FactorAdapter()
     drawn = adapter.build_totp_svg(adapter.build_totp_url(user, secret)).partition("?>")[2]
     context = {
-        "drawn": mark_safe(drawn),  # noqa: S308 - the library's picture of an address
+        "drawn": mark_safe(drawn),  # noqa: S308 - the library's QR code
         "secret": " ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
         "error": error,
         "required": is_required_of(user),
@@ -85,7 +85,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "POST"])
 def own(request: HttpRequest) -> HttpResponse:
-    """What a person does with their own: other recovery codes, or no second factor; by a code each."""
+    """Let users renew their recovery codes or remove their second factor, each confirmed by a code."""
     user: Any = request.user
     if not user.is_authenticated:
         return redirect_to_login(request.path, login_address())
@@ -108,7 +108,7 @@ def own(request: HttpRequest) -> HttpResponse:
 
 
 def login_address() -> str:
-    """Where people log in here."""
+    """Return the address of the login page."""
     return reverse("mcp_oauth:login" if offers_oauth() else "admin:login")
 
 
@@ -125,7 +125,7 @@ def _kept(request: HttpRequest, held: Pending | None, user: Any, secret: str, st
     try:
         codes = factors.set_up(user, secret, step)
     except IntegrityError:
-        # Two pages at once: the other one was first.
+        # A concurrent request set up the app first.
         return HttpResponseRedirect(reverse("mcp_oauth:second_factor_code" if held else _OWN))
     request.session.pop(SECRET, None)
     if held is not None:
@@ -139,7 +139,7 @@ def _shown(request: HttpRequest, codes: list[str], following: str) -> HttpRespon
 
 
 def _secret(request: HttpRequest) -> str:
-    """The secret of this session that waits to be proven; sealed, for sessions are rows of the database."""
+    """Return the session's unconfirmed secret, sealed because sessions are rows of the database."""
     try:
         secret: str = decrypt(request.session[SECRET])
     except (KeyError, Unsealed):

@@ -1,4 +1,4 @@
-"""Owns a login between its two steps: who has given the password waits in the session, and is nobody yet."""
+"""Logins between password and second step: the user is stored in the session, not logged in."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("mcp.auth")
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Somebody whose password was right; ``following`` is where they are on the way to."""
+    """A user whose password was right; ``following`` is the destination after login."""
 
     user: Any
     backend: str
@@ -38,24 +38,24 @@ class Pending:
 
 
 class PendingMiddleware(MiddlewareMixin):
-    """Leads whoever the gate stopped to the second step, from whatever page they gave the password on."""
+    """The middleware that redirects a login stopped by the gate to the second step, from any login page."""
 
     def process_request(self, request: HttpRequest) -> None:
-        """End a login from before a second factor was required."""
+        """Log out a session from before a second factor was required."""
         if conf.get().second_factor == "optional":
             return
         if is_half(request.user, request.session):
             logout(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answer the one exception that is not an error."""
+        """Redirect to the second step on SecondFactorAsked."""
         if not isinstance(exception, SecondFactorAsked):
             return None
         return hold(request, exception.user, exception.backend, _following(request))
 
 
 def enter(request: HttpRequest, user: Any, backend: str, following: str) -> HttpResponse:
-    """Log in somebody whom another than the password vouches for; their second factor is asked for, too."""
+    """Log in a user verified by other means than a password; a second factor is still required."""
     if stops(user):
         return hold(request, user, backend, following)
     login(request, user, backend)
@@ -63,14 +63,14 @@ def enter(request: HttpRequest, user: Any, backend: str, following: str) -> Http
 
 
 def hold(request: HttpRequest, user: Any, backend: str, following: str) -> HttpResponse:
-    """Remember who came this far, and lead them on."""
+    """Store the user in the session and redirect to the second step."""
     if lacks := second_factor_lacks():
         log.error("Nobody with a second factor can log in: %s", lacks)
         reason = "Your second factor cannot be checked on this server now. Tell its administrator."
         return page(request, "mcp_oauth/not_logged_in.html", {"reason": reason}, status=503)
     if request.user.is_authenticated:
         logout(request)
-    # Whoever knew the session's name before must not know it now.
+    # Prevents session fixation.
     request.session.cycle_key()
     request.session[WAITING] = {
         "user": str(user.pk),
@@ -84,7 +84,7 @@ def hold(request: HttpRequest, user: Any, backend: str, following: str) -> HttpR
 
 
 def pending(request: HttpRequest) -> Pending | None:
-    """Who waits in this session: not for long, and not past a change of the password or a deactivation."""
+    """Return the user in the second step; None after WAIT_SECONDS, a password change or a deactivation."""
     told = request.session.get(WAITING)
     if not isinstance(told, dict) or told["until"] < time.time():
         return None
@@ -96,7 +96,7 @@ def pending(request: HttpRequest) -> Pending | None:
 
 
 def finish(request: HttpRequest, held: Pending) -> None:
-    """Log in who has proven both."""
+    """Log in a user who passed both steps."""
     request.session.pop(WAITING, None)
     login(request, held.user, held.backend)
     request.session[PASSED] = True
