@@ -1,4 +1,4 @@
-"""From an Authorization header to a principal, or to a 401 with its challenge (AUTH-03, AUTH-06, S1)."""
+"""Authentication of requests: from an Authorization header to a principal or a 401 (AUTH-03, AUTH-06, S1)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mcp_app.database import clock
 from mcp_app.protocol.errors import Unavailable
 
 RECHECK_SECONDS = 10.0
-# While the database is away, a key verified this long ago is still trusted. No key can be revoked meanwhile,
-# and earlier revocations were broadcast (``forget``).
+# While the database is unreachable, a key verified this recently is trusted. No key can be revoked
+# meanwhile, and earlier revocations were broadcast (``forget``).
 TRUST_SECONDS = 60.0
-# Then it is asked this often.
+# Interval of look-ups during an outage.
 RETRY_SECONDS = 2.0
 KNOWN_LIMIT = 10_000
 RECENT_LIMIT = 256
@@ -48,9 +48,9 @@ class _Known:
 
 
 class Authenticator:
-    """Verifies the credential of every request; remembers a verified one for a few seconds.
+    """Verifies the credential of each request and caches it for a few seconds.
 
-    ``mode`` is ``loopback`` (no credential needed from this machine), ``required`` or ``external``.
+    ``mode`` is ``loopback`` (no credential for local requests), ``required`` or ``external``.
     """
 
     __slots__ = ("_changes", "_known", "_loopback", "_recent", "_wrong", "used")
@@ -59,16 +59,16 @@ class Authenticator:
         self._loopback = mode == "loopback"
         self._wrong = WrongKeys(wrong_keys_per_minute)
         self._known: dict[bytes, _Known] = {}
-        # The few in use, by the credential itself: its digest would cost more than all else that is done to
-        # recognise it. The headers of their open connections hold these credentials, too.
+        # The few in use, by the credential itself: a digest would cost more than the rest of the look-up.
+        # The headers of open connections hold these credentials as well.
         self._recent: dict[bytes, _Known] = {}
         self._changes = 0
         self.used: dict[int, float] = {}
 
     def known(self, authorization: bytes | None, *, local: bool) -> Principal | None:
-        """The principal when no look-up is needed (hot path), else None.
+        """Return the principal if no look-up is needed (hot path), else None.
 
-        ``local``: the request came from this machine, named it, and no proxy forwarded it.
+        ``local``: the request came from this machine, named it, and was not forwarded by a proxy.
         """
         if authorization is None:
             return LOOPBACK if self._loopback and local else None
@@ -78,17 +78,18 @@ class Authenticator:
     async def authenticate(
         self, authorization: bytes | None, *, local: bool, address: str = "", metadata: str = ""
     ) -> Principal:
-        """The principal of one request, which came from ``address``.
+        """Return the principal of a request from ``address``.
 
-        ``metadata`` is where a client reads how to get a token. Raises Unauthorized with a Bearer challenge,
-        TooManyRequests after too many wrong keys, and Unavailable while the database cannot be asked.
+        ``metadata`` is the address that tells clients how to get a token. Raises Unauthorized with a Bearer
+        challenge, TooManyRequests after too many wrong keys, and Unavailable while the database is
+        unreachable.
         """
         principal = self.known(authorization, local=local)
         if principal is not None:
             return principal
         if authorization is None:
             raise unauthorized(NOT_LOGGED_IN if metadata else NO_CREDENTIAL, metadata=metadata)
-        changes = self._changes  # a look-up that ``forget`` overtakes must not be remembered
+        changes = self._changes  # a look-up that ``forget`` overtakes must not be cached
         repeated = self._wrong.repeated(authorization, address)
         try:
             principal = None if repeated else await _find(authorization)
@@ -98,7 +99,7 @@ class Authenticator:
             self._known.pop(_remembered(authorization), None)
             self._recent.pop(authorization, None)
             self._wrong.count(authorization, address)
-            # One answer for unknown, expired, revoked and malformed keys: nothing to learn from it (S1).
+            # The same response for unknown, expired, revoked and malformed keys reveals nothing (S1).
             raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
         if changes == self._changes:
             if len(self._known) >= KNOWN_LIMIT:
@@ -112,7 +113,7 @@ class Authenticator:
         return principal
 
     def _again(self, authorization: bytes) -> _Known | None:
-        """A verified credential that is used again."""
+        """Return a cached credential and move it to the recent ones."""
         known = self._known.get(_remembered(authorization))
         if known is not None:
             if len(self._recent) >= RECENT_LIMIT:
@@ -121,7 +122,7 @@ class Authenticator:
         return known
 
     def _trusted(self, authorization: bytes, unavailable: Unavailable) -> Principal:
-        """The principal verified a while ago, while nobody can be asked; else raises ``unavailable``."""
+        """Return a principal verified within TRUST_SECONDS; raises ``unavailable`` without one."""
         found, now = self._known.get(_remembered(authorization)), time.monotonic()
         if found is None or now > found.verified_at + TRUST_SECONDS:
             raise unavailable
@@ -132,10 +133,10 @@ class Authenticator:
         return found.principal
 
     def forget(self, what: Mapping[str, Any] | None = None) -> None:
-        """Look credentials up again that changed: one key, some connections, or every one of a user.
+        """Discard cached credentials that changed: one key, some connections, or all of a user.
 
         ``what`` is the broadcast: ``{"api_key": id}``, ``{"connections": ids}``, ``{"connection": id}`` or
-        ``{"user": id}``. Without it, or with one that this version does not know, all are looked up again.
+        ``{"user": id}``. Without it, or with one unknown to this version, the whole cache is discarded.
         """
         self._changes += 1
         self._wrong.forget()
@@ -161,12 +162,12 @@ _FORGOTTEN_BY = {
 
 
 def _remembered(authorization: bytes) -> bytes:
-    """What stands for a credential that is not in use: memory is written to disk when a process dies."""
+    """Return the digest of an idle credential: memory can be written to disk if a process crashes."""
     return blake2b(authorization).digest()
 
 
 def _seconds_left(principal: Principal) -> float:
-    """Until the credential ends."""
+    """Return the seconds until the credential expires."""
     return inf if principal.expires_at is None else principal.expires_at - time.time()
 
 
@@ -180,17 +181,17 @@ async def _find(authorization: bytes) -> Principal | None:
 
 
 def _token(authorization: bytes) -> str:
-    """The bearer token, or text that matches no key, so that every refusal costs the same look-up."""
+    """Return the bearer token, or text that matches no key, so that every refusal costs the same look-up."""
     if len(authorization) > MAX_CREDENTIAL:
         return ""
     return readable(authorization.decode("latin-1"))
 
 
 def readable(header: str) -> str:
-    """The token of an Authorization header, "" when there is none that could be good.
+    """Return the token of an Authorization header, or "" if it cannot be valid.
 
-    API keys are short, and one can be spelled with any number of blanks: each of the long spellings would be
-    looked up, and remembered. Tokens of other kinds may be long.
+    A long header with an API key is refused: the same key with more blanks would be looked up and cached
+    again. Tokens of other kinds may be long.
     """
     scheme, _, token = header.partition(" ")
     token = token.strip() if scheme.lower() == "bearer" and len(header) <= MAX_CREDENTIAL else ""

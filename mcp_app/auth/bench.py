@@ -1,4 +1,4 @@
-"""Credentials of the test bench: minted for minutes, signed, never stored; `/mcp` alone takes them."""
+"""Credentials of the test bench: signed, valid for minutes, never stored, accepted by `/mcp` only."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RUN_AS: Final = "bench.run_as"
 BENCH_PREFIX: Final = PREFIX + "bench_"
 TOKEN_SECONDS: Final = 900
 _SALT: Final = "mcp_app.auth.bench"
-# What is compared of the hash that changes with the actor's password.
+# Compared characters of the hash that changes with the actor's password.
 _PASSWORD_MARK: Final = 16
 
 
 def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
-    """A token with which ``actor`` may talk to `/mcp` as ``user`` (themselves if None), and when it ends.
+    """Return a token with which ``actor`` can use `/mcp` as ``user`` (themselves if None), and its expiry.
 
-    Raises PermissionDenied, with a message for the actor. Acting as another user is audited.
+    Raises PermissionDenied with a message for the actor. Acting as another user is audited.
     """
     user = user if user is not None else actor
     refusal = _refusal(actor, user)
@@ -46,7 +46,7 @@ def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
             object_key=user.get_username(),
             detail={"user": str(user.pk), "seconds": TOKEN_SECONDS},
         )
-    # The random part makes a token that a log line shows in part worthless: the rest cannot be guessed.
+    # The random part keeps the rest of a token secret if a log line shows its beginning.
     claims = {
         "actor": str(actor.pk),
         "user": str(user.pk),
@@ -59,7 +59,7 @@ def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
 
 
 def find_bench_principal(token: str) -> Principal | None:
-    """The principal of a bench token, or None: forged, over, or what it rests on was taken away since."""
+    """Return the principal of a bench token; None if it is forged, expired or no longer permitted."""
     claims = _claims(token)
     if claims is None or claims["ends"] <= clock.timestamp():
         return None
@@ -79,13 +79,13 @@ def find_bench_principal(token: str) -> Principal | None:
 
 
 def bench_key(actor_id: Any, user_id: Any) -> str:
-    """The principal key of ``actor`` acting as ``user``; sessions are not shared with other principals."""
+    """Return the principal key of ``actor`` acting as ``user``; no other principal shares its sessions."""
     own = f"user:{user_id}/bench"
     return own if str(actor_id) == str(user_id) else f"{own}{ACTOR}{actor_id}"
 
 
 def _refusal(actor: Any, user: Any) -> str:
-    """Why ``actor`` may not act as ``user``; empty when they may. Only a superuser acts as one."""
+    """Return the reason why ``actor`` may not act as ``user``, or ""."""
     if not (actor.is_active and getattr(actor, "is_staff", False) and actor.has_perm(TRY)):
         return "You may not try entries."
     if user.pk == actor.pk:
@@ -110,7 +110,7 @@ def _claims(token: str) -> dict[str, Any] | None:
 
 
 def _mark(actor: Any) -> str:
-    """Changes with the actor's password, so that a new password ends what the old one opened."""
+    """Return a mark that changes with the actor's password, so that a new password ends old tokens."""
     return str(actor.get_session_auth_hash())[:_PASSWORD_MARK]
 
 

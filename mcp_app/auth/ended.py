@@ -1,4 +1,4 @@
-"""Ends of credentials and accounts, for the layers above that hold work which came by them."""
+"""Ends of credentials and accounts: hooks for the layers that hold their work."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _ends: list[End] = []
 
 
 def register(end: End) -> None:
-    """Have ``end`` called for each credential and account that ends."""
+    """Register ``end`` to be called for each credential and account that ends."""
     _ends.append(end)
 
 
 def end_work(which: Q, *, principal: str = "", actor: Any = None) -> EndedWork:
-    """End the work that waits for an ended credential, and return how much that was."""
+    """End the work of an ended credential and return its extent."""
     return sum((end(which, principal, actor) for end in _ends), EndedWork())
 
 
 def key_ended(key: ApiKey, actor: Any = None) -> EndedWork:
-    """End the sessions of an API key that was revoked or deleted, and its calls that wait for approval."""
+    """End the sessions and the waiting calls of an API key that was revoked or deleted."""
     return end_work(Q(api_key_id=key.pk), principal=f"user:{key.user_id}/key:{key.pk}", actor=actor)
 
 

@@ -1,6 +1,6 @@
-"""Makers of credentials: who issued an API key, who entered an OAuth client.
+"""Makers of credentials: users who issued an API key or entered an OAuth client.
 
-A maker held the secret before its user did, so a call made with it may be the maker's own.
+A maker knew the secret before its user, so a call made with it may be the maker's own.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ISSUE_FOR_OTHERS: Final = "mcp_app.issue_keys_for_others"
 class Maker:
     """The maker of one credential.
 
-    ``user`` is a primary key as text, "" where no user made it. Where the maker is not known, each user with
-    the permission ``could`` may be it.
+    ``user`` is a primary key as text, "" if no user made it. If the maker is unknown, each user with the
+    permission ``could`` may be the maker.
     """
 
     user: str = ""
@@ -38,18 +38,18 @@ class Maker:
         return str(actor.pk) == self.user or (self.could != "" and actor.has_perm(self.could))
 
 
-# Asked for the makers of the clients that connections belong to, by connection; given a condition for these.
+# Maps the connections that match a condition to the makers of their clients.
 Clients = Callable[[Q], Mapping[int, Maker]]
 _clients: list[Clients] = []
 
 
 def register_clients(makers: Clients) -> None:
-    """Have ``makers`` name who entered the clients of connections."""
+    """Register ``makers``, which returns the makers of connections' clients."""
     _clients.append(makers)
 
 
 def makers_of_connections(which: Q) -> dict[int, Maker]:
-    """Return the makers of the clients that these connections belong to, by connection."""
+    """Map connections to the makers of their clients."""
     found: dict[int, Maker] = {}
     for each in _clients:
         found.update(each(which))
@@ -57,9 +57,9 @@ def makers_of_connections(which: Q) -> dict[int, Maker]:
 
 
 def makers_of_user(user_id: Any, before: datetime | None = None) -> list[Maker]:
-    """Return the makers of a user's credentials that can act over the API: issue a key, retry, change a tool.
+    """Return the makers of a user's credentials that can administer this server over the API.
 
-    Whoever made one may have acted as the user. With ``before``, only earlier credentials count.
+    Each of them may have acted as the user. With ``before``, only earlier credentials count.
     """
     which = Q(user_id=user_id) if before is None else Q(user_id=user_id, created_at__lt=before)
     keys = ApiKey.objects.filter(which, scopes__contains=ADMIN).exclude(issued_by_id=user_id)
@@ -68,12 +68,12 @@ def makers_of_user(user_id: Any, before: datetime | None = None) -> list[Maker]:
 
 
 def maker_of_key(key: ApiKey) -> Maker:
-    """Return who issued a key. One that a command issued has no maker."""
+    """Return the maker of a key. A key that a command issued has none."""
     return maker(key.issued_by_id, (ISSUED,), str(key), could=ISSUE_FOR_OTHERS, what="issued its API key")
 
 
 def maker(user_id: Any, actions: Collection[str], object_key: str, *, could: str, what: str) -> Maker:
-    """Return the maker from its column, else from the audit trail, which earlier versions wrote alone."""
+    """Return the maker by its column, or by the audit trail for rows of earlier versions."""
     if user_id is not None:
         return Maker(user=str(user_id), what=what)
     made = AuditEvent.objects.filter(action__in=actions, object_key=object_key[:500]).first()

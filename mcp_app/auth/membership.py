@@ -1,7 +1,6 @@
-"""Owns the permission that stands for being in a group: so an entry may be for the members of one.
+"""Permissions that stand for membership in a group, so that an entry can be limited to a group.
 
-It belongs to Django's groups and not to this server's models: a token without the scope of administration has
-it, too.
+They belong to Django's groups, not to this server's models: a token without the admin scope has them as well.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from django.contrib.contenttypes.models import ContentType
 _LABEL: Final = "auth"
 _PREFIX: Final = "member_of_"
 _MEMBERSHIP: Final = re.compile(r"auth\.member_of_\w*_([0-9]{1,18})")
-# Of the 100 characters of a codename, the number of the group needs some.
+# A codename has 100 characters, some of them for the group's number.
 _LONGEST_NAME: Final = 60
 
 
 def membership_of(group: Group) -> str:
-    """The permission that is made for the members of a group as it is called now; it need not exist yet.
+    """Return the permission for members of a group by its current name; it may not exist yet.
 
-    The number tells groups apart whose names are alike, and is never given to another group.
+    The group's number distinguishes similar names and is never reused.
     """
     words = re.sub(r"\W+", "_", group.name.lower()).strip("_")[:_LONGEST_NAME]
     return f"{_LABEL}.member_of_{words}_{group.pk}"
 
 
 def memberships(groups: Iterable[Group]) -> dict[Any, list[str]]:
-    """By the key of each group the permissions that stand for it, never none, the one to choose first.
+    """Map each group's key to its membership permissions, the preferred one first.
 
-    A group that was renamed keeps the permission that was made under its old name: entries name that one.
+    A renamed group keeps its old permission, because entries name it.
     """
     named = {group.pk: membership_of(group) for group in groups}
     rows = Group.objects.filter(pk__in=named, permissions__codename__startswith=_PREFIX)
@@ -46,13 +45,13 @@ def memberships(groups: Iterable[Group]) -> dict[Any, list[str]]:
 
 
 def number_of_group(permission: str) -> int | None:
-    """The number of the group that a permission is named after, whatever the group is called now."""
+    """Return the group's number in a membership permission, or None."""
     found = _MEMBERSHIP.fullmatch(permission)
     return int(found[1]) if found else None
 
 
 def grant_membership(permission: str) -> None:
-    """Make a permission of ``membership_of`` and give it to its group; others are left alone."""
+    """Create a permission of ``membership_of`` and grant it to its group; other permissions are ignored."""
     group = group_of(permission)
     if group is None:
         return
@@ -65,7 +64,7 @@ def grant_membership(permission: str) -> None:
 
 
 def rename_memberships(group: Group) -> None:
-    """Let what stands for being in a group say its name of now; codenames stay, for entries have them."""
+    """Update the display names of a group's membership permissions. Codenames stay, because entries name them."""
     codenames = [name.partition(".")[2] for name in memberships([group])[group.pk]]
     kind = ContentType.objects.get_for_model(Group)
     Permission.objects.filter(content_type=kind, codename__in=codenames).update(name=_words(group))
@@ -76,9 +75,9 @@ def _words(group: Group) -> str:
 
 
 def group_of(permission: str) -> Group | None:
-    """The group whose membership a permission is, whatever the group is called now.
+    """Return the group of a membership permission, or None.
 
-    The number alone does not decide: in a catalogue from elsewhere it is that of another group.
+    The number alone is not enough: in an imported catalogue it may belong to another group.
     """
     number = number_of_group(permission)
     group = Group.objects.filter(pk=number).first() if number is not None and number < 10**9 else None

@@ -1,4 +1,4 @@
-"""What users may do now; of one, by a statement made once: each credential in use asks every few seconds."""
+"""Permissions of users, read by one prepared statement: active credentials are checked every few seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _statements: dict[tuple[type, str], str] = {}
 
 
 def permissions_of(user: Any) -> Any:
-    """What a user may do now, as something to look names up in."""
+    """Return a user's current permissions as a container of names."""
     if getattr(user, "is_superuser", False):
         return EVERYTHING
     if not _are_rows(type(user)):
@@ -33,18 +33,18 @@ def permissions_of(user: Any) -> Any:
 
 
 def may_view_people(user: Any) -> bool:
-    """Whether a user may look at users, whichever model the project has for them."""
+    """Return True if a user may view users, whichever user model the project has."""
     return bool(user.has_perm(people_permission()))
 
 
 def people_permission() -> str:
-    """The name of the permission to look at users."""
+    """Return the name of the permission to view users."""
     people = get_user_model()._meta
     return f"{people.app_label}.{get_permission_codename('view', people)}"
 
 
 def holders_of(permission: str, people: Sequence[Any]) -> set[Any]:
-    """The keys of those who have a permission; however many they are, the database is asked once."""
+    """Return the keys of the people who have a permission, in one query for Django's own backend."""
     model: Any = get_user_model()
     if not _are_rows(model):
         return {person.pk for person in people if permission in permissions_of(person)}
@@ -56,20 +56,20 @@ def holders_of(permission: str, people: Sequence[Any]) -> set[Any]:
 
 
 def rows_of(permission: str) -> QuerySet[Permission]:
-    """What Django keeps of a permission by its name: one row, or none."""
+    """Return the rows of a permission by its name: one or none."""
     label, _, codename = permission.partition(".")
     return Permission.objects.filter(content_type__app_label=label, codename=codename)
 
 
 def _are_rows(model: type) -> bool:
-    """Whether Django's rows say it all: a project may have a backend or a user with rules of its own."""
+    """Return True if Django's rows define all permissions, without a custom backend or user model."""
     asked = [type(each) for each in get_backends() if hasattr(each, "get_all_permissions")]
     own = getattr(model, "get_all_permissions", None)
     return own is PermissionsMixin.get_all_permissions and asked == [ModelBackend]
 
 
 def _made(user: Any, alias: str) -> str:
-    """Own permissions and those of the groups, as Django asks for them; two places for the user's key."""
+    """Build the statement for own and group permissions; it takes the user's key twice."""
     found = user.user_permissions.all(), Permission.objects.filter(group__in=user.groups.all())
     own, by_groups = (rows.order_by().values_list("content_type__app_label", "codename") for rows in found)
     statement, keys = own.union(by_groups).query.get_compiler(alias).as_sql()

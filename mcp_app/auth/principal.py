@@ -1,4 +1,4 @@
-"""The principal: one authenticated user and client pair, or the local user of a loopback server."""
+"""Principals: an authenticated user and client, or the local user of a loopback server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.protocol.scopes import ADMIN
 
 
 class Everything:
-    """The permissions of a superuser: every name is in it."""
+    """The permissions of a superuser: contains every name."""
 
     def __contains__(self, item: object) -> bool:
         return True
@@ -20,7 +20,7 @@ class Everything:
 
 
 EVERYTHING: Final = Everything()
-# The permissions of this server's own models: its administration.
+# Prefixes of the permissions of this server's own models: its administration.
 OWN: Final = ("mcp_app.", "mcp_oauth.")
 
 
@@ -40,7 +40,7 @@ class WithoutAdministration:
 
 
 def below(held: frozenset[str], permissions: Container[str]) -> Container[str]:
-    """The permissions under the ceiling of a token with the scopes ``held``."""
+    """Limit permissions to those that a token with the scopes ``held`` allows."""
     return permissions if ADMIN in held else WithoutAdministration(permissions)
 
 
@@ -48,11 +48,10 @@ def below(held: frozenset[str], permissions: Container[str]) -> Container[str]:
 class Principal:
     """The identity behind a message.
 
-    ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is
-    the moment (seconds since the epoch, by this process's clock) at which its credential ends. ``bench``: a
-    person in the admin tries something; their token is good for `/mcp` only. ``scopes`` is the ceiling of an
-    OAuth token, with all that they imply; None for credentials without one. ``audience`` is the resource such
-    a token was issued for, ``connection_id`` the row of the grant it belongs to.
+    ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is the
+    expiry of the credential, in seconds since the epoch by this process's clock. ``bench`` marks a trial from
+    the admin, whose token is valid for `/mcp` only. ``scopes`` is the ceiling of the credential, including
+    implied scopes, or None. ``audience`` is the resource of an OAuth token, ``connection_id`` its grant.
     """
 
     key: str

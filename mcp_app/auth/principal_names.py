@@ -1,4 +1,4 @@
-"""Owns the names of those who call: a person and their key, where the log has numbers."""
+"""Display names of principals."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from django.db.models import IntegerField
 from mcp_app.models import ApiKey
 from mcp_app.protocol.principal_key import ACTOR, actor_of, person_of
 
-# Fewer keys are asked for one by one.
+# Fewer keys are queried as a list.
 MANY: Final = 50
 _USER: Final = re.compile(r"user:([^/]+)")
 _KEY: Final = re.compile(r"/key:(\d+)$")
 
 
 def principal_names(principals: Iterable[str]) -> dict[str, str]:
-    """What to show of each principal: ``ada, by the key "laptop"``; two queries, however many there are."""
+    """Map principals to display names such as ``ada, by the key "laptop"``, in two queries."""
     keys = {name: int(found[1]) for name in principals if "/key:" in name and (found := _KEY.search(name))}
     users = {name: found[1] for name in principals if (found := _USER.match(name))}
     actors = {name: person_of(name).partition(":")[2] for name in users if ACTOR in name and actor_of(name)}
@@ -40,15 +40,15 @@ def principal_names(principals: Iterable[str]) -> dict[str, str]:
 def _usernames(keys: set[str]) -> dict[str, str]:
     model = get_user_model()
     known = model._default_manager.filter(**_among(model, [key for key in keys if _is_key(model, key)]))
-    # Columns, not users: a search looks at a thousand of them with every letter.
+    # Columns, not model instances: a search reads a thousand rows per keystroke.
     rows = known.values_list("pk", model.USERNAME_FIELD, "mcp_service_user__pk")
     return {str(pk): _name(username, service is not None) for pk, username, service in rows}
 
 
 def _among(model: type[Any], keys: list[str]) -> dict[str, Any]:
-    """The condition for these keys; of many numbers that stand close together, the range.
+    """Return the condition for these keys; a range for many numbers that are close together.
 
-    A list of hundreds takes longer to write, to send and to plan than the rows of a range take to read.
+    A list of hundreds takes longer to write, send and plan than the rows of a range take to read.
     """
     if len(keys) >= MANY and isinstance(model._meta.pk, IntegerField):
         numbers = [int(key) for key in keys]
@@ -58,7 +58,7 @@ def _among(model: type[Any], keys: list[str]) -> dict[str, Any]:
 
 
 def name_of(user: Any) -> str:
-    """The name of a user, who may be that of a machine; select ``mcp_service_user`` with the user."""
+    """Return the display name of a user. Select ``mcp_service_user`` with the user."""
     return _name(user.get_username(), hasattr(user, "mcp_service_user"))
 
 
@@ -67,7 +67,7 @@ def _name(username: object, is_service: bool) -> str:
 
 
 def _is_key(model: type[Any], text: str) -> bool:
-    """Whether it can be a primary key: one that cannot must not hide the names of the others."""
+    """Return True if ``text`` can be a primary key: an invalid one would fail the whole query."""
     try:
         model._meta.pk.to_python(text)
     except ValidationError:

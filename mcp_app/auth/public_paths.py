@@ -1,6 +1,6 @@
-"""The paths of classes that projects name in their settings, and the paths that these classes had before.
+"""Paths of classes that projects name in their settings, and the former paths of these classes.
 
-A former path works for one release. It warns once in each process, and ``manage.py check`` names it.
+A former path works for one release. It warns once per process, and ``manage.py check`` reports it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def names(values: Any, path: str) -> bool:
 
 
 def former_in(settings: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield each former path in the settings with the setting and the path of today."""
+    """Yield each former path in the settings as setting, former path and current path."""
     for setting in SETTINGS:
         for value in _each(getattr(settings, setting, None)):
             if value in FORMER:
@@ -50,7 +50,7 @@ def former_in(settings: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def former_names(module: str) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a module that gives the classes that were named in it, with a warning."""
+    """Return a module ``__getattr__`` that resolves former class names with a warning."""
 
     def get(name: str) -> Any:
         former = next((path for path in (f"{module}.{name}", f"{module}:{name}") if path in FORMER), None)

@@ -1,6 +1,6 @@
-"""Notes which credentials were refused for a scope that they lack, in counts and in the audit trail.
+"""Metrics and audit events of credentials refused for a missing scope.
 
-A client may ask again and again for what it is refused; each process notes the same refusal once an hour.
+A client may repeat a refused request, so each process audits the same refusal once an hour.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _noted: dict[tuple[str, str], float] = {}
 
 
 def note_refused(principal: Principal, scope: str) -> None:
-    """A credential lacks ``scope``; waits for nothing."""
+    """Record that a credential lacks ``scope``. Does not block."""
     tally.note("oauth_scope_refused", scope)
     now, key = time.monotonic(), (principal.key, scope)
     with _noting:

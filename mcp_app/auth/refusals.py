@@ -1,4 +1,4 @@
-"""Words the challenges of a 401 and a 403 (RFC 6750, RFC 9728): one challenge, every value quoted."""
+"""The challenges of 401 and 403 responses (RFC 6750, RFC 9728): one challenge, every value quoted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.protocol.messages import jsonrpc
 def worded(
     error: str = "", *, realm: str = "mcp", metadata: str = "", scope: str = "", description: str = ""
 ) -> str:
-    """The value of WWW-Authenticate; parts that are empty are left out."""
+    """Build the value of WWW-Authenticate; empty parts are omitted."""
     parts = {
         "realm": realm,
         "error": error,
@@ -25,13 +25,13 @@ def worded(
 
 
 def unauthorized(message: str, error: str = "", metadata: str = "") -> Unauthorized:
-    """A 401; where tokens can be had it names the metadata, and what to ask for (AUTH-03, AUTH-04)."""
+    """Build a 401; with ``metadata`` it names the metadata and the scopes to request (AUTH-03, AUTH-04)."""
     scope = requested(scopes.BASIC) if metadata else ""
     return Unauthorized(message, challenge=worded(error, metadata=metadata, scope=scope))
 
 
 def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbidden:
-    """A 403 for a credential that lacks ``scope``; it names all that the client should hold (AUTH-10)."""
+    """Build a 403 for a missing ``scope``; it names all scopes to request (AUTH-10)."""
     note_refused(principal, scope)
     wanted = requested({scopes.MCP, scope, *(principal.scopes or ())})
     credential = "access token" if principal.api_key_id is None else "API key"
@@ -55,7 +55,7 @@ def check_scopes(
     message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
     metadata: str = "",
 ) -> None:
-    """Raises Forbidden for what a credential's scopes do not cover, before anything is done (AUTH-12)."""
+    """Raise Forbidden if the scopes do not cover a message, before it is processed (AUTH-12)."""
     for each in message if isinstance(message, list) else (message,):
         if not isinstance(each, jsonrpc.Request):
             continue

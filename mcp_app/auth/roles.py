@@ -1,4 +1,4 @@
-"""The three roles that `prepare` makes as groups: which permission each of them has (S22)."""
+"""The three groups that `prepare` creates, and their permissions (S22)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import transaction
 
 from mcp_app.models import OfferedPermission
 
-# Whose permissions the roles hold.
+# The apps whose permissions the roles contain.
 APPS: Final = ("mcp_app", "mcp_oauth")
 _CATALOGUE = ("tool", "prompt", "resource", "resourcetemplate")
 _LOOKED_AT = (
@@ -47,7 +47,7 @@ _ADMINISTRATOR = _OPERATOR | {
     "change_client",
 }
 
-# Not users and groups: the permission to change users lets one become anybody, so only superusers have it.
+# Without users and groups: the permission to change users allows taking over any account.
 ROLES: Final = {
     "MCP auditor": _AUDITOR,
     "MCP operator": _OPERATOR,
@@ -56,17 +56,16 @@ ROLES: Final = {
 
 
 def make_roles() -> list[str]:
-    """Make the groups that are missing, and give each the permissions that are new for it.
+    """Create missing groups and grant each its new permissions; return the names of changed groups.
 
-    What a group was given once is recorded, so a permission that an administrator took away stays away.
-    Returns the names of the groups that were made or were given something.
+    Granted permissions are recorded, so that one an administrator removed is not granted again.
     """
     changed = []
     with transaction.atomic():
         for name, codenames in ROLES.items():
             group, created = Group.objects.get_or_create(name=name)
             if created:
-                # A deleted group that comes back has its first permissions again.
+                # A recreated group gets its original permissions.
                 OfferedPermission.objects.filter(role=name).delete()
             new = _new_for(name, codenames)
             group.permissions.add(*new.values())
@@ -78,7 +77,7 @@ def make_roles() -> list[str]:
 
 
 def _new_for(role: str, codenames: frozenset[str]) -> dict[str, Permission]:
-    """Return the permissions that exist and that the role was never given, by ``app.codename``."""
+    """Return existing permissions that were never granted to the role, by ``app.codename``."""
     there = Permission.objects.filter(content_type__app_label__in=APPS, codename__in=codenames)
     found = {
         f"{each.content_type.app_label}.{each.codename}": each

@@ -29,16 +29,16 @@ from mcp_app.streams.blocking.announce import announce
 
 PREFIX = "mcp_"
 MAX_NAME = 100
-# Between the user and the client in the key of a principal that came by OAuth.
+# Separates user and client in the key of an OAuth principal.
 OF_CLIENT = "/client:"
-# Noting every use would be a write for every request.
+# Recording every use would cost a write per request.
 USE_NOTED_SECONDS = 60
 REVOKED: Final = "api_key.revoke"
-# After how many days a key usually ends.
+# Suggested lifetimes of a key, in days.
 USUAL_DAYS: Final = (30, 90, 365)
-# Time enough to make another key and to hand it out.
+# Enough time to issue and distribute a new key.
 KEY_ENDS_WITHIN: Final = timedelta(days=14)
-# What lists call these keys.
+# The label of these keys in lists.
 ENDS_SOON: Final = "ends soon"
 NEVER_ENDS: Final = (
     "A key that never expires opens this server until somebody revokes it, for everybody who finds a copy."
@@ -46,7 +46,7 @@ NEVER_ENDS: Final = (
 
 
 def key_states() -> dict[str, Q]:
-    """The keys in each state, as they are now."""
+    """Map each state of API keys to its condition, as of now."""
     now = clock.utcnow()
     return {
         "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),
@@ -56,18 +56,18 @@ def key_states() -> dict[str, Q]:
 
 
 def keys_end_soon() -> Q:
-    """The keys that still work and end soon."""
+    """Return the condition for active keys that expire within KEY_ENDS_WITHIN."""
     now = clock.utcnow()
     return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + KEY_ENDS_WITHIN)
 
 
 def ending_keys() -> QuerySet[ApiKey]:
-    """The keys that still work and end soon."""
+    """Return the active keys that expire within KEY_ENDS_WITHIN."""
     return ApiKey.objects.filter(keys_end_soon())
 
 
 def secret_hash(secret: str) -> str:
-    """What is stored of an API key. A key holds 256 random bits, so one fast hash is enough."""
+    """Return the stored hash of an API key. One fast hash is enough for 256 random bits."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -79,10 +79,10 @@ def issue_api_key(
     scopes: Collection[str] = ALL,
     actor: Any = None,
 ) -> tuple[ApiKey, str]:
-    """Issue a key for ``user``; returns the row and the secret, which cannot be shown again.
+    """Issue a key for ``user``; return the row and the secret, which is not stored.
 
-    ``scopes`` are the ceiling over what the user may, as those of an OAuth token are. Raises ValidationError
-    with field names, and PermissionDenied when ``actor`` may not give it to ``user``.
+    ``scopes`` limit the user's permissions, like those of an OAuth token. Raises ValidationError by field,
+    and PermissionDenied if ``actor`` may not issue keys for ``user``.
     """
     expires_at = aware(expires_at)
     _check_new_key(user, name, expires_at, scopes, actor)
@@ -102,14 +102,14 @@ def issue_api_key(
 
 
 def ends_in(days: int) -> datetime:
-    """When a key ends that is made now and is good for so many days."""
+    """Return the expiry of a key that is valid for ``days`` from now."""
     return clock.utcnow() + timedelta(days=days)
 
 
 def _check_new_key(
     user: Any, name: str, expires_at: datetime | None, scopes: Collection[str], actor: Any
 ) -> None:
-    # A key carries its user's rights.
+    # A key carries its user's permissions.
     if actor is not None and not actor.is_superuser and actor.pk != user.pk:
         raise PermissionDenied("Only superusers issue keys for others.")
     errors: dict[str, list[str]] = {}
@@ -128,9 +128,9 @@ def _check_new_key(
 
 
 def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
-    """Revoke a key, and return what ended with it.
+    """Revoke a key and return the work that ended with it.
 
-    Every process forgets it at once, and within seconds if the broadcast is lost (S5).
+    Every process discards it at once, or within seconds if the broadcast is lost (S5).
     """
     work = EndedWork()
     with transaction.atomic():
@@ -144,7 +144,7 @@ def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
 
 
 def revoked_by(key: ApiKey) -> str:
-    """Who revoked a key, as the audit trail names them; "" when it does not know."""
+    """Return the name of the user who revoked a key, by the audit trail, or ""."""
     said = AuditEvent.objects.filter(action=REVOKED, object_kind="api_key", object_key=str(key))
     return said.values_list("actor_name", flat=True).first() or ""
 
@@ -164,7 +164,7 @@ def _audit(actor: Any, action: str, row: ApiKey) -> None:
 
 
 def find_api_key(secret: str) -> ApiKey | None:
-    """The key, with its user; None when it is unknown, revoked, expired, its user inactive, keys are off."""
+    """Return an active key of an active user, with the user; None for others or if API keys are disabled."""
     if not conf.get().api_keys:
         return None
     row = ApiKey.objects.select_related("user").filter(secret_hash=secret_hash(secret)).first()
@@ -172,13 +172,13 @@ def find_api_key(secret: str) -> ApiKey | None:
 
 
 def find_principal(secret: str) -> Principal | None:
-    """The principal of an API key, or None when it is unknown, revoked, expired or its user inactive."""
+    """Return the principal of an API key, or None if the key is not usable."""
     row = find_api_key(secret)
     return None if row is None else principal_of_key(row)
 
 
 def note_api_key_used(key: ApiKey) -> None:
-    """Note that a key was accepted now, unless that was done a moment ago."""
+    """Record the time of use, at most once per USE_NOTED_SECONDS."""
     now = clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)
     if key.last_used_at is None or key.last_used_at < before:
@@ -187,13 +187,13 @@ def note_api_key_used(key: ApiKey) -> None:
 
 
 def principal_of_user(user: AbstractBaseUser, way: str = "") -> Principal:
-    """The principal of a person without a key, from a login or another ``way``."""
+    """Return the principal of a user without a key, from a login or another ``way``."""
     key = f"user:{user.pk}/{way}" if way else f"user:{user.pk}"
     return Principal(key=key, name=user.get_username(), permissions=permissions_of(user), user_id=user.pk)
 
 
 def principal_of_key(row: ApiKey) -> Principal:
-    """The principal of a usable API key; one with every scope has no ceiling."""
+    """Return the principal of a usable API key; a key with the admin scope has no ceiling."""
     held = widened(row.scopes.split())
     ceiling = None if ADMIN in held else held
     permissions = permissions_of(row.user)
@@ -209,15 +209,14 @@ def principal_of_key(row: ApiKey) -> Principal:
 
 
 def login_name(relation: str) -> str:
-    """How queries reach the name a related user logs in by: a project's own model may have no username."""
+    """Return the lookup of a related user's login name: a project's own model may have no ``username``."""
     return f"{relation}__{get_user_model().USERNAME_FIELD}"
 
 
 def principal_of(key: str, user_id: int | None, api_key_id: int | None, scopes: str = "") -> Principal:
-    """The principal of a stored call, as it is allowed now; no credential is needed or known.
+    """Return the principal of a stored call with its current permissions; needs no credential.
 
-    A user or key that is gone leaves a principal without permissions. The ceiling of a credential is stored
-    with its call.
+    A deleted user leaves a principal without permissions. ``scopes`` is the ceiling stored with the call.
     """
     held = widened(scopes.split()) if scopes or OF_CLIENT in key else None
     if user_id is None:

@@ -1,7 +1,7 @@
-"""Owns the OAuth identity of this installation: who issues its tokens, its resources, and their scopes.
+"""The OAuth identity of this server: issuer, resources and scopes.
 
-Nothing here is taken from a request but the choice among the loopback names (SEC-12): whoever types
-``localhost`` must read ``localhost`` in the metadata, or their client stops.
+Only the choice among loopback names comes from a request (SEC-12): a client that connects to ``localhost``
+must find ``localhost`` in the metadata.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mcp_app.protocol.http.transport_security import names_loopback
 from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
-# One document at both; clients look at one or the other first.
+# Two addresses of the same document; clients differ in the one they try first.
 SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
-# Doors of the same server: a token for one opens the other (AUTH-17).
+# Endpoints of the same server: a token for one is valid for the other (AUTH-17).
 DOORS: Final = (ENDPOINT, "/sse")
-# Where the metadata of a resource is, by path; the root form names the default server.
+# Resources by the path of their metadata; the root path names the default server.
 DOCUMENTS: Final = {
     RESOURCE_METADATA: ENDPOINT,
     **{RESOURCE_METADATA + door: door for door in DOORS},
-    # Some clients look behind the path instead.
+    # Some clients append the well-known path instead.
     **{door + RESOURCE_METADATA: door for door in DOORS},
 }
-# What stands beside this in OAUTH_SCOPES every token of the provider has; nobody asks for it.
+# The OAUTH_SCOPES entry for scopes that every token of the provider has; clients do not request it.
 EVERY: Final = "*"
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -39,23 +39,23 @@ _LONGEST: Final = 2_048
 
 
 def offers_oauth() -> bool:
-    """Whether this installation gives out tokens of its own and accepts them."""
+    """Return True if this server issues and accepts tokens of its own."""
     settings = conf.get()
     return settings.oauth and settings.auth == "required" and bool(settings.public_url)
 
 
 def names_provider() -> bool:
-    """Whether tokens of an external identity provider are accepted."""
+    """Return True if tokens of an external identity provider are accepted."""
     return conf.get().auth == "external"
 
 
 def offers_company_login() -> bool:
-    """Whether people may log in by an identity provider, on our own login page."""
+    """Return True if people can log in by an identity provider on our own login page."""
     return bool(conf.get().login_issuer) and offers_oauth() and not company_login_lacks()
 
 
 def company_login_lacks() -> str:
-    """What must be done before people can; "" for nothing."""
+    """Return the missing step for logins by an identity provider, or ""."""
     if not COMPANY_LOGIN.is_there():
         return COMPANY_LOGIN.remedy()
     if not names(getattr(django_settings, "SOCIALACCOUNT_ADAPTER", ""), COMPANY_ADAPTER):
@@ -64,7 +64,7 @@ def company_login_lacks() -> str:
 
 
 def second_factor_lacks() -> str:
-    """What must be done before people can have a second factor; "" for nothing."""
+    """Return the missing step for second factors, or ""."""
     if not SECOND_FACTOR.is_there():
         return SECOND_FACTOR.remedy()
     if not names(getattr(django_settings, "MFA_ADAPTER", ""), FACTOR_ADAPTER):
@@ -77,7 +77,7 @@ def second_factor_lacks() -> str:
 
 
 def issuer(host: str = "") -> str:
-    """Who gives out the tokens for a request that named ``host``; "" while clients are not told of any."""
+    """Return the issuer of tokens for a request to ``host``, or "" if none is announced."""
     settings = conf.get()
     if names_provider() and settings.public_url:
         return settings.oauth_issuer
@@ -85,10 +85,10 @@ def issuer(host: str = "") -> str:
 
 
 def requested(wanted: Iterable[str]) -> str:
-    """The ``scope`` value that a client asks the issuer for, to hold the scopes ``wanted``.
+    """Return the ``scope`` value that a client requests from the issuer to get the scopes ``wanted``.
 
-    A provider may have other names for them. One that stands for more than is wanted is asked for only when
-    nothing else gives it.
+    A provider may use other names. A name that stands for more than ``wanted`` is used only if no exact one
+    exists.
     """
     named = conf.get().oauth_scopes if names_provider() else {}
     given = {name: scopes.widened(each.split()) for name, each in named.items() if name != EVERY}
@@ -100,7 +100,7 @@ def requested(wanted: Iterable[str]) -> str:
 
 
 def origin(host: str = "") -> str:
-    """The address of this installation for a request that named ``host``; "" if none is set."""
+    """Return the address of this server for a request to ``host``; "" if none is configured."""
     base = conf.get().public_url.rstrip("/")
     own = urlsplit(base)
     if not host or own.scheme != "http" or not names_loopback(own.netloc.encode()):
@@ -113,32 +113,32 @@ def origin(host: str = "") -> str:
 
 
 def resource(host: str = "", path: str = ENDPOINT) -> str:
-    """The resource at one of our paths, for a request that named ``host``."""
+    """Return the resource at one of our paths, for a request to ``host``."""
     return origin(host) + (path if path in DOORS else ENDPOINT)
 
 
 def audiences() -> frozenset[str]:
-    """Return the resources of this installation that a token can be for."""
+    """Return the resources of this server that a token can be for."""
     return frozenset(origin() + door for door in DOORS)
 
 
 def server_at(path: str) -> Server:
-    """Return the server that is reached at a path; raises KeyError if none is."""
+    """Return the server at a path; raises KeyError for an unknown path."""
     return dict.fromkeys(DOORS, conf.get().server)[path]
 
 
 def metadata_url(host: str, path: str) -> str:
-    """Where the metadata of the resource behind ``path`` is; "" while there is none to be had."""
+    """Return the address of the metadata for the resource at ``path``, or "" without an issuer."""
     if not issuer(host):
         return ""
     return origin(host) + RESOURCE_METADATA + (path if path in DOORS else ENDPOINT)
 
 
 def canonical(value: str) -> str:
-    """The one spelling of our server that ``value`` names, "" when it names none of ours (AUTH-09, AUTH-35).
+    """Return our resource if ``value`` names it, else "" (AUTH-09, AUTH-35).
 
-    Scheme and host are compared without case, the default port and one slash at the end are forgiven; a
-    query, a fragment or a user name is not.
+    Case of scheme and host, the default port and one trailing slash are ignored. A query, a fragment or a
+    user name is refused.
     """
     if not value or len(value) > _LONGEST or not value.isascii() or any(c in value for c in "?#@\\ \t\r\n"):
         return ""

@@ -1,4 +1,4 @@
-"""Owns in which time zone somebody reads times: the project's, or one they chose; kept with their account."""
+"""The time zone in which a user reads times: the project's, or a choice stored with the account."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from django.utils.http import urlencode
 from mcp_app.auth.public_paths import TIME_ZONE_MIDDLEWARE, former_names, names
 from mcp_app.models import TimeZoneChoice
 
-# The data of zones has folders of the same zones with leap seconds, which no clock shows.
+# Excludes the folders "right" and "posix", which repeat all zones.
 _NAME: Final = re.compile(r"(?!(?:right|posix)/)[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
 
-# Of a request: this middleware set the zone, and none of the project's own.
+# A request attribute: this middleware, not the project's, set the zone.
 _ACTIVE: Final = "_mcp_time_zone"
 
 
 class ChosenZoneMiddleware(MiddlewareMixin):
-    """Has a request's pages, forms and searches use the zone that its user chose."""
+    """The middleware that applies the user's zone to pages, forms and searches."""
 
     def process_view(self, request: HttpRequest, view: Any, _args: Any, _named: Any) -> None:
-        """Only for who may be logged in, and not on public pages: others ask the database for nothing."""
+        """Activate the user's zone; public pages and anonymous requests cost no query."""
         may_be_known = settings.SESSION_COOKIE_NAME in request.COOKIES
         public = not getattr(view, "login_required", True)
         if may_be_known and not public and (zone := zone_of(request.user)):
@@ -40,14 +40,14 @@ class ChosenZoneMiddleware(MiddlewareMixin):
             vars(request)[_ACTIVE] = True
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """What comes next in this thread is for somebody else."""
+        """Deactivate the zone, because the thread serves other users next."""
         if _ACTIVE in vars(request):
             timezone.deactivate()
         return response
 
 
 def zone_of(user: Any) -> tzinfo | None:
-    """The zone that somebody chose; None for the project's."""
+    """Return a user's chosen zone, or None for the project's."""
     if user is None or not user.is_authenticated:
         return None
     name = TimeZoneChoice.objects.filter(user_id=user.pk).values_list("zone", flat=True).first()
@@ -55,7 +55,7 @@ def zone_of(user: Any) -> tzinfo | None:
 
 
 def choose_zone(*, user: Any, name: str) -> None:
-    """From now on show times in this zone; the project's own is no choice. Raises ValidationError."""
+    """Store the user's zone; choosing the project's zone deletes the choice. Raises ValidationError."""
     if _zone(name) is None:
         raise ValidationError("This server knows no such time zone.")
     if name == own_zone():
@@ -65,20 +65,20 @@ def choose_zone(*, user: Any, name: str) -> None:
 
 
 def own_zone() -> str:
-    """The project's zone, by its name."""
+    """Return the name of the project's zone."""
     return str(timezone.get_default_timezone_name())
 
 
 def shown_zone() -> str:
-    """The zone of the page that is being made, by its name."""
+    """Return the name of the current page's zone."""
     return str(timezone.get_current_timezone_name())
 
 
 def zone_script() -> str:
-    """The script that names the zone on a page, with what it needs to know."""
+    """Return the address of the page script that shows and changes the zone, with its parameters."""
     facts = {"zone": shown_zone(), "own": own_zone(), "address": ""}
     if names(settings.MIDDLEWARE, TIME_ZONE_MIDDLEWARE):
-        # Nobody can choose where it is not served.
+        # Without the view, the zone cannot be changed.
         with suppress(NoReverseMatch):
             facts["address"] = reverse("mcp_zone")
     return f"{static('mcp_app/zone.js')}#{urlencode(facts)}"

@@ -1,6 +1,6 @@
-"""The kinds of bearer tokens by prefix; the issuer of each kind registers its verification.
+"""The kinds of bearer tokens by prefix; the issuer of each kind registers its look-up.
 
-So the resource server knows no authorization server, and another one can be added beside ours.
+So the resource server does not depend on an authorization server, and others can be added.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import find_principal
 from mcp_app.database.queries import aquery
 
-# Asked in a database thread; None for a token that is not, or no longer, good here.
+# Runs in a database thread; None for an invalid token.
 Find = Callable[[str], Principal | None]
-# Asked in a database thread which of some connections were ended, and what runs for them with them.
+# Runs in a database thread; returns the connections that ended together with their work.
 Ended = Callable[[frozenset[int]], frozenset[int]]
 
 _KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal, external.PREFIX: external.find_principal}
@@ -24,17 +24,17 @@ _ended: list[Ended] = []
 
 
 def register(prefix: str, find: Find) -> None:
-    """Tokens that begin with ``prefix`` are looked up by ``find``."""
+    """Register ``find`` for tokens that begin with ``prefix``."""
     _KINDS[prefix] = find
 
 
 def register_connections(ended: Ended) -> None:
-    """Some tokens belong to connections; ``ended`` says which of them are over."""
+    """Register ``ended``, which returns the ended ones among given connections."""
     _ended.append(ended)
 
 
 def ended(connections: frozenset[int]) -> frozenset[int]:
-    """Return which of the connections that principals came by were ended."""
+    """Return the ended ones among connections."""
     return frozenset().union(*(each(connections) for each in _ended))
 
 
@@ -44,17 +44,17 @@ async def aended(connections: frozenset[int]) -> frozenset[int]:
 
 
 def kind_of(token: str) -> Find | None:
-    """How a token that is no API key is found; None for whatever must be one."""
+    """Return the look-up for a token, or None for an API key."""
     return next((find for prefix, find in _KINDS.items() if token.startswith(prefix)), None)
 
 
 def find(token: str) -> Principal | None:
-    """The principal of a credential of any kind, None when it is not good (any more)."""
+    """Return the principal of a credential of any kind, or None if it is invalid."""
     return (kind_of(token) or find_principal)(token)
 
 
 async def afind(token: str) -> Principal | None:
-    """As ``find``, for async code. Who waits for an identity provider holds no thread of the database."""
+    """Return the same as ``find``, for async code; occupies no database thread while keys are fetched."""
     if (arriving := external.arriving(token)) is not None:
         await asyncio.shield(asyncio.wrap_future(arriving))
     return await aquery(find, token)

@@ -1,7 +1,7 @@
-"""Limits the guessing of API keys: after some wrong ones an address gets 429; valid keys always work.
+"""A limit for wrong API keys: after some, an address gets 429. Valid keys always work.
 
-Counted in each process by itself. Keys are too long to be found by guessing: the bound is there for the
-database, for the log, and for clients that go on with a key that was revoked.
+Each process counts separately. API keys cannot be guessed: the limit protects the database and the log,
+also from clients that repeat a revoked key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.rate_window import RateWindow, client_network
 
 TOO_MANY = "Too many wrong API keys from your address: wait before you try another one."
-# A key that was wrong a moment ago is not looked up again; after this it may have become right.
+# A wrong key is not looked up again for this long.
 REMEMBERED_SECONDS = 10.0
 REMEMBERED = 1_000
 
@@ -22,7 +22,7 @@ log = logging.getLogger("mcp.auth")
 
 
 class WrongKeys:
-    """What wrong keys came from which address lately; ``per_minute`` of 0 is no limit."""
+    """Recent wrong keys by address; ``per_minute`` of 0 means no limit."""
 
     __slots__ = ("_per_minute", "_tally", "_until")
 
@@ -32,12 +32,12 @@ class WrongKeys:
         self._until: dict[bytes, float] = {}
 
     def repeated(self, authorization: bytes, address: str) -> bool:
-        """Whether an address that tried too many tries the same one again: it need not be looked up."""
+        """Return True if an address over the limit repeats the same key, so that no look-up is needed."""
         until = self._until.get(_digest(authorization, address)) if self._until else None
         return until is not None and time.monotonic() < until
 
     def count(self, authorization: bytes, address: str) -> None:
-        """A key was wrong; raises TooManyRequests when too many were. Without an address none is counted."""
+        """Count a wrong key; raises TooManyRequests over the limit. Without an address nothing is counted."""
         if not self._per_minute or not address:
             return
         now = time.monotonic()
@@ -52,10 +52,10 @@ class WrongKeys:
         raise TooManyRequests(TOO_MANY, retry_after=rest)
 
     def forget(self) -> None:
-        """Keys changed: what was wrong may be right now."""
+        """Discard remembered keys: after a change, a wrong key may be valid."""
         self._until.clear()
 
 
 def _digest(authorization: bytes, address: str) -> bytes:
-    """Not the key itself: it may be right elsewhere, and memory is written to disk when a process dies."""
+    """Return a digest, since the key may be valid elsewhere and memory can be written to disk."""
     return sha256(b"%b\0%b" % (address.encode(), authorization)).digest()

@@ -1,1 +1,1 @@
-"""An external identity provider: its keys, its tokens, and who its people are here."""
+"""External identity providers: keys, tokens, and the mapping of their people to users."""

@@ -1,7 +1,7 @@
-"""The provider's keys in this process: fetched beside the requests, seldom, and kept while it is away.
+"""The provider's keys in this process: fetched in the background and cached during outages.
 
-A token names its key (``kid``). One that is not known may be new, or made up by an attacker: it has the keys
-fetched again, but not more often than every 30 seconds, whatever arrives.
+A token names its key (``kid``). An unknown one may be new or invented by an attacker: it triggers a fetch,
+but not more than one per 30 seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import jwt
 from mcp_app.auth.external.provider import KeysAway
 from mcp_app.protocol.errors import Unavailable
 
-# Never none, nor one whose key is shared: with HS256, whoever knows the public key could sign (RFC 8725).
+# Never "none" or a shared key: with HS256, the public key would be enough to sign (RFC 8725).
 ALGORITHMS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("RSA", ""): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
     ("EC", "P-256"): frozenset({"ES256"}),
@@ -29,13 +29,13 @@ ALGORITHMS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("EC", "P-521"): frozenset({"ES512"}),
     ("OKP", "Ed25519"): frozenset({"EdDSA"}),
 }
-# Nothing private, should a provider publish that by mistake.
+# Public members only, in case a provider publishes private ones.
 _MEMBERS: Final = ("kty", "crv", "n", "e", "x", "y")
 MAX_KEYS: Final = 100
-# A key that the provider withdrew is good here for as long.
+# A withdrawn key stays valid this long.
 FRESH_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 30.0
-# While there are none, nobody can come in: a provider that has just started must not be waited for.
+# Shorter without keys, because no login is possible: the provider may have just started.
 COLD_RETRY_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 86_400.0
 NO_KEYS: Final = "The server cannot reach its identity provider now. Try again in a moment."
@@ -45,14 +45,14 @@ log = logging.getLogger("mcp.auth")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One public key and the algorithms it may be used with. Equal if it is the same key."""
+    """A public key and its allowed algorithms."""
 
     kid: str | None
     algorithms: frozenset[str]
     members: tuple[tuple[str, str], ...]
 
     def of(self, algorithm: str) -> jwt.PyJWK:
-        """The key as the library takes it."""
+        """Return the key in the library's form."""
         return _parsed(self.members, algorithm)
 
 
@@ -62,7 +62,7 @@ def _parsed(members: tuple[tuple[str, str], ...], algorithm: str) -> jwt.PyJWK:
 
 
 class Keys:
-    """The keys of one provider; ``fetch`` gets them, and raises KeysAway. ``whose`` they are, for the log."""
+    """The keys of one provider; ``fetch`` raises KeysAway. ``whose`` names the provider in the log."""
 
     def __init__(
         self, fetch: Callable[[], Awaitable[list[Any]]], whose: str = "the identity provider"
@@ -76,9 +76,9 @@ class Keys:
         self._error = ""
 
     def arriving(self, kid: str | None) -> Future[None] | None:
-        """What to wait for before a token of that key can be judged; None if nothing would change that.
+        """Return the future to await before a token with this key can be checked, or None.
 
-        Never for the sake of a refresh: meanwhile, known keys stay good.
+        Starts a fetch if the keys are old or unknown. Known keys stay valid during a refresh.
         """
         now = time.monotonic()
         with self._lock:
@@ -91,17 +91,17 @@ class Keys:
             return None if known else self._arriving
 
     def find(self, kid: str | None, algorithm: str) -> tuple[Key, ...]:
-        """The keys that may have signed a token; raises Unavailable while there are none at all."""
+        """Return the keys that may have signed a token; raises Unavailable if all are too old."""
         if time.monotonic() > self._fetched_at + STALE_SECONDS:
             raise Unavailable(NO_KEYS)
         fitting = tuple(key for key in self._keys if algorithm in key.algorithms)
         if kid is None:
-            # A provider with one key need not name it. With several, trying each would cost as many checks.
+            # A provider with one key need not name it. With several, trying each would be expensive.
             return fitting if len(fitting) == 1 else ()
         return tuple(key for key in fitting if key.kid == kid)
 
     def state(self) -> tuple[tuple[Key, ...], float | None, str]:
-        """The keys, how many seconds ago they were fetched, and why the last fetch since then failed."""
+        """Return the keys, their age in seconds, and the error of the last fetch."""
         with self._lock:
             age = time.monotonic() - self._fetched_at if self._keys else None
             return self._keys, age, self._error
@@ -111,9 +111,9 @@ class Keys:
 
     def _start(self) -> None:
         arriving: Future[None] = Future()
-        # So that nobody who waits can cancel it.
+        # Prevents waiters from cancelling it.
         arriving.set_running_or_notify_cancel()
-        # A thread of its own: a slow provider must not hold the event loop, nor a thread of the database.
+        # A separate thread: a slow provider must block neither the event loop nor a database thread.
         threading.Thread(target=self._run, args=(arriving,), name="provider-keys", daemon=True).start()
         self._arriving = arriving
 
@@ -143,7 +143,7 @@ class Keys:
 
 
 def usable(published: Iterable[Any]) -> tuple[Key, ...]:
-    """The keys that may verify a signature; raises KeysAway if there is none. Others are passed over."""
+    """Return the keys that can verify signatures; raises KeysAway if there are none. Others are skipped."""
     keys = tuple(key for each in list(published)[:MAX_KEYS] if (key := _key(each)) is not None)
     if not keys:
         raise KeysAway("It publishes no key that can be used.")

@@ -1,7 +1,7 @@
-"""Who somebody of the identity provider is here: a user by issuer and subject, and that user's mapped groups.
+"""Users of an identity provider: found by issuer and subject, with their mapped groups.
 
-Never by name or e-mail, which people may choose at a provider: they would choose those of an administrator.
-Only ``OAUTH_LINK_USERS`` takes the provider's word for names, and never for staff.
+Never found by name or e-mail, which people may choose at a provider. Only ``OAUTH_LINK_USERS`` links by name,
+and never staff.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
 
 
 def person_of(claims: Claims) -> Any:
-    """The active user whom a verified token speaks for, made at first sight if settings say so; else None."""
+    """Return the active user of a verified token, or None. Creates unknown users if the settings allow it."""
     identity = _known(claims) or _first_seen(claims)
     if identity is None or not identity.user.is_active:
         return None
@@ -35,7 +35,7 @@ def person_of(claims: Claims) -> Any:
 
 def _known(claims: Claims) -> ExternalIdentity | None:
     rows = ExternalIdentity.objects.select_related("user").order_by()
-    # There is one at most: to order them, as ``first`` does, is a quarter of what this costs.
+    # At most one row: the ordering of ``first`` would add a third to the cost.
     return next(iter(rows.filter(issuer=claims.issuer, subject=claims.subject)), None)
 
 
@@ -59,13 +59,13 @@ def _first_seen(claims: Claims) -> ExternalIdentity | None:
                 object_key=user.get_username(),
                 detail={"issuer": claims.issuer, "subject": claims.subject},
             )
-    except IntegrityError:  # Another process saw the same person first.
+    except IntegrityError:  # Another process created the same user first.
         return _known(claims)
     return identity
 
 
 def _namesake(claims: Claims) -> Any:
-    """The local user of that very name: an ordinary one, whom nobody else of the provider is."""
+    """Return the local user with the token's name, unless powerful, a service user, or already linked."""
     users = get_user_model()
     taken = ExternalIdentity.objects.filter(issuer=claims.issuer).values("user")
     found = users._default_manager.filter(**{users.USERNAME_FIELD: claims.username}).exclude(pk__in=taken)
@@ -77,7 +77,7 @@ def _namesake(claims: Claims) -> Any:
 
 
 def _made(claims: Claims) -> Any:
-    """A new user without password and rights."""
+    """Create a user without password or permissions."""
     users = get_user_model()
     user = users(**{users.USERNAME_FIELD: _free_name(claims)})
     user.set_unusable_password()
@@ -86,7 +86,7 @@ def _made(claims: Claims) -> Any:
 
 
 def _free_name(claims: Claims) -> str:
-    """The name from the token, or one like it when somebody here has that already, in whatever case."""
+    """Return the token's name, with a suffix if a user has that name in any case."""
     users = get_user_model()
     field = users._meta.get_field(users.USERNAME_FIELD)
     longest = getattr(field, "max_length", None) or 150
@@ -100,10 +100,9 @@ def _free_name(claims: Claims) -> str:
 
 
 def _bring_groups(identity: ExternalIdentity, claims: Claims) -> None:
-    """Have the user in those mapped groups that the token names, and in no other of them.
+    """Add the user to the mapped groups of the token and remove the other mapped ones.
 
-    Not from a token older than the last: what it names may have been taken away since. All other groups are
-    left alone.
+    A token older than the last one is ignored: its groups may be outdated. Unmapped groups are unchanged.
     """
     user = identity.user
     older = Q(groups_at=None) | Q(groups_at__lt=claims.issued_at)

@@ -1,4 +1,4 @@
-"""From a JWT to the principal it speaks for; None for what this server does not accept, here and now."""
+"""From a JWT to its principal, or None if this server does not accept it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mcp_app.auth.site import names_provider, resource
 if TYPE_CHECKING:
     from mcp_app.auth.external.verification import Verification
 
-# How every JWT begins: an object in base64url.
+# The beginning of every JWT: an object in base64url.
 PREFIX: Final = "ey"
 
 
 def find_principal(token: str) -> Principal | None:
-    """The principal of a JWT, None if it is not good here and now (AUTH-07). Queries the database.
+    """Return the principal of a JWT, or None if it is not valid here (AUTH-07). Queries the database.
 
-    Raises Unavailable while the keys of its issuer cannot be had. Waits for them, unless ``arriving`` was
-    waited for.
+    Blocks until the issuer's keys are fetched, unless the caller awaited ``arriving``. Raises Unavailable if
+    there are none.
     """
     held = verification()
     if held is None:
@@ -51,31 +51,31 @@ def find_principal(token: str) -> Principal | None:
 
 
 def arriving(token: str) -> Future[None] | None:
-    """What async code waits for before ``find_principal`` can answer without waiting; None for nothing."""
+    """Return the future that async code awaits before ``find_principal``, or None."""
     held = verification() if token.startswith(PREFIX) else None
     return None if held is None else held.arriving(token)
 
 
 def prepare() -> None:
-    """Have the keys fetched before the first token comes."""
+    """Start fetching the keys before the first token arrives."""
     if (held := verification()) is not None:
         held.keys.arriving(None)
 
 
 def keys_age() -> int | None:
-    """How many seconds ago this process fetched the provider's keys; None without keys, or a provider."""
+    """Return the seconds since this process fetched the provider's keys; None without keys or a provider."""
     age = held.keys.state()[1] if (held := _held) is not None else None
     return None if age is None else int(age)
 
 
 def verification() -> Verification | None:
-    """What verifies the provider's tokens in this process; None without a provider."""
-    global _held  # noqa: PLW0603 - one for the process, as long as its settings are the same
+    """Return this process's verifier for the current settings; None without a provider."""
+    global _held  # noqa: PLW0603 - one per process, until its settings change
     if not names_provider():
         return None
     with _holding:
         if _held is None or _held.settings is not conf.get():
-            # Not at the top: the libraries are needed where there is a provider.
+            # Created lazily: the libraries are needed only with a provider.
             from mcp_app.auth.external.provider import configured
             from mcp_app.auth.external.verification import Verification
 

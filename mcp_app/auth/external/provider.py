@@ -1,4 +1,4 @@
-"""What an identity provider says of itself, and the fetch of its keys (RFC 7517, 8414, OpenID discovery)."""
+"""Metadata and keys of an identity provider (RFC 7517, 8414, OpenID discovery)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.egress import EgressError, Fetched, Network, Policy, fetch
 from mcp_app.egress.policy import networks
 
 MAX_DOCUMENT: Final = 256 * 1024
-# Of one document, and of all that it takes to find the keys.
+# Time for one document, and for all requests up to the keys.
 SECONDS: Final = 5.0
 ALL_SECONDS: Final = 10.0
 _TYPES: Final = frozenset({"application/json", "application/jwk-set+json"})
@@ -21,12 +21,12 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class KeysAway(Exception):
-    """The provider's keys cannot be had now; the text is for the operator."""
+    """Raised if the provider's keys are unavailable; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Whose tokens are accepted: ``issuer`` as they spell it, for one of ``audiences``."""
+    """An accepted provider: the exact ``issuer`` of its tokens, and their allowed ``audiences``."""
 
     issuer: str
     jwks_url: str
@@ -35,7 +35,7 @@ class Provider:
 
 
 def configured() -> Provider:
-    """The provider of the settings; without an audience there, tokens must be for one of our addresses."""
+    """Return the provider of the settings; the default audiences are our own addresses."""
     settings = conf.get()
     return Provider(
         settings.oauth_issuer,
@@ -46,7 +46,7 @@ def configured() -> Provider:
 
 
 async def fetch_keys(provider: Provider) -> list[Any]:
-    """The members of the provider's key set as it publishes them; raises KeysAway."""
+    """Return the members of the provider's key set; raises KeysAway."""
     try:
         async with asyncio.timeout(ALL_SECONDS):
             address = provider.jwks_url or str((await fetch_metadata(provider, ("jwks_uri",)))["jwks_uri"])
@@ -59,7 +59,7 @@ async def fetch_keys(provider: Provider) -> list[Any]:
 
 
 async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[str, Any]:
-    """What the provider says of itself, with the addresses that are needed of it; raises KeysAway."""
+    """Return the provider's metadata with the ``needed`` addresses; raises KeysAway."""
     reasons = []
     for address in metadata_addresses(provider.issuer):
         try:
@@ -67,7 +67,7 @@ async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[st
         except KeysAway as away:
             reasons.append(str(away))
             continue
-        # One that speaks for another issuer must not give us keys (RFC 8414 section 3.3).
+        # Metadata of another issuer must not provide keys (RFC 8414 section 3.3).
         if said.get("issuer") != provider.issuer:
             reasons.append(f"{address} is about the issuer {str(said.get('issuer'))[:200]!r}.")
         elif unsafe := [name for name in needed if not _is_as_safe(said.get(name), provider.issuer)]:
@@ -78,7 +78,7 @@ async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[st
 
 
 def metadata_addresses(issuer: str) -> tuple[str, ...]:
-    """Where an issuer may describe itself; the forms differ only for one that has a path."""
+    """Return the possible addresses of an issuer's metadata; they differ only for issuers with a path."""
     parts = urlsplit(issuer)
     host, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     return tuple(
@@ -108,7 +108,7 @@ async def _document(url: str, provider: Provider) -> dict[str, Any]:
 
 
 def policy_for(url: str, provider: Provider) -> Policy:
-    """No redirect, little time, few bytes; the ports of https and of the provider."""
+    """Return the fetch policy: no redirects, short time, few bytes, ports of https and the provider."""
     named = (url, provider.issuer) if url == provider.jwks_url else (provider.issuer,)
     return Policy(
         ports=frozenset({443, *(_port(each) for each in named)}),

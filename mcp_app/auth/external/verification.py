@@ -1,6 +1,6 @@
-"""From the token of an identity provider to what it claims, or to nothing (AUTH-07; RFC 7519, 8725, 9068).
+"""Verification of an identity provider's tokens (AUTH-07; RFC 7519, 8725, 9068).
 
-The library checks signature, times, issuer and audience; what is refused here besides is what it leaves open.
+The library checks signature, times, issuer and audience; this module adds the remaining checks.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from mcp_app.protocol.rate_window import RateWindow
 MAX_TOKEN: Final = 8 * 1024
 MAX_HEADER: Final = 2 * 1024
 MAX_KID: Final = 500
-# How far the provider's clock may be from ours.
+# Allowed difference between the provider's clock and ours.
 SKEW_SECONDS: Final = 60
 KNOWN_LIMIT: Final = 10_000
-# Of refusals in a minute: who sends many must not fill the log.
+# Logged refusals per minute: a sender of many must not fill the log.
 MAX_LINES: Final = 20
-# Any time that a float and a row can hold exactly.
+# The latest time that a float and a row represent exactly.
 LATEST: Final = 2**53
 TYPES: Final = frozenset({"at+jwt", "jwt"})
 _ALGORITHMS: Final = frozenset(name for names in ALGORITHMS.values() for name in names)
 _OPTIONS: Final[Any] = {"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True}
 
-# What to say of each fault that the library finds.
+# Log messages by the library's exceptions.
 Words = Mapping[type[Exception], str]
 
 log = logging.getLogger("mcp.auth")
 
 
 class TokenRefused(Exception):
-    """A token is not good here; the text is for the operator, never for the client."""
+    """A refused token; the text is for the operator, never for the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Verified:
 
 
 class Verification:
-    """Verifies the tokens of one provider, and remembers those that were good until they end."""
+    """The verifier of one provider's tokens, with a cache of valid ones until they expire."""
 
     def __init__(self, provider: Provider, settings: Settings) -> None:
         self.keys = Keys(partial(fetch_keys, provider))
@@ -66,7 +66,7 @@ class Verification:
         self._lines = RateWindow(1)
 
     def arriving(self, token: str) -> Future[None] | None:
-        """What to wait for before ``token`` can be judged; None if nothing would change that."""
+        """Return the future to await before ``token`` is checked, or None if no fetch would help."""
         try:
             kid, _ = named_key(token)
         except TokenRefused:
@@ -74,13 +74,13 @@ class Verification:
         return self.keys.arriving(kid)
 
     def claims_of(self, token: str) -> Claims | None:
-        """What a good token claims; raises Unavailable while the provider's keys cannot be had."""
+        """Return the claims of a valid token, else None; raises Unavailable without the provider's keys."""
         try:
             kid, algorithm = named_key(token)
             keys = self.keys.find(kid, algorithm)
             digest = sha256(token.encode()).digest()
             known = self._known.get(digest)
-            # A key that the provider withdrew takes its tokens with it.
+            # A key that the provider withdrew invalidates its tokens.
             if known is not None and known.claims.ends > time.time() and known.key in keys:
                 return known.claims
             verified = self._verified(token, keys, algorithm)
@@ -94,7 +94,7 @@ class Verification:
         return verified.claims
 
     def examine(self, token: str) -> Claims:
-        """The same for an operator, who is told why: raises TokenRefused. Nothing is remembered or logged."""
+        """Return the claims for an operator, without cache and log; raises TokenRefused with the reason."""
         kid, algorithm = named_key(token)
         return self._verified(token, self.keys.find(kid, algorithm), algorithm).claims
 
@@ -111,7 +111,7 @@ class Verification:
             leeway=SKEW_SECONDS,
         )
         check_header(header, TYPES, "access token")
-        # Bound to a key of its client, which proves nothing here: whoever stole it could use it (RFC 9449).
+        # Bound to a key of its client, which is not checked here: a stolen token would work (RFC 9449).
         if "cnf" in payload:
             raise TokenRefused("it must be used with a proof of possession (cnf), which is not accepted")
         check_storable(payload)
@@ -121,9 +121,9 @@ class Verification:
 def proven(
     token: str, keys: tuple[Key, ...], algorithm: str, *, fault: str, words: Words, **demands: Any
 ) -> tuple[dict[str, Any], dict[str, Any], Key]:
-    """Header, payload and key of a token that one of ``keys`` signed and that meets ``demands``.
+    """Return header, payload and key of a token signed by one of ``keys`` that meets ``demands``.
 
-    Raises TokenRefused, with the words for the last fault, or with ``fault`` if there is no key.
+    Raises TokenRefused with the words for the last fault, or with ``fault`` without keys.
     """
     for key in keys:
         try:
@@ -135,7 +135,7 @@ def proven(
     raise TokenRefused(fault)
 
 
-# Not the library's own words: they may quote what somebody sent.
+# Replaces the library's messages, which may quote the sender's data.
 _WORDS: Final[Words] = {
     jwt.ExpiredSignatureError: "it has expired",
     jwt.ImmatureSignatureError: "it is not valid yet (do the clocks differ?)",
@@ -147,10 +147,10 @@ _WORDS: Final[Words] = {
 
 
 def named_key(token: str) -> tuple[str | None, str]:
-    """Key and algorithm that the token itself names, before anything of it is proven; raises TokenRefused.
+    """Return the unverified key id and algorithm of a token; raises TokenRefused.
 
-    Whatever else its header names (``jwk``, ``jku``, ``x5u``, ``x5c``) is never looked at: the sender of a
-    token does not choose who vouches for it.
+    Other header members (``jwk``, ``jku``, ``x5u``, ``x5c``) are ignored: the sender of a token must not
+    choose its keys.
     """
     first, _, rest = token.partition(".")
     if len(token) > MAX_TOKEN or len(first) > MAX_HEADER or rest.count(".") != 1 or not token.isascii():
@@ -170,7 +170,7 @@ def named_key(token: str) -> tuple[str | None, str]:
 
 
 def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -> None:
-    """That a genuine token is ``what`` it was made to be, and is understood whole; raises TokenRefused."""
+    """Check the type of a verified token and refuse critical extensions; raises TokenRefused."""
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in types:
         raise TokenRefused(f"it is no {what} (typ)")
@@ -179,7 +179,7 @@ def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -
 
 
 def check_storable(payload: Mapping[str, Any]) -> None:
-    """That times and subject are what a row can hold; raises TokenRefused."""
+    """Check that times and subject fit into a row; raises TokenRefused."""
     for name in ("exp", "nbf", "iat"):
         if name in payload and not _is_time(payload[name]):
             raise TokenRefused(f"its {name} is no time")

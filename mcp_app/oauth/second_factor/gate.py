@@ -39,10 +39,10 @@ class FactorGate:
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None
     ) -> None:
-        """Raise SecondFactorAsked for a right password, PermissionDenied for a wrong one.
+        """Raise SecondFactorAsked for a right password and PermissionDenied for a wrong one.
 
-        Returns None for users without a second factor. The password is checked once in every case, so that the
-        time does not reveal who has a factor.
+        Returns None for users without a second factor. The password is checked once in every case, so that
+        the time does not reveal who has a factor.
         """
         person = _named(username)
         if person is None or not stops(person):
