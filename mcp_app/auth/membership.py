@@ -64,7 +64,7 @@ def grant_membership(permission: str) -> None:
 
 
 def rename_memberships(group: Group) -> None:
-    """Update the display names of a group's membership permissions. Codenames stay, because entries name them."""
+    """Update the display names of a group's membership permissions; codenames stay, as entries name them."""
     codenames = [name.partition(".")[2] for name in memberships([group])[group.pk]]
     kind = ContentType.objects.get_for_model(Group)
     Permission.objects.filter(content_type=kind, codename__in=codenames).update(name=_words(group))

@@ -1,4 +1,4 @@
-"""Says whether somebody can use an entry of the catalogue, and why: one sentence, the same on every page."""
+"""Access decisions for entries, each with a reason in one sentence, the same on every page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, needed, widened
 
 NOT_PUBLISHED: Final = "not published: it is a draft"
-# What is asked for to use an entry of a kind.
+# The method that uses an entry of a kind.
 METHODS: Final = {
     "tool": "tools/call",
     "prompt": "prompts/get",
@@ -30,7 +30,7 @@ Entry = Any
 
 
 class AccessDecision(NamedTuple):
-    """Whether somebody can use an entry, and why, or why not."""
+    """The answer to whether a user can use an entry, and the reason."""
 
     can: bool
     why: str
@@ -38,10 +38,10 @@ class AccessDecision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What decides for one person or key.
+    """The facts about a person or key that decide on access.
 
-    ``refused`` is why nothing can be used at all, ``scopes`` the ceiling of a key with all that it implies,
-    ``groups`` the keys of the groups somebody is in.
+    ``refused`` is the reason if nothing can be used, ``scopes`` the ceiling of a key with implied scopes,
+    ``groups`` the keys of the person's groups.
     """
 
     permissions: Container[str]
@@ -52,21 +52,21 @@ class Holder:
 
 
 class Giver(NamedTuple):
-    """A group that gives a permission."""
+    """A group that grants a permission."""
 
     key: Any
     name: str
 
 
 def may_ask(user: Any) -> bool:
-    """Whether somebody may be told what others see: they may look at people, and at some kind of entry."""
+    """Return True if a user may see others' access: they may view people and at least one kind of entry."""
     kinds = ("tool", "prompt", "resource", "resourcetemplate")
     looks = (f"mcp_app.{action}_{kind}" for action in ("view", "change") for kind in kinds)
     return may_view_people(user) and any(map(user.has_perm, looks))
 
 
 def holder_of(user: Any) -> Holder:
-    """A person as they are now."""
+    """Return the current facts about a person."""
     groups = getattr(user, "groups", None)
     return Holder(
         permissions_of(user),
@@ -77,24 +77,24 @@ def holder_of(user: Any) -> Holder:
 
 
 def holder_of_key(key: ApiKey) -> Holder:
-    """Whoever comes with a key: its user, below the key's scopes."""
+    """Return the facts about a key: its user's, limited by the key's scopes."""
     own, scopes = holder_of(key.user), widened(key.scopes.split())
     ended = "the key is revoked" if key.revoked_at else "" if key.usable else "the key has expired"
     return Holder(below(scopes, own.permissions), ended or own.refused, own.is_superuser, scopes, own.groups)
 
 
 def obstacle_of(entry: Entry) -> str:
-    """Return why nobody can use an entry at all, as the snapshot leaves it out; empty when some can."""
+    """Return the reason why no caller can use an entry, or ""."""
     return source_of(entry).problem(entry)
 
 
 def permission_of(entry: Entry) -> str:
-    """Return the permission that an entry asks of its callers, empty if none."""
+    """Return the permission that an entry requires of its callers, or ""."""
     return source_of(entry).permission_of(entry)
 
 
 def givers_of(permissions: Collection[str]) -> dict[str, list[Giver]]:
-    """The groups that give each of the permissions, by name; asked for once, however many they are."""
+    """Map each permission to the groups that grant it, ordered by name, in one query."""
     asked = [permission.partition(".") for permission in set(permissions) if permission]
     named = Q()
     for label in {label for label, _, _ in asked}:
@@ -109,13 +109,13 @@ def givers_of(permissions: Collection[str]) -> dict[str, list[Giver]]:
 
 
 def named_after(permission: str, givers: Sequence[Giver]) -> Giver | None:
-    """The group whose members a permission is for, if it gives it."""
+    """Return the group whose members a permission is for, if it grants the permission."""
     number = number_of_group(permission)
     return next((giver for giver in givers if giver.key == number), None)
 
 
 def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) -> AccessDecision:
-    """The first reason that decides; ``givers`` are the groups that give the entry's permission."""
+    """Return the first deciding reason; ``givers`` are the groups that grant the entry's permission."""
     if refused := obstacle_of(entry) or holder.refused:
         return AccessDecision(False, refused)
     scope = needed(METHODS[kind])
@@ -136,7 +136,7 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
 
 
 def _lacking(permission: str, givers: Sequence[Giver]) -> str:
-    """That somebody has not the permission, and which groups would give it."""
+    """Return the reason for a missing permission, with the groups that would grant it."""
     group = named_after(permission, givers)
     others = ", ".join(giver.name for giver in givers if giver is not group)
     lacks = f"is not a member of {marked(group.name)}" if group else f"lacks {marked(permission)}"

@@ -1,1 +1,1 @@
-"""How people change the catalogue: drafts, checks, revisions, history."""
+"""Changes of the catalogue by people: drafts, checks, revisions, history."""

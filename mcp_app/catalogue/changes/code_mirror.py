@@ -1,4 +1,4 @@
-"""Mirrors definitions of code and other sources into rows that administrators can switch and limit."""
+"""Mirroring of definitions (code and other sources) into rows that administrators can switch and limit."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _STEP = 10
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """The outcome of one run: the new revision or 0, the number of changed rows, and names others have taken.
+    """The outcome of one run: the new revision or 0, the number of changed rows, and names already taken.
 
-    ``unreadable`` has the error of each tool whose schema cannot be read; its row stays as it is.
+    ``unreadable`` has the error of each tool with an unreadable schema; its row stays unchanged.
     """
 
     revision: int = 0
@@ -39,15 +39,14 @@ class Mirrored:
 
 
 def mirror() -> Mirrored:
-    """Bring rows to the definitions that code, or another source, has now; safe to repeat and to run twice.
+    """Update rows to the current definitions; safe to repeat and to run concurrently.
 
-    Administrators' words, switches and limits are left as they are. An entry whose code is gone is marked
-    missing and comes back as it was.
+    Texts, switches and limits of administrators stay. An entry without code is marked missing and can return.
     """
-    # Before the transaction: reading may run queries of the project, and they may fail.
+    # Before the transaction: reading may run queries of the project, which may fail.
     registered, unreadable = _registered()
     with transaction.atomic():
-        # A second process waits here, then finds nothing left to do.
+        # A second process waits here, then finds no differences.
         revisions.lock()
         changes: list[tuple[Any, str, dict[str, Any] | None]] = []
         refused: list[str] = []
@@ -70,7 +69,7 @@ def mirror() -> Mirrored:
 
 
 def not_in_database() -> list[str]:
-    """The entries of code that have no row, or one that says code is gone: clients do not see them."""
+    """Return the entries of code without a row, or with a missing one: clients do not see them."""
     absent: list[str] = []
     for _, kind, definitions in _registered()[0]:
         rows = kind._default_manager.filter(missing=False)
@@ -110,7 +109,7 @@ def _created(source: Source, kind: type[Row], definition: Definition, position: 
 
 
 def _updated(row: Any, definition: Definition) -> dict[str, Any] | None:
-    """The row's former state when it had to change, else None."""
+    """Update a row; return its former state if it changed, else None."""
     values = {**_values(definition), "missing": False}
     if all(getattr(row, name) == value for name, value in values.items()):
         return None
@@ -145,8 +144,8 @@ def _record(changes: list[tuple[Any, str, dict[str, Any] | None]]) -> int:
 
 
 def _values(definition: Definition) -> dict[str, Any]:
-    """The read-only columns of a code row."""
-    # Through JSON, so that what is compared later is what a database gives back.
+    """Return the read-only columns of a mirrored row."""
+    # Through JSON, so that later comparisons use the values that a database returns.
     wire = orjson.loads(orjson.dumps(definition.wire))
     digest = hashlib.sha256(orjson.dumps(wire, option=orjson.OPT_SORT_KEYS)).hexdigest()
     values: dict[str, Any] = {
@@ -159,8 +158,7 @@ def _values(definition: Definition) -> dict[str, Any]:
         values["input_schema"] = wire["inputSchema"]
         values["output_schema"] = wire.get("outputSchema")
         values["annotations"] = wire.get("annotations", {})
-        # An administrator may send any tool to the background, or have it wait for approval; what code asks
-        # for stays.
+        # Administrators may switch these on for any tool, but not off if the code requires them.
         values |= {name: True for name in SWITCHES if getattr(definition, name)}
     elif isinstance(definition, ResourceDefinition):
         values["uri_template" if definition.is_template else "uri"] = definition.uri

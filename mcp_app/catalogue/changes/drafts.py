@@ -1,6 +1,6 @@
-"""Changes that wait: a draft is checked and kept, then published or discarded; clients never see it.
+"""Drafts: changes that are checked and stored, then published or discarded. Clients never see them.
 
-Callers pass the draft as they saw it: if it was saved again since, ChangedMeanwhile is raised.
+Callers pass the draft as they read it: if it was saved again since, ChangedMeanwhile is raised.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def save_draft(
     seen: int | None = None,
     **values: Any,
 ) -> Draft:
-    """Keep what an entry (None: a new one) would become; only values that differ from now are kept.
+    """Store the changed values of an entry (None: a new one) as a draft.
 
-    ``draft`` is the one that the caller saw waiting, ``seen`` the revision of the entry. Raises
-    ValidationError as publishing would, and when nothing differs.
+    ``draft`` is the pending draft that the caller read, ``seen`` the revision of the entry. Raises
+    ValidationError as publishing would, and if nothing differs.
     """
     note = revisions.checked_why(note)
     given = _given(values)
@@ -52,7 +52,7 @@ def save_draft(
             services.refuse_stale(row, seen)
         with _with_kept_upload(given, stored) as whole:
             services.check_change(EntryChange(kind=kind, entry=row, values=whole))
-        # Now, while the group has the name that the permission is made of: publishing may come after another.
+        # Now, while the group's name matches the permission: it may be renamed before publishing.
         grant_membership(given.get("permission") or "")
         new = stored or Draft(kind=kind.KIND, entry_id=row.pk if row is not None else None)
         new.values = _differing(kind, row, given, stored)
@@ -68,10 +68,10 @@ def save_draft(
 
 
 def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None = None) -> Any:
-    """Make a draft what clients are offered; returns the entry. Without ``why`` the draft's note is kept.
+    """Publish a draft; return the entry. Without ``why`` the draft's note is used.
 
-    Refused with ChangedMeanwhile when the entry changed since the draft was saved, unless ``seen`` says that
-    the caller has looked at the entry of that revision. Raises ValidationError when it would be invalid now.
+    Raises ChangedMeanwhile if the entry changed since the draft was saved, unless ``seen`` is the entry's
+    newest revision. Raises ValidationError if the result would be invalid.
     """
     services.refuse_unless_publisher(actor)
     with transaction.atomic():
@@ -90,7 +90,7 @@ def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None =
 
 
 def discard_draft(*, draft: Draft, actor: Any) -> None:
-    """Delete a draft; it was never in the history, so only the audit trail records this."""
+    """Delete a draft. Only the audit trail records this, because drafts are not in the history."""
     with transaction.atomic():
         revisions.lock()
         stored = _as_seen(draft)
@@ -99,13 +99,13 @@ def discard_draft(*, draft: Draft, actor: Any) -> None:
 
 
 def check_draft(draft: Draft) -> None:
-    """Raise the ValidationError that publishing this draft would raise now; nothing is written."""
+    """Raise the ValidationError that publishing this draft would raise; write nothing."""
     with _opened(draft, pending_drafts.entry_of(draft)) as change:
         services.check_change(change)
 
 
 def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """What an administrator may set of the entry: as it is now (None: there is none), and with the draft."""
+    """Return the editable state of the entry now (None without one), and with the draft."""
     kind = pending_drafts.KIND_NAMED[draft.kind]
     if row is None:
         return None, states.empty_state(kind) | draft.values
@@ -114,7 +114,7 @@ def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dic
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that were set: without a new upload, a form gives the stored file or None."""
+    """Return the set values: without a new upload, a form passes the stored file or None."""
     given = {name: value for name, value in values.items() if not isinstance(value, FieldFile)}
     if given.get("file", "") is None:
         del given["file"]
@@ -124,7 +124,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft | None:
-    """The draft that waits, when it is the one that the caller saw."""
+    """Return the pending draft; raise ChangedMeanwhile unless it is the one that the caller read."""
     if draft is None:
         stored = pending_drafts.draft_of(row) if row is not None else None
         if stored is not None:
@@ -137,7 +137,7 @@ def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft |
 
 
 def _as_seen(draft: Draft) -> Draft:
-    """The stored draft; raises ChangedMeanwhile when it is gone or no longer what the caller saw."""
+    """Return the stored draft; raises ChangedMeanwhile if it was deleted or saved again."""
     stored = Draft.objects.select_related("author").filter(pk=draft.pk).first()
     if stored is None:
         raise ChangedMeanwhile(_GONE)
@@ -186,13 +186,13 @@ def _keep_upload(draft: Draft, given: Mapping[str, Any], uploads: ExitStack) -> 
     draft.file = ""
     if given["file"]:
         draft.file.save(draft.values["file"], given["file"], save=False)
-        # A rolled back transaction takes the row back, but not the file that was stored with it.
+        # A rollback does not remove the stored file.
         uploads.callback(draft.file.storage.delete, draft.file.name)
 
 
 @contextmanager
 def _with_kept_upload(given: Mapping[str, Any], stored: Draft | None) -> Iterator[dict[str, Any]]:
-    """What the draft says with the upload that it has already."""
+    """Yield the values with the upload that the draft already has."""
     if "file" in given or stored is None or "file" not in stored.values:
         yield dict(given)
         return
@@ -202,7 +202,7 @@ def _with_kept_upload(given: Mapping[str, Any], stored: Draft | None) -> Iterato
 
 @contextmanager
 def _opened(draft: Draft, row: Row | None) -> Iterator[EntryChange]:
-    """The change that publishing a draft makes, its upload ready to be read."""
+    """Yield the change that publishing a draft makes, with its upload open for reading."""
     if draft.entry_id is not None and row is None:
         raise ChangedMeanwhile(_GONE)
     values = states.service_values(draft.values)

@@ -1,4 +1,4 @@
-"""The one revision counter: every change of the catalogue is written under its lock and raises it."""
+"""The revision counter: every change of the catalogue locks and increments it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_WHY: Final = 500
 
 _LIST_OF = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
 _SHARED = ("source", *DRESS, "definition", "definition_hash", "missing")
-# Of kinds that nobody makes here.
+# Columns of kinds that are mirrored only.
 _MIRRORED = ("name", "mime_type")
 
 
 def lock() -> None:
-    """Make other writers of the catalogue wait until this transaction ends; call it before reading rows.
+    """Block other writers of the catalogue until this transaction ends; call it before reading rows.
 
     An update locks on every database; SELECT … FOR UPDATE would lock nothing on SQLite.
     """
@@ -33,9 +33,9 @@ def lock() -> None:
 
 
 def bump(kinds: set[str]) -> int:
-    """Raise the revision, and that of the lists that these kinds of rows are in; return it.
+    """Increment the revision and those of the lists that contain these kinds; return the new revision.
 
-    It is announced on commit.
+    The revision is announced on commit.
     """
     lists = {_LIST_OF[kind] for kind in kinds}
     fields = {name: F("number") + 1 for name in ("number", *sorted(lists))}
@@ -46,17 +46,17 @@ def bump(kinds: set[str]) -> int:
 
 
 def kind_of(row: Row) -> str:
-    """``tool``, ``prompt``, ``resource`` or ``template``."""
+    """Return ``tool``, ``prompt``, ``resource`` or ``template``."""
     return row.KIND
 
 
 def key_of(row: Row) -> str:
-    """What clients call the entry."""
+    """Return the identifier that clients use for the entry."""
     return str(getattr(row, row.KEY))
 
 
 def state_of(row: Row) -> dict[str, Any]:
-    """What history keeps of a row."""
+    """Return the state of a row for history."""
     kind: type[Any] = type(row)
     limits = LIMITS if kind is Tool else ()
     columns = (kind._meta.get_field(name).attname for name in own_fields(kind)[1:] or _MIRRORED)
@@ -64,26 +64,26 @@ def state_of(row: Row) -> dict[str, Any]:
     if "file" in state:
         state["file"] = state["file"].name or ""
     if kind is Tool:
-        # Its number would mean another tool, or none, once the code that defines it was away for a while.
+        # By name: the row number changes if the tool's code is removed and installed again.
         base = source_of(row).base_of(row)
         state["preset_of"] = base.name if base is not None else None
     return state
 
 
 def history_of(kind: str, key: str, pk: int | None = None) -> QuerySet[CatalogueChange]:
-    """Every change of an entry, newest first, whatever its name was; ``pk`` is None when its row is gone."""
+    """Return all changes of an entry, newest first, under any name. ``pk`` is None for a deleted row."""
     same = Q(key=key) if pk is None else Q(key=key) | Q(entry_id=pk)
     return CatalogueChange.objects.filter(same, kind=kind)
 
 
 def last_revision(row: Row) -> int:
-    """The revision at which this entry last changed, 0 when nothing is recorded of it."""
+    """Return the revision of the entry's last change, or 0."""
     newest = history_of(kind_of(row), key_of(row), row.pk).values_list("revision", flat=True).first()
     return newest or 0
 
 
 def checked_why(why: str) -> str:
-    """The reason of a change as it is kept; raises ValidationError."""
+    """Return the reason of a change, stripped; raises ValidationError."""
     text = why.strip()
     if len(text) > MAX_WHY:
         raise ValidationError({"why": [f"This has {len(text)} characters: use at most {MAX_WHY}."]})
@@ -101,7 +101,7 @@ def record(
     actor: Any,
     why: str = "",
 ) -> None:
-    """Keep what an entry was and became (S20)."""
+    """Write a change to the history, with the states before and after (S20)."""
     CatalogueChange.objects.create(
         revision=revision, kind=kind_of(row), key=key_of(row), entry_id=row.pk, action=action, before=before,
         after=after, actor=known(actor), why=why,
@@ -109,7 +109,7 @@ def record(
 
 
 def audit(*, actor: Any, action: str, row: Row | None = None, detail: dict[str, Any] | None = None) -> None:
-    """Say who did it (S21)."""
+    """Write an audit event (S21)."""
     audit_event(
         actor=actor,
         action=action,
@@ -120,5 +120,5 @@ def audit(*, actor: Any, action: str, row: Row | None = None, detail: dict[str, 
 
 
 def known(actor: Any) -> Any:
-    """A stored user, or None for commands and processes."""
+    """Return the user if stored, or None for commands and processes."""
     return actor if actor is not None and getattr(actor, "pk", None) is not None else None

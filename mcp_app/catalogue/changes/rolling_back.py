@@ -1,4 +1,4 @@
-"""Rolling back: an entry becomes what it was after an earlier change, by a new change; history only grows."""
+"""Roll back: a new change restores an entry's state after an earlier change; history only grows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mcp_app.models import CatalogueChange
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """What a roll back would do: the entry (None: it is gone and comes back), before, after, and what stays.
+    """The effect of a roll back: the change, the states before and after, and notes.
 
-    ``before`` and ``after`` are what an administrator may set; ``revision`` is the entry's newest, which
-    ``roll_back`` takes as ``seen``; ``notes`` say what of the former state cannot come back, and why.
+    ``before`` and ``after`` are editable states; ``revision`` is the entry's newest, which ``roll_back``
+    takes as ``seen``. ``notes`` list the parts that cannot be restored, with reasons.
     """
 
     change: EntryChange
@@ -32,10 +32,10 @@ class RollBack:
 
 
 def roll_back(*, to: CatalogueChange, actor: Any, why: str = "", seen: int | None = None) -> Any:
-    """Make the entry what it was after the change ``to`` (before it, if that deleted it); returns the entry.
+    """Restore the entry's state after the change ``to`` (before it, for a deletion); return the entry.
 
-    Raises ValidationError when it would be invalid now, ChangedMeanwhile when the entry's newest revision is
-    not the one ``seen``.
+    Raises ValidationError if the state would be invalid now, and ChangedMeanwhile if the entry's newest
+    revision is not ``seen``.
     """
     services.refuse_unless_publisher(actor)
     why = revisions.checked_why(why)
@@ -49,7 +49,7 @@ def roll_back(*, to: CatalogueChange, actor: Any, why: str = "", seen: int | Non
 
 
 def plan_roll_back(to: CatalogueChange) -> RollBack:
-    """What rolling back to that state would do now; raises ValidationError when there is no way back."""
+    """Return the effect of rolling back to a change; raises ValidationError if it is impossible."""
     kind = pending_drafts.KIND_NAMED[to.kind]
     state = state_after(to)
     row = entry_now(to)
@@ -74,13 +74,13 @@ def plan_roll_back(to: CatalogueChange) -> RollBack:
 
 
 def state_after(change: CatalogueChange) -> dict[str, Any]:
-    """The state that rolling back to a change leads to: what it made, or the last one before a deletion."""
+    """Return the state that a roll back restores: after a change, or before a deletion."""
     state: dict[str, Any] = change.after if change.after is not None else change.before or {}
     return state
 
 
 def entry_now(change: CatalogueChange) -> Any:
-    """The entry a change is about: its row, else the one that clients know by that name now; None if gone."""
+    """Return the entry of a change by its row, else by its name; None if it does not exist."""
     kind: Any = pending_drafts.KIND_NAMED[change.kind]
     rows = kind._default_manager
     found = rows.filter(pk=change.entry_id).first() if change.entry_id is not None else None
@@ -101,7 +101,7 @@ def _refuse_restore(kind: type[Any], state: Mapping[str, Any]) -> None:
 def _without_lost_upload(
     to: CatalogueChange, row: Any, wanted: dict[str, Any], notes: list[str]
 ) -> dict[str, Any]:
-    """The wanted values without content that cannot come back: a replaced upload is not kept."""
+    """Return the wanted values without content that was replaced: old uploads are not stored."""
     name = wanted.get("file")
     if not name:
         return wanted
@@ -117,11 +117,11 @@ def _without_lost_upload(
 
 
 def _replaced_since(to: CatalogueChange, name: str) -> bool:
-    """Whether another file came in between; a later upload may have got the same name."""
+    """Return True if another file was stored since; a later upload may have the same name."""
     later = revisions.history_of(to.kind, to.key, to.entry_id).filter(pk__gt=to.pk)
     return any((change.after or {}).get("file") != name for change in later)
 
 
 def _file(differing: Mapping[str, Any]) -> dict[str, Any]:
-    # A wanted upload is the present one, so only its absence can differ.
+    # Only a missing upload can differ: a wanted upload is the current one.
     return {"file": ""} if "file" in differing else {}

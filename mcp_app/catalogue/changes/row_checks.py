@@ -1,4 +1,4 @@
-"""What administrators may store: each check raises ValidationError that names the field and the remedy."""
+"""Checks of rows that administrators store; each raises ValidationError with field and remedy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PERMISSION: Final = re.compile(r"\w+\.\w+")
 
 
 def check(row: Row) -> None:
-    """Check a row before it is saved, its own fields by its source."""
+    """Check a row before it is saved; its source checks its own fields."""
     errors = _model_errors(row)
     collect(errors, "icons", lambda: check_icons(row.icons))
     collect(errors, "meta", lambda: _check_meta(row.meta))
@@ -65,7 +65,7 @@ def _check_permission(permission: str) -> None:
 
 
 def permission_exists(permission: str) -> bool:
-    """Whether anybody could have it; that of the members of a group is made when an entry gets it."""
+    """Return True if users can have the permission; membership permissions are created on demand."""
     if group_of(permission) is not None:
         return True
     label, _, codename = permission.partition(".")
@@ -97,7 +97,7 @@ def _is_within(column: str, least: int, most: int) -> Callable[[Tool], None]:
 
 
 def _is_as_in_code(switch: str, what: str) -> Callable[[Tool], None]:
-    """What code switched on stays on."""
+    """Return a check that a switch set in code stays on."""
 
     def check(row: Tool) -> None:
         if source_of(row).in_force(row).get(switch) and not getattr(row, switch):

@@ -1,10 +1,9 @@
-"""The only writers of catalogue entries by people: each checks, writes, keeps history, audits and announces.
+"""The only writers of catalogue entries by people: they check, write, record, audit and announce.
 
-They take keyword arguments and raise ValidationError with field names. ``actor`` is the acting user, or None
-for the installation itself; changing what clients see needs ``mcp_app.publish_entries`` (else
-PermissionDenied). ``why`` is kept with the change. ``seen`` is the revision of the entry
-(``revisions.last_revision``) that the caller looked at: when another change came in between, ChangedMeanwhile
-is raised and nothing is written.
+They take keyword arguments and raise ValidationError by field. ``actor`` is the acting user, or None for the
+installation itself. Changes that clients see need ``mcp_app.publish_entries``, else PermissionDenied is
+raised. ``why`` is stored with the change. ``seen`` is the revision of the entry (``revisions.last_revision``)
+that the caller read: if the entry changed since, ChangedMeanwhile is raised and nothing is written.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
 
 PUBLISH: Final = "mcp_app.publish_entries"
-# What a resource gives, and no list shows.
+# The content of a resource, which lists do not show.
 CONTENT: Final = frozenset({"text", "file"})
 
 
@@ -50,9 +49,9 @@ class ChangeAuthor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
-    """An entry to make (``entry`` None) or to change, and the values that the services here take for it.
+    """An entry to create (``entry`` None) or change, and the values for the services.
 
-    ``source`` is that of a new one; None stands for the source of what administrators make of the kind.
+    ``source`` applies to new entries; None means the source of admin-made entries of this kind.
     """
 
     kind: type[Any]
@@ -69,7 +68,7 @@ class _Written(NamedTuple):
 
 
 def may_publish(actor: Any) -> bool:
-    """Whether this actor may alter what clients are offered; None is the installation itself."""
+    """Return True if the actor may change what clients see; None is the installation itself."""
     return actor is None or actor.has_perm(PUBLISH)
 
 
@@ -82,23 +81,23 @@ def refuse_unless_publisher(actor: Any) -> None:
 def save_prompt(
     *, actor: Any, entry: Prompt | None = None, why: str = "", seen: int | None = None, **values: Any
 ) -> Prompt:
-    """Make (``entry`` None) or change an admin-made prompt: name, template, arguments, title, …"""
+    """Create (``entry`` None) or change an admin-made prompt: name, template, arguments, title, …"""
     return _save(Prompt, entry, values, _saving(actor, entry, why), seen)
 
 
 def save_tool_preset(
     *, actor: Any, entry: Tool | None = None, why: str = "", seen: int | None = None, **values: Any
 ) -> Tool:
-    """Make or change a preset: name, preset_of, fixed_arguments, title, limits, …"""
+    """Create or change a preset: name, preset_of, fixed_arguments, title, limits, …"""
     return _save(Tool, entry, values, _saving(actor, entry, why), seen)
 
 
 def save_resource(
     *, actor: Any, entry: Resource | None = None, why: str = "", seen: int | None = None, **values: Any
 ) -> Resource:
-    """Make or change an admin-made resource: uri, name, text or file, mime_type, …
+    """Create or change an admin-made resource: uri, name, text or file, mime_type, …
 
-    ``file`` is an uploaded file; False takes the present one away.
+    ``file`` is an uploaded file; False removes the current one.
     """
     if values.get("file") is False or values.get("file", "") is None:
         values["file"] = ""
@@ -106,7 +105,7 @@ def save_resource(
 
 
 def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None, **values: Any) -> E:
-    """Change what an administrator may of any entry: its words, switch, permission, place and limits."""
+    """Change the fields of any entry that an administrator may set, such as texts, switch and limits."""
     author = _saving(actor, entry, why)
     with transaction.atomic():
         row = locked(entry)
@@ -115,7 +114,7 @@ def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None
 
 
 def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any, why: str = "") -> int:
-    """Switch entries on or off as one revision; returns how many changed."""
+    """Enable or disable entries as one revision; return the number of changed ones."""
     author = _author(actor, "enabled" if enabled else "disabled", why)
     with transaction.atomic():
         revisions.lock()
@@ -131,14 +130,14 @@ def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any, why: str =
 
 
 def delete_entry(*, entry: Row, actor: Any, why: str = "") -> None:
-    """Delete one entry; see ``delete_entries``."""
+    """Delete one entry, like ``delete_entries``."""
     delete_entries(entries=[entry], actor=actor, why=why)
 
 
 def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
-    """Delete admin-made entries, and code entries whose code is gone, as one revision; returns how many.
+    """Delete admin-made entries and entries whose code is missing, as one revision; return their number.
 
-    Raises ValidationError, and deletes nothing, when one of them is defined in code or has presets.
+    Raises ValidationError, and deletes nothing, if one of them is defined in code or has presets.
     """
     author = _author(actor, "deleted", why)
     with transaction.atomic():
@@ -153,7 +152,7 @@ def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
 
 
 def check_change(change: EntryChange) -> None:
-    """Raise the ValidationError that the write of this change would raise now; nothing is written."""
+    """Raise the ValidationError that writing this change would raise; write nothing."""
     row, values = _opened(change)
     _fill(row, values)
 
@@ -161,9 +160,9 @@ def check_change(change: EntryChange) -> None:
 def change_entries(
     *, changes: Iterable[EntryChange], removed: Iterable[Row] = (), actor: Any, why: str = ""
 ) -> int:
-    """Make, change and delete entries as one revision; returns it, 0 when nothing was different.
+    """Create, change and delete entries as one revision; return it, or 0 without a difference.
 
-    Raises ValidationError, and leaves everything as it was, when one of them is refused.
+    Raises ValidationError, and writes nothing, if one change is refused.
     """
     deletion = _author(actor, "deleted", why)
     with transaction.atomic(), ExitStack() as uploads:
@@ -181,9 +180,9 @@ def change_entries(
 
 
 def write_change(*, change: EntryChange, author: ChangeAuthor) -> Any:
-    """Write one change under a name of its own in history, as publishing does; returns the entry.
+    """Write one change with the given author and event name; return the entry.
 
-    Raises ValidationError when it is refused or would alter nothing.
+    Raises ValidationError if it is refused or changes nothing.
     """
     refuse_unless_publisher(author.actor)
     with transaction.atomic(), ExitStack() as uploads:
@@ -198,7 +197,7 @@ def write_change(*, change: EntryChange, author: ChangeAuthor) -> Any:
 
 
 def locked(entry: E) -> E:
-    """The row as stored, which may differ from the caller's copy; other writers wait."""
+    """Lock the catalogue and return the stored row, which may differ from the caller's copy."""
     revisions.lock()
     manager: Any = type(entry)._default_manager
     found: E = manager.select_for_update(of=("self",)).get(pk=entry.pk)
@@ -206,7 +205,7 @@ def locked(entry: E) -> E:
 
 
 def refuse_stale(row: Row, seen: int | None) -> None:
-    """Raise ChangedMeanwhile when the entry has changed since that revision."""
+    """Raise ChangedMeanwhile if the entry changed since revision ``seen``."""
     if seen is not None and revisions.last_revision(row) != seen:
         newest = revisions.history_of(revisions.kind_of(row), revisions.key_of(row), row.pk).first()
         who = newest.actor if newest and newest.actor else "the installation"
@@ -214,7 +213,7 @@ def refuse_stale(row: Row, seen: int | None) -> None:
 
 
 def accept_definition(*, entry: Row, actor: Any) -> None:
-    """Mark the definition that code has now as reviewed; nothing changes for clients."""
+    """Mark the current definition in code as reviewed; clients see no change."""
     with transaction.atomic():
         row = locked(entry)
         if row.reviewed_hash != row.definition_hash:
@@ -256,7 +255,7 @@ def _refuse_unknown(kind: type[Any], source: Source, values: Mapping[str, Any]) 
 
 
 def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values an administrator may set of an entry that is not theirs; others must be as they are."""
+    """Return the settable values of an entry from another source; other values must be unchanged."""
     allowed = source_of(row).editable(type(row))
     for name in values.keys() - allowed:
         if values[name] != getattr(row, name, None):
@@ -265,7 +264,7 @@ def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _opened(change: EntryChange) -> tuple[Any, Mapping[str, Any]]:
-    """The row to fill, as stored or new, and the values it may take."""
+    """Return the row to fill, stored or new, and its values."""
     source = change.source or made_here(change.kind)
     row = source.new(change.kind) if change.entry is None else _stored(change.entry)
     if source_of(row).follows:
@@ -288,7 +287,7 @@ def _write(row: E, values: Mapping[str, Any], author: ChangeAuthor) -> E:
 
 
 def _bump(written: Sequence[_Written]) -> int:
-    """The revision of some writes: it reaches the lists they show in, and contents they change (RES-08)."""
+    """Increment the revision for some writes, also of the affected lists and contents (RES-08)."""
     revision = revisions.bump({revisions.kind_of(each.row) for each in written if _listed(each)})
     for each in written:
         if _gives_anew(each):
@@ -298,7 +297,7 @@ def _bump(written: Sequence[_Written]) -> int:
 
 
 def _listed(written: _Written) -> bool:
-    """Whether a list may look different now; what a resource gives is not listed."""
+    """Return True if a list may change; the content of a resource is not listed."""
     row, _, before, after = written
     if not isinstance(row, Resource) or before is None or after is None:
         return True
@@ -307,7 +306,7 @@ def _listed(written: _Written) -> bool:
 
 
 def _gives_anew(written: _Written) -> bool:
-    """Whether a resource may give something else now than before."""
+    """Return True if the content of a resource may have changed."""
     row, _, before, after = written
     if not isinstance(row, Resource) or source_of(row).follows or after is None:
         return False
@@ -324,19 +323,19 @@ def _written(change: EntryChange, author: ChangeAuthor, uploads: ExitStack) -> _
     row, values = _opened(change)
     before, after = _store(row, values, author.actor)
     if values.get("file"):
-        # A rolled back transaction takes the row back, but not the file that was stored with it.
+        # A rollback does not remove the stored file.
         uploads.callback(row.file.storage.delete, row.file.name)
     return _Written(row, author, before, after)
 
 
 def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Fill, check and save a row that differs; returns its state before (None when it is new) and after."""
+    """Fill, check and save a changed row; return its state before (None for a new row) and after."""
     before = None if row._state.adding else revisions.state_of(row)
     old_file = row.file.name if isinstance(row, Resource) else ""
     _fill(row, values)
     if "permission" in values:
         grant_membership(row.permission)
-    # An upload differs: its name is none of the storage's yet. Saving also reviews what code changed.
+    # An upload always differs: its name is not from the storage. Saving also marks the code as reviewed.
     if before is not None and before == revisions.state_of(row) and row.reviewed_hash == row.definition_hash:
         return before, before
     row.updated_by = revisions.known(actor)
@@ -354,14 +353,14 @@ def _fill(row: Row, values: Mapping[str, Any]) -> None:
 
 
 def _delete(row: Row, actor: Any) -> dict[str, Any]:
-    """Delete a row, its draft and its upload; returns its last state."""
+    """Delete a row, its draft and its upload; return its last state."""
     before = revisions.state_of(row)
     pending_drafts.drop_with_entry(row, actor)
     if isinstance(row, Resource):
         _forget_file(row, row.file.name)
     pk = row.pk
     row.delete()
-    row.pk = pk  # History names it.
+    row.pk = pk  # Needed for the history.
     return before
 
 
@@ -387,7 +386,7 @@ def _refuse_delete(row: Any) -> None:
 
 
 def _forget_file(row: Resource, name: str | None) -> None:
-    """Remove an uploaded file once nothing can refer to it any more."""
+    """Delete an uploaded file after the commit."""
     if name:
         storage = row.file.storage
         transaction.on_commit(lambda: storage.delete(name))

@@ -1,4 +1,4 @@
-"""What history and drafts keep of an entry, as values for the services and back; uploads aside."""
+"""Conversion between stored states of entries and values for the services, without uploads."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def editable_part(kind: type[Any], source: Source, state: State) -> dict[str, An
 
 
 def empty_state(kind: type[Any]) -> dict[str, Any]:
-    """The editable part of an entry of which nothing is said yet."""
+    """Return the editable part of a new entry."""
     source = made_here(kind)
     return editable_part(kind, source, revisions.state_of(source.new(kind)))
 
 
 def kept(value: Any) -> Any:
-    """A value of the services as a state keeps it: a tool by its name."""
+    """Convert a value of the services for storage in a state: a tool becomes its name."""
     return value.name if isinstance(value, Tool) else value
 
 
 def service_values(state: State) -> dict[str, Any]:
-    """A part of a state as the services take it; raises ValidationError when its tool is gone."""
+    """Convert a part of a state for the services; raises ValidationError if its tool no longer exists."""
     values = {name: value for name, value in state.items() if name != "file"}
     if values.get("preset_of") is not None:
         values["preset_of"] = _tool(values["preset_of"])
@@ -53,7 +53,7 @@ def _tool(name: str) -> Tool:
 
 
 def _name_of(number: int | None) -> str | None:
-    """States of earlier versions have the number of the row only."""
+    """Return the name of a tool by its number, the only reference in states of earlier versions."""
     if number is None:
         return None
     name = Tool.objects.filter(pk=number).values_list("name", flat=True).first()

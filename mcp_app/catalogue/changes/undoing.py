@@ -1,4 +1,4 @@
-"""Taking back a switch: what one revision switched is as before, by a new change; history only grows."""
+"""Undo of switches: a new change restores the entries that one revision enabled or disabled."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mcp_app.catalogue.changes.services import ChangedMeanwhile
 from mcp_app.models import CatalogueChange
 from mcp_app.models.catalogue import Row
 
-# The changes that are switches, and what they switched to.
+# The actions that are switches, and their results.
 SWITCHES: Final = {"enabled": True, "disabled": False}
 
 
 def last_switch(*, kind: str, actor: Any) -> int:
-    """The revision at which this person last switched entries of a kind, 0 when never."""
+    """Return the revision at which this person last switched entries of a kind, or 0."""
     mine = CatalogueChange.objects.filter(kind=kind, actor=actor, action__in=SWITCHES)
     return mine.values_list("revision", flat=True).first() or 0
 
 
 def undo_switch(*, kind: str, revision: int, actor: Any) -> list[Row]:
-    """Switch back all that this person switched at that revision, and return it.
+    """Reverse this person's switches at a revision; return the entries.
 
-    Raises ChangedMeanwhile, and alters nothing, when one of them has changed since.
+    Raises ChangedMeanwhile, and changes nothing, if one of them changed since.
     """
     services.refuse_unless_publisher(actor)
     with transaction.atomic():

@@ -1,1 +1,1 @@
-"""What code defines: decorators, the schemas made from type hints, and the registry."""
+"""Definitions in code: decorators, schemas from type hints, and the registry."""

@@ -1,4 +1,4 @@
-"""The public content classes that tools, prompts and resources may return; each builds its own content block.
+"""The public content classes that tools, prompts and resources may return; each builds its content block.
 
 Blocks have the form of revision 2025-11-25; the protocol package converts them for other revisions.
 """
@@ -18,18 +18,18 @@ Role = Literal["user", "assistant"]
 
 
 class ToolError(Exception):
-    """The tool failed; the model is shown this text, so it must contain nothing internal."""
+    """A failure of a tool; the model is shown this text, so it must contain nothing internal."""
 
 
 class CannotAsk(ToolError):
-    """The client did not declare the capability that a question needs.
+    """Raised if the client did not declare the capability that a question needs.
 
-    Catch it if the tool can continue without an answer. Otherwise the error tells clients of 2026-07-28 what
-    to declare.
+    Catch it if the tool can continue without an answer. Otherwise the error lists the needed capabilities to
+    clients of 2026-07-28.
     """
 
     def __init__(self, text: str, needed: tuple[str, ...] = ()) -> None:
-        """``needed`` are the names that ``Client.can`` takes."""
+        """Initialize the error; ``needed`` are names that ``Client.can`` takes."""
         super().__init__(text)
         self.needed = needed
 
@@ -43,7 +43,7 @@ class Annotations:
     last_modified: str = ""
 
     def to_wire(self) -> dict[str, Any]:
-        """The non-empty members under their wire names."""
+        """Return the non-empty members under their wire names."""
         wire: dict[str, Any] = {}
         if self.audience:
             wire["audience"] = list(self.audience)
@@ -62,7 +62,7 @@ class Text:
     annotations: Annotations | None = None
 
     def to_block(self) -> Block:
-        """The ``text`` block."""
+        """Return the ``text`` block."""
         return _annotated({"type": "text", "text": self.text}, self.annotations)
 
 
@@ -77,7 +77,7 @@ class _Media:
     for_models: ClassVar[frozenset[str]]
 
     def to_block(self) -> Block:
-        """Return the block of its kind, with padded base64 (RES-14); a resource if models refuse the type.
+        """Return the block of its kind, with padded base64 (RES-14); a resource for types that models refuse.
 
         Raises ValueError if the bytes are empty, cut off, or not of their type (TOOL-25).
         """
@@ -113,10 +113,10 @@ class Audio(_Media):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A document with its content: ``str`` travels as text, ``bytes`` as base64.
+    """A document with its content: ``str`` is sent as text, ``bytes`` as base64.
 
-    In a tool or prompt result it becomes an embedded resource and ``uri`` is needed; a resource function may
-    leave ``uri`` out; then the URI that was read is used.
+    In a tool or prompt result it becomes an embedded resource and needs ``uri``. A resource function may omit
+    ``uri``; then the URI that was read is used.
     """
 
     data: str | bytes
@@ -125,7 +125,7 @@ class File:
     annotations: Annotations | None = None
 
     def to_contents(self, uri: str = "", mime_type: str = "") -> dict[str, Any]:
-        """Return one member of a read result; own ``uri`` and ``mime_type`` win over the given ones.
+        """Return one member of a read result; own ``uri`` and ``mime_type`` take precedence.
 
         Raises ValueError for bytes that are not the image or audio of their MIME type.
         """
@@ -135,7 +135,7 @@ class File:
         return resource_contents(self.data, uri=self.uri or uri, mime_type=mime)
 
     def to_block(self) -> Block:
-        """The embedded ``resource`` block; raises ValueError without a URI (PROMPT-05)."""
+        """Return the embedded ``resource`` block; raises ValueError without a URI (PROMPT-05)."""
         if not self.uri:
             raise ValueError("File inside a result needs a uri, for example File(text, uri='notes://1').")
         return _annotated({"type": "resource", "resource": self.to_contents()}, self.annotations)
@@ -154,7 +154,7 @@ class Link:
     annotations: Annotations | None = None
 
     def to_block(self) -> Block:
-        """The ``resource_link`` block."""
+        """Return the ``resource_link`` block."""
         block: Block = {"type": "resource_link", "uri": self.uri, "name": self.name}
         optional = {"title": self.title, "description": self.description, "mimeType": self.mime_type}
         block.update({key: value for key, value in optional.items() if value})
@@ -185,12 +185,12 @@ class Message:
     role: Role = "user"
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"role", "content"}`` with one block."""
+        """Return ``{"role", "content"}`` with one block."""
         return {"role": self.role, "content": to_block(self.content)}
 
 
 def encode_base64(data: bytes) -> str:
-    """Standard base64 with padding (RES-14)."""
+    """Encode bytes as standard base64 with padding (RES-14)."""
     return base64.b64encode(data).decode("ascii")
 
 
@@ -221,7 +221,7 @@ def to_block(value: object) -> Block:
 
 
 def _ready(block: Mapping[str, Any]) -> Block:
-    """Return a ready block; images and audio are checked as those that are made here."""
+    """Return a ready block; images and audio are checked like those built here."""
     media = {"image": Image, "audio": Audio}.get(block["type"])
     if media is None:
         return dict(block)
@@ -234,7 +234,7 @@ def _ready(block: Mapping[str, Any]) -> Block:
 
 
 def _text_of(data: bytes, mime_type: str) -> str | bytes:
-    """Return an SVG as text, which models can read, and other data as it is."""
+    """Return an SVG as text, which models can read, and other data unchanged."""
     try:
         return data.decode() if mime_type.startswith("image/svg+xml") else data
     except UnicodeDecodeError:

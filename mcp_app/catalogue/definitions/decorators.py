@@ -1,7 +1,7 @@
-"""``@tool``, ``@prompt`` and ``@resource``: they validate a function and register it.
+"""The decorators ``@tool``, ``@prompt`` and ``@resource``, which validate and register a function.
 
 An invalid definition raises a DefinitionError at import that names the function, an unknown option a
-TypeError. The function itself is returned unchanged, so it can be called and tested as before.
+TypeError. The function is returned unchanged, so it can be called and tested as before.
 """
 
 from __future__ import annotations

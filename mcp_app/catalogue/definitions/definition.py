@@ -1,4 +1,4 @@
-"""What a source offers, as immutable records: tool, prompt, resource or template with wire form and function.
+"""Definitions of tools, prompts, resources and templates: immutable records with wire form and function.
 
 Independent of the database, of requests and of permissions.
 """
@@ -23,23 +23,23 @@ CompletionSource = (
 
 
 class DefinitionError(ImproperlyConfigured):
-    """A decorated function cannot be offered; the message names it and the remedy."""
+    """A decorated function that cannot be offered; the message names it and the remedy."""
 
-    # Read by ``CodeFault``: the mistake is in the code that called ours.
+    # Read by ``CodeFault``: the error is in the calling code.
     blames_caller = True
 
 
 class InvalidArgumentsError(ToolError):
-    """The arguments do not fit the declared types; the text names path, expected and got (TOOL-10)."""
+    """Arguments that do not fit the declared types; the text has path, expected and received (TOOL-10)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFunction:
-    """A callable and how JSON arguments become its keyword arguments.
+    """A callable, and the binding of JSON arguments to its keyword arguments.
 
-    ``bind`` returns a fresh dict, so the caller may add the context under ``context_name``; it raises
-    InvalidArgumentsError when a richer type than JSON Schema can express is not met. ``is_atomic``: it runs
-    in one transaction.
+    ``bind`` returns a fresh dict, so the caller may add the context under ``context_name``. It raises
+    InvalidArgumentsError if a type that JSON Schema cannot express is violated. ``is_atomic``: it runs in one
+    transaction.
     """
 
     call: Callable[..., Any]
@@ -52,25 +52,24 @@ class ToolFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What all kinds share; ``code_path`` is ``module.qualified_name``, empty of what no code defines."""
+    """The common part of all kinds; ``code_path`` is ``module.qualified_name``, empty without code."""
 
     wire: Wire
     code_path: str
     permission: str = ""
 
     def read(self) -> Self:
-        """Return the definition with its final wire form; raises DefinitionError if there is none."""
+        """Return the definition with its final wire form; raises DefinitionError if it is unreadable."""
         return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition(Definition, ToolLimits):
-    """A tool; ``wraps_result`` says that ``{"result": value}`` travels (TOOL-18).
+    """A tool; ``wraps_result`` means that results are sent as ``{"result": value}`` (TOOL-18).
 
-    ``fixed_arguments`` are added to those of a caller; ``whole_input`` is the schema that both together fit.
-
-    ``deferred`` returns the final definition of a tool whose schemas are not read at import. Until then name,
-    permission and limits are known, ``wire`` and ``function`` are not: use ``read()`` for them.
+    ``fixed_arguments`` are added to those of a caller; ``whole_input`` is the schema for both. ``deferred``
+    returns the final definition of a tool whose schemas are not read at import. Until then name, permission
+    and limits are known, but use ``read()`` for ``wire`` and ``function``.
     """
 
     name: str
@@ -83,13 +82,13 @@ class ToolDefinition(Definition, ToolLimits):
     whole_input: Wire | None = None
 
     def read(self) -> ToolDefinition:
-        """Return the definition with its final wire form; raises DefinitionError if there is none."""
+        """Return the definition with its final wire form; raises DefinitionError if it is unreadable."""
         return self if self.deferred is None else self.deferred()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptDefinition(Definition):
-    """A prompt made by ``function`` or from ``template``; ``choices`` are the values of an argument."""
+    """A prompt from ``function`` or ``template``; ``choices`` are the allowed values of arguments."""
 
     name: str
     function: ToolFunction | None = None
@@ -100,10 +99,10 @@ class PromptDefinition(Definition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition(Definition):
-    """A resource: ``uri`` is a URI, or an RFC 6570 template when ``is_template``.
+    """A resource: ``uri`` is a URI, or an RFC 6570 template if ``is_template``.
 
-    ``function`` or ``static`` gives its contents. ``static`` takes the URI and may block on a disk;
-    ``content_revision`` is the catalogue's when an administrator last changed what it gives.
+    ``function`` or ``static`` returns its contents. ``static`` takes the URI and may block on a disk.
+    ``content_revision`` is the revision of an administrator's last change of the content.
     """
 
     uri: str

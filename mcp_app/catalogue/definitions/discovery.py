@@ -1,4 +1,4 @@
-"""Finds the entries that apps define in their ``mcp.py`` by importing it; importing registers them."""
+"""Discovery of the ``mcp.py`` modules of apps; importing them registers their entries."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from django.utils.module_loading import autodiscover_modules
 
 
 def autodiscover() -> None:
-    """Import ``<app>/mcp.py`` of every installed app in their order; errors in such a module are its own."""
+    """Import ``<app>/mcp.py`` of every installed app in order; errors of these modules propagate."""
     autodiscover_modules("mcp")

@@ -1,7 +1,7 @@
-"""Reads a function's docstring: the prose a model sees, and the description of each argument.
+"""Parsing of docstrings into the description for models and the descriptions of arguments.
 
-Google, NumPy and Sphinx styles. Sections about results and exceptions are left out: clients have the output
-schema, and the text of each error. Every other section, such as notes and examples, stays in the prose.
+Google, NumPy and Sphinx styles. Sections about results and exceptions are dropped: clients have the output
+schema and the text of each error. Other sections, such as notes and examples, stay in the description.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Docstring:
 
 @dataclass(slots=True)
 class _Section:
-    """Lines of one meaning: ``title`` is empty for prose, and the argument's name for a Sphinx field."""
+    """Lines of one section: ``title`` is empty for prose, and the argument's name for a Sphinx field."""
 
     style: str = ""
     title: str = ""
@@ -77,7 +77,7 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
 
 
 def _begun(lines: list[str], place: int, present: _Section) -> _Section | None:
-    """Return the section that begins with a line, None if the present one continues."""
+    """Return the section that starts at a line, or None if the present one continues."""
     line = lines[place]
     is_at_margin = bool(line) and not line[0].isspace()
     underline = lines[place + 1] if place + 1 < len(lines) else ""
@@ -99,7 +99,7 @@ def _begun(lines: list[str], place: int, present: _Section) -> _Section | None:
 
 
 def _google(lines: list[str]) -> dict[str, str]:
-    """Read ``name: text`` and ``name (type): text``; a deeper line continues the entry above it."""
+    """Parse ``name: text`` and ``name (type): text``; a deeper line continues the entry above it."""
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     base = _least_indent(lines)
@@ -122,7 +122,7 @@ def _entry(line: str) -> tuple[str, str] | None:
 
 
 def _without_type(text: str) -> str:
-    """Return what follows a type in parentheses, which may hold others."""
+    """Return the text after a type in parentheses, which may nest."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character == "(") - (character == ")")
@@ -132,7 +132,7 @@ def _without_type(text: str) -> str:
 
 
 def _numpy(lines: list[str]) -> dict[str, str]:
-    """Read ``name : type`` or ``first, second : type`` at the margin, with the text indented below it."""
+    """Parse ``name : type`` or ``first, second : type`` at the margin, with the text indented below it."""
     found: dict[str, list[str]] = {}
     current: list[str] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""An extension of the protocol as its app defines it, with the methods it adds; knows no registry."""
+"""An extension of the protocol with its methods; independent of the registry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A request that an extension adds; ``names`` are the members of its params that the function takes."""
+    """A request that an extension adds; ``names`` are the params that the function takes."""
 
     name: str
     function: ToolFunction
@@ -32,19 +32,19 @@ class Method:
 
 @dataclass(slots=True, kw_only=True)
 class Extension:
-    """An extension as its app defines it. With ``declared_only`` no other client may use its methods."""
+    """An extension defined by an app. With ``declared_only``, clients must declare it to use its methods."""
 
     id: str
     settings: dict[str, Any]
     versions: frozenset[str]
     declared_only: bool
     notifications: frozenset[str]
-    # Given the name of a method and where it is defined; raises DefinitionError when the name is taken.
+    # Takes the name of a method and its code path; raises DefinitionError if the name is taken.
     check_free: Callable[[str, str], None]
     methods: dict[str, Method] = field(default_factory=dict)
 
     def is_for(self, capabilities: dict[str, Any], version: str) -> bool:
-        """Whether a client that declared these capabilities uses it at this revision."""
+        """Return True if a client with these capabilities can use the extension at this revision."""
         return version in self.versions and (
             not self.declared_only or declares(capabilities, self.id, version)
         )
@@ -53,9 +53,10 @@ class Extension:
         """Serve a request by a function, sync or async.
 
         Its parameters are members of the request's ``params``, checked by their type hints; a ``Context`` is
-        hidden, as in a tool. It returns the result, an object. What it raises as ToolError is the error
-        -32602. ``permission`` is a Django permission without which there is no such method. A ``cacheable``
-        result has the hints for caches that lists have on 2026-07-28.
+        hidden, as in a tool. It returns the result, an object. A ToolError becomes the error -32602. Callers
+        need the Django permission ``permission``; without it the method does not exist. A ``cacheable``
+        result has the cache hints that lists have on 2026-07-28.
+
         Raises DefinitionError.
         """
 

@@ -24,7 +24,7 @@ OFFICIAL: Final = "io.modelcontextprotocol/"
 
 
 def extension(
-    id: str,  # noqa: A002 - what the specification calls it
+    id: str,  # noqa: A002 - the name in the specification
     *,
     settings: Mapping[str, Any] | None = None,
     versions: Collection[str] = SERVED,
@@ -60,7 +60,7 @@ def extension(
 
 
 def _checked_id(name: str) -> str:
-    """CAP-05: a reverse-domain prefix and a name."""
+    """Check for a reverse-domain prefix and a name (CAP-05)."""
     if type(name) is not str or "/" not in name or not is_valid_key(name):
         raise DefinitionError(
             f"{name!r} is no id for an extension: it needs a prefix of your own and a name, "
@@ -76,7 +76,7 @@ def _checked_id(name: str) -> str:
 
 
 def _checked_settings(where: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The settings converted to JSON and back, so that they can always be encoded later."""
+    """Return the settings after a JSON round trip, so that they can always be encoded."""
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):

@@ -1,4 +1,4 @@
-"""Refuses at start what a function's hints and defaults would only show at its first call."""
+"""Checks of hints and defaults at import, which would otherwise fail at the first call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 
 
 def check_default(where: str, name: str, hint: Any, default: Any) -> None:
-    """Raise DefinitionError if code that reads the hint could not work with the default."""
+    """Raise DefinitionError if the default does not fit the hint."""
     value = default.default if isinstance(default, FieldInfo) else default
     if value is PydanticUndefined or type(value) is hint:
         return
@@ -37,7 +37,7 @@ def check_default(where: str, name: str, hint: Any, default: Any) -> None:
 
 
 def check_returns(where: str, hint: Any) -> None:
-    """Raise DefinitionError if the hint promises rows: all fields of a row would be published."""
+    """Raise DefinitionError if the hint promises rows: all their fields would be published."""
     if model := next(_models((hint,)), None):
         raise DefinitionError(
             f"{where}: returns the model {model.__name__}, and so all of its fields. Return chosen ones: a "
@@ -46,7 +46,7 @@ def check_returns(where: str, hint: Any) -> None:
 
 
 def refuse_model(where: str, name: str, hint: Any) -> None:
-    """Raise DefinitionError if a client would have to send a row."""
+    """Raise DefinitionError if clients would have to send a row."""
     if model := next(_models((hint,)), None):
         raise DefinitionError(
             f"{where}: parameter {name!r} is the model {model.__name__}, which no client can send. Take its "
@@ -62,7 +62,7 @@ def _models(hints: Iterable[Any]) -> Iterator[type[Model]]:
 
 
 def _holds_the_same(fitting: Any, value: Any) -> bool:
-    """An empty tuple is as good as the list that is hinted at: nobody may change a default anyway."""
+    """Return True for collections with equal items, such as an empty tuple as the default of a list."""
     return (
         isinstance(fitting, _COLLECTIONS)
         and isinstance(value, _COLLECTIONS)

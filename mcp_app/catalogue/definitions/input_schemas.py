@@ -1,6 +1,6 @@
-"""Makes the JSON Schema 2020-12 of a function's arguments, and the way checked arguments are bound to it.
+"""JSON Schemas (2020-12) of function arguments, and the binding of checked arguments.
 
-Knows pydantic and type hints; nothing of tools as entries, of the database or of requests.
+Depends on pydantic and type hints only, not on entries, the database or requests.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mcp_app.catalogue.definitions.typing_rules import UntitledJsonSchema, plain
 from mcp_app.catalogue.schemas.validation import complaints, shortened
 
 _PREFIX = "p_"
-_ANNOTATED: Any = Annotated  # Subscripted with values at run time, which type checkers refuse.
+_ANNOTATED: Any = Annotated  # Subscripted at run time, which type checkers refuse.
 
 
 def input_schema(signature: Signature) -> dict[str, Any]:
-    """The object schema of the parameters (TOOL-02, TOOL-03); raises DefinitionError for an unusable hint."""
+    """Build the object schema of the parameters (TOOL-02, TOOL-03); raises DefinitionError."""
     if not signature.parameters:
         return {"type": "object", "additionalProperties": False}
     model = _model(signature)
@@ -39,7 +39,7 @@ def input_schema(signature: Signature) -> dict[str, Any]:
 
 
 def binder(signature: Signature) -> Bind:
-    """How validated JSON arguments become keyword arguments: a dict copy when every hint is plain JSON."""
+    """Return the binding of validated JSON arguments: a dict copy if every hint is plain JSON."""
     rules = [plain(item.hint) for item in signature.parameters]
     if None in rules or any(isinstance(item.default, FieldInfo) for item in signature.parameters):
         return _pydantic_binder(signature)
@@ -50,7 +50,7 @@ def binder(signature: Signature) -> Bind:
 
 
 def raw_binder(signature: Signature) -> Bind:
-    """Arguments of a hand-written schema pass as given; names the function does not take are dropped."""
+    """Return the binding for a hand-written schema: values pass unchanged, unknown names are dropped."""
     if signature.takes_any:
         return dict
     names = frozenset(item.name for item in signature.parameters)
@@ -58,12 +58,12 @@ def raw_binder(signature: Signature) -> Bind:
 
 
 def text_binder(signature: Signature) -> Bind:
-    """How texts, such as the variables of a URI template, become keyword arguments."""
+    """Return the binding of strings, such as the variables of a URI template."""
     return dict if all(item.hint is str for item in signature.parameters) else _pydantic_binder(signature)
 
 
 def explain(error: pydantic.ValidationError) -> str:
-    """The first problems in one line, each with path, expected and got (TOOL-10)."""
+    """Return the first problems in one line, each with path, expected and received (TOOL-10)."""
     return complaints(map(_problem, error.errors(include_url=False, include_context=False)))
 
 
@@ -73,7 +73,7 @@ def _problem(found: Any) -> str:
 
 
 def _model(signature: Signature) -> type[pydantic.BaseModel]:
-    """A pydantic model of the parameters.
+    """Build a pydantic model of the parameters.
 
     Fields are prefixed and aliased because a parameter may be called ``json`` or ``_x``, which pydantic
     refuses as a field name.
@@ -96,7 +96,7 @@ def _model(signature: Signature) -> type[pydantic.BaseModel]:
 
 
 def _number_binder(integers: tuple[str, ...], floats: tuple[str, ...]) -> Bind:
-    # JSON Schema calls 1.0 an integer and 1 a number; Python code expects the type of its hint.
+    # In JSON Schema 1.0 is an integer and 1 a number; Python code expects the type of its hint.
     def bind(arguments: dict[str, Any]) -> dict[str, Any]:
         bound = dict(arguments)
         for name in integers:

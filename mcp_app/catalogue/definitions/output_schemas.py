@@ -1,4 +1,4 @@
-"""Derives from a return type hint whether a tool has structured output, and its schema."""
+"""Output schemas from return type hints."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ _TEXTUAL = (str, bytes, bytearray, None, type(None), Any, object, inspect.Signat
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output schema with an object at its root; ``wraps`` when ``{"result": value}`` travels."""
+    """An output schema with an object at its root; ``wraps`` if results are sent as ``{"result": value}``."""
 
     schema: dict[str, Any] | None
     wraps: bool = False
 
 
 def describe(hint: Any) -> Output:
-    """Text and content have no schema; object types keep theirs; other JSON values are wrapped (TOOL-18)."""
+    """Return the output for a return hint.
+
+    Text and content have no schema, object types keep theirs, other values are wrapped (TOOL-18).
+    """
     hint = portable(hint)
     if _is_textual(hint):
         return Output(None)
@@ -35,13 +38,13 @@ def describe(hint: Any) -> Output:
             mode="serialization", schema_generator=UntitledJsonSchema
         )
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
-        # A type such as QuerySet is a legal return value whose shape is only known at run time.
+        # A type such as QuerySet is allowed; its shape is known at run time only.
         return Output(None)
     return with_object_root(schema)
 
 
 def with_object_root(schema: dict[str, Any]) -> Output:
-    """The schema itself if it describes an object, otherwise an object with the member ``result``."""
+    """Return the schema if it describes an object, otherwise an object with the member ``result``."""
     if _describes_object(schema):
         return Output({"type": "object", **schema})
     definitions = schema.pop("$defs", None)
@@ -59,7 +62,7 @@ def _describes_object(schema: dict[str, Any]) -> bool:
 
 
 def _is_textual(hint: Any) -> bool:
-    """The value becomes content blocks, at least sometimes."""
+    """Return True if values become content blocks, at least sometimes."""
     origin = get_origin(hint)
     if origin is Annotated:
         return _is_textual(get_args(hint)[0])

@@ -1,4 +1,4 @@
-"""Builds a prompt's definition from a function and the options of its decorator."""
+"""The builder of prompt definitions from a function and its decorator's options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_app.catalogue.definitions.wire_parts import EntryOptions, check_name, c
 def define_prompt(
     function: Callable[..., Any], options: EntryOptions, completions: Mapping[str, CompletionSource]
 ) -> PromptDefinition:
-    """The definition; raises DefinitionError naming the function."""
+    """Build the definition; raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=False)
     where = signatures.code_path(function)
     name = check_name(where, options.name or getattr(function, "__name__", ""))
@@ -38,7 +38,7 @@ def define_prompt(
 
 
 def check_completions(where: str, completions: Mapping[str, CompletionSource], names: Iterable[str]) -> None:
-    """Every completion belongs to an argument and is a list of strings or a function."""
+    """Raise DefinitionError for completions without an argument, or neither list nor function."""
     known = set(names)
     for name, source in completions.items():
         if name not in known:
@@ -58,7 +58,7 @@ def _argument(item: signatures.Parameter) -> Wire:
 
 
 def _choices(where: str, item: signatures.Parameter) -> Sequence[str]:
-    """The values of a ``Literal`` hint; empty for ``str``. Other hints are refused (PROMPT-04)."""
+    """Return the values of a ``Literal`` hint; empty for ``str``. Other hints are refused (PROMPT-04)."""
     hint = item.hint
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]

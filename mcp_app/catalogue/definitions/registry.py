@@ -1,4 +1,4 @@
-"""The process's list of code-defined entries in the order they were registered; never the database."""
+"""The process's registry of code-defined entries, in the order of registration; no database."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ EXAMPLES = "mcp_app.contrib."
 
 @dataclass(slots=True)
 class Registry:
-    """Ordered maps: tools and prompts by name, resources by URI, templates by URI template, extensions by
-    id.
-    """
+    """Ordered maps: tools and prompts by name, resources by URI or template, extensions by id."""
 
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
     prompts: dict[str, PromptDefinition] = field(default_factory=dict)
@@ -32,29 +30,29 @@ class Registry:
     extensions: dict[str, Extension] = field(default_factory=dict)
 
     def add_tool(self, definition: ToolDefinition) -> None:
-        """Register a tool; raises DefinitionError when other code already uses its name (TOOL-06)."""
+        """Register a tool; raises DefinitionError if other code uses its name (TOOL-06)."""
         _refuse_duplicate("tool", definition.name, self.tools.get(definition.name), definition)
         self.tools[definition.name] = definition
 
     def add_prompt(self, definition: PromptDefinition) -> None:
-        """Register a prompt; raises DefinitionError when other code already uses its name."""
+        """Register a prompt; raises DefinitionError if other code uses its name."""
         _refuse_duplicate("prompt", definition.name, self.prompts.get(definition.name), definition)
         self.prompts[definition.name] = definition
 
     def add_resource(self, definition: ResourceDefinition) -> None:
-        """Register a resource or template; raises DefinitionError when other code already uses its URI."""
+        """Register a resource or template; raises DefinitionError if other code uses its URI."""
         home = self.templates if definition.is_template else self.resources
         _refuse_duplicate("resource", definition.uri, home.get(definition.uri), definition)
         home[definition.uri] = definition
 
     def add_extension(self, found: Extension) -> None:
-        """Register an extension; raises DefinitionError when there is one of its id."""
+        """Register an extension; raises DefinitionError if its id is taken."""
         if found.id in self.extensions:
             raise DefinitionError(f"There is already an extension {found.id!r}. Give one another id.")
         self.extensions[found.id] = found
 
     def unreadable_tools(self) -> Iterator[DefinitionError]:
-        """Yield the error of each tool whose schemas cannot be read now."""
+        """Yield the error of each tool with unreadable schemas."""
         for definition in self.tools.values():
             try:
                 definition.read()
@@ -62,13 +60,13 @@ class Registry:
                 yield error
 
     def refused_tools(self) -> Iterator[RuleViolation]:
-        """Yield what known clients refuse in the tools that can be read."""
+        """Yield violations of known clients' rules by readable tools."""
         for definition in self.tools.values():
             with suppress(DefinitionError):
                 yield from refusals(definition.read().wire)
 
     def check_method(self, name: str, code_path: str) -> None:
-        """Raises DefinitionError when other code already serves the method ``name`` of an extension."""
+        """Raise DefinitionError if other code already serves the extension method ``name``."""
         for found in self.extensions.values():
             present = found.methods.get(name)
             if present is not None and present.code_path != code_path:
@@ -79,7 +77,7 @@ class Registry:
 
     @contextmanager
     def isolated(self) -> Iterator[Registry]:
-        """An empty registry for the length of a test; what was there before is put back."""
+        """Yield an empty registry for a test; restore the former content afterwards."""
         names = ("tools", "prompts", "resources", "templates", "extensions")
         before = {name: getattr(self, name) for name in names}
         for name in names:
@@ -92,7 +90,7 @@ class Registry:
 
 
 def _refuse_duplicate(kind: str, key: str, present: Definition | None, new: Definition) -> None:
-    # The same function again is a module that was reloaded, not a clash.
+    # The same function again means a reloaded module, not a conflict.
     if present is not None and present.code_path != new.code_path:
         remedy = "Give one of them another name."
         if present.code_path.startswith(EXAMPLES):

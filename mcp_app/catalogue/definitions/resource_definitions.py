@@ -1,4 +1,4 @@
-"""Builds the definition of a resource or template from a function and the options of its decorator."""
+"""The builder of resource and template definitions from a function and its decorator's options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def define_resource(
     size: int | None,
     completions: Mapping[str, CompletionSource],
 ) -> ResourceDefinition:
-    """The definition; raises DefinitionError naming the function."""
+    """Build the definition; raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=False)
     where = signatures.code_path(function)
     variables = _variables(where, uri)

@@ -1,4 +1,4 @@
-"""Reads the signature of a function: its parameters with their hints and descriptions, and its context."""
+"""Parsing of function signatures: parameters with hints and descriptions, and the context."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mcp_app.catalogue.definitions.typing_rules import described, portable
 
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
 
-# What `await`, `async for` and `async with` compile to.
+# The opcodes of `await`, `async for` and `async with`.
 WAITING = frozenset({"GET_AWAITABLE", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument as the caller sees it; ``default`` is ``inspect.Parameter.empty`` when it is required."""
+    """An argument for callers; ``default`` is ``inspect.Parameter.empty`` if it is required."""
 
     name: str
     hint: Any
@@ -31,7 +31,7 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """The caller must send it."""
+        """True if the caller must send the argument."""
         if isinstance(self.default, FieldInfo):
             return self.default.is_required()
         return self.default is inspect.Parameter.empty
@@ -39,7 +39,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes and gives: its parameters without the context, and its documentation."""
+    """The parameters of a function without the context, and its documentation."""
 
     function: Callable[..., Any]
     parameters: tuple[Parameter, ...]
@@ -50,13 +50,13 @@ class Signature:
     description: str
 
     def callable_with(self, bind: Bind) -> ToolFunction:
-        """The function with the given way of binding arguments."""
+        """Return the function with a way of binding arguments."""
         waitless = self.is_async and never_waits(self.function)
         return ToolFunction(self.function, self.is_async, self.context_name, bind, waitless)
 
 
 def never_waits(function: Callable[..., Any]) -> bool:
-    """Whether an async function has nothing to await, so that it ends in the step it begins in."""
+    """Return True if an async function awaits nothing, so that it finishes in one step."""
     code = getattr(function, "__code__", None)
     if code is None or not inspect.iscoroutinefunction(function):
         return False
@@ -64,13 +64,13 @@ def never_waits(function: Callable[..., Any]) -> bool:
 
 
 def code_path(function: Callable[..., Any]) -> str:
-    """``module.qualified_name`` of the function, for messages and for the administrator."""
+    """Return ``module.qualified_name`` of the function."""
     module = getattr(function, "__module__", "") or type(function).__module__
     return f"{module}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 def read(function: Callable[..., Any], *, hints_required: bool = True) -> Signature:
-    """Read a function's signature; raises DefinitionError naming it when it cannot be offered."""
+    """Parse a function's signature; raises DefinitionError if it cannot be offered."""
     where = code_path(function)
     if isinstance(function, type) or not hasattr(function, "__call__"):  # noqa: B004
         raise DefinitionError(f"{where}: only functions can be decorated.")
@@ -103,7 +103,7 @@ def read(function: Callable[..., Any], *, hints_required: bool = True) -> Signat
 
 
 def is_context(hint: Any) -> bool:
-    """The hint is the call's context: its class says ``__mcp_context__ = True`` (also ``Context | None``)."""
+    """Return True for a context: a class with ``__mcp_context__ = True`` (also ``Context | None``)."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     candidates = get_args(hint) or (hint,)

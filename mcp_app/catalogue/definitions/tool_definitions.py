@@ -1,4 +1,4 @@
-"""Builds a tool's definition from a function and the options of its decorator."""
+"""The builder of tool definitions from a function and its decorator's options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mcp_app.protocol.http import param_headers
 
 
 class TaskKeywords(EntryKeywords, LimitKeywords, total=False):
-    """The options of an exposed Celery task, which always runs in the background, for the type checker."""
+    """The options of an exposed Celery task, for the type checker; it always runs in the background."""
 
     read_only: bool | None
     destructive: bool | None
@@ -53,7 +53,7 @@ class ToolKeywords(TaskKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions(EntryOptions, ToolLimits):
-    """The options of a tool; a hint (TOOL-19) that is None leaves the protocol's default."""
+    """The options of a tool; a hint (TOOL-19) of None means the protocol's default."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -69,9 +69,9 @@ class ToolOptions(EntryOptions, ToolLimits):
 def define_tool(
     function: Callable[..., Any], options: ToolOptions, *, is_made: bool = False
 ) -> ToolDefinition:
-    """Return the definition; raises DefinitionError naming the function.
+    """Build the definition; raises DefinitionError naming the function.
 
-    ``is_made``: the schemas of the options were made by us, not written, so they are rewritten as portable.
+    ``is_made``: the option schemas are generated, not written by people, so they are rewritten as portable.
     """
     input_schema, output_schema = options.input_schema, options.output_schema
     signature = signatures.read(function, hints_required=input_schema is None)
@@ -122,7 +122,7 @@ def _is_atomic(where: str, options: ToolOptions, signature: signatures.Signature
 
 
 def _asks_first(where: str, options: ToolOptions, tool: signatures.Signature) -> ToolFunction | None:
-    """What asks before a call becomes a task; it takes those arguments of the tool that it names."""
+    """Return the function that asks before a call becomes a task, bound to the arguments it names."""
     if options.asks_first is None:
         return None
     if not (options.background or options.task_required):
@@ -141,7 +141,7 @@ def _asks_first(where: str, options: ToolOptions, tool: signatures.Signature) ->
 
 
 def _annotations(options: ToolOptions) -> Wire:
-    """The hints (TOOL-19) without what was not said."""
+    """Return the hints that are set (TOOL-19)."""
     wire = {
         "readOnlyHint": options.read_only,
         "destructiveHint": options.destructive,
@@ -160,7 +160,7 @@ def _output(signature: signatures.Signature, given: Wire | None) -> output_schem
 
 
 def _raw_input(where: str, schema: Wire, signature: signatures.Signature) -> Wire:
-    """The schema as written (SCHEMA-02), if it is of type object and the function can take its properties."""
+    """Return the schema unchanged (SCHEMA-02) after checking it against the function's parameters."""
     if schema.get("type") != "object":
         raise DefinitionError(f'{where}: input_schema needs "type": "object" at its root.')
     properties = schema.get("properties", {})
@@ -200,7 +200,7 @@ def _check_queueing(where: str, options: ToolOptions) -> None:
     ):
         raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
     if options.retries and options.idempotent is not True:
-        # R6: what may not happen twice must not be started twice.
+        # R6: a call that must not happen twice must not start twice.
         raise DefinitionError(
             f"{where}: retries need idempotent=True, as a lost attempt may have done its work."
         )
@@ -218,7 +218,7 @@ def _check_approval(where: str, options: ToolOptions) -> None:
 
 
 def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> None:
-    """A schema written by hand may come from anywhere, so it is held to the bounds of foreign ones."""
+    """Compile a schema; a hand-written one must respect the bounds for foreign schemas."""
     if member not in wire:
         return
     compiled = schema_bounds.compile_foreign if is_written else validation.compile_schema

@@ -1,7 +1,8 @@
-"""The limits of a tool, which its code states and an administrator may change: their one list.
+"""The limits of a tool, set in code and changeable by an administrator: their only list.
 
-Definitions, entries, history, forms, API and the gate take their fields from ``ToolLimits``. A further limit
-is a field and a keyword here, a column of ``Tool``, and a check of the gate (``execution.admission.checks``).
+Definitions, entries, history, forms, API and the gate take their fields from ``ToolLimits``. A new limit
+needs a field and a keyword here, a column of ``Tool``, and a check of the gate
+(``execution.admission.checks``).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any, Final, TypedDict
 MAX_RETRIES: Final = 10
 MAX_PRIORITY: Final = 9
 APPROVAL_MINUTES: Final = 60
-# A session, and with it the way back for the answer, lives no longer than a day.
+# A session, which receives the answer, lives at most one day.
 MAX_APPROVAL_MINUTES: Final = 24 * 60
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 class LimitKeywords(TypedDict, total=False):
-    """The limits as options, for the type checker; ``background`` is none of an exposed Celery task."""
+    """The limits as options, for the type checker; exposed Celery tasks have no ``background``."""
 
     timeout: float | None
     calls_per_minute: int | None
@@ -32,12 +33,13 @@ class LimitKeywords(TypedDict, total=False):
     four_eyes: bool
 
 
-# No slots of its own: Python allows slots in only one base of a class that has several.
+# Empty slots: Python allows non-empty slots in only one of several bases.
 @dataclass(frozen=True, kw_only=True)
 class ToolLimits:
-    """``timeout`` is in seconds, ``calls_per_minute`` counts per caller; None is no limit, or the usual one.
+    """The limits of a tool; None means no limit or the default.
 
-    A tool that ``needs_approval`` is a background one: what waits for a person must survive any process.
+    ``timeout`` is in seconds, ``calls_per_minute`` counts per caller. A tool that ``needs_approval`` runs in
+    the background: a call that waits for a person must survive restarts.
     """
 
     __slots__ = ()
@@ -54,7 +56,7 @@ class ToolLimits:
     four_eyes: bool = False
 
     def limits(self) -> dict[str, Any]:
-        """The limits alone, by name."""
+        """Return the limits by name."""
         return {name: getattr(self, name) for name in COLUMNS}
 
 
@@ -63,11 +65,11 @@ class _Unlimited(ToolLimits):
 
 
 NO_LIMITS: Final = _Unlimited()
-# By the name of each limit the column that has it in a row.
+# Column names by limit.
 COLUMNS: Final = {
     limit.name: {"timeout": "timeout_seconds"}.get(limit.name, limit.name) for limit in fields(ToolLimits)
 }
-# Whole numbers of which None is no limit, and the least is 1.
+# Integers of at least 1; None means no limit.
 POSITIVE: Final = ("calls_per_minute", "max_running")
 # If code or an administrator switches one of these on, the other cannot switch it off.
 SWITCHES: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.default is False)

@@ -1,4 +1,4 @@
-"""Which type hints are plain JSON and which need pydantic; how hints are made fit for pydantic."""
+"""Classification of type hints (plain JSON or pydantic) and their preparation for pydantic."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ _UNION_ORIGINS = (Union, types.UnionType)
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """Titles made from names only repeat them, at a price for every model that reads the list."""
+    """A schema generator without titles, which would repeat names at a cost for every model."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """No invented titles."""
         return False
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
-        """Drop the pattern of texts that some versions of pydantic write with look-around."""
+        """Drop string patterns with look-around, which some versions of pydantic generate."""
         found = super().decimal_schema(schema)
         for each in (found, *found.get("anyOf", ())):
             if LOOK_AROUND.search(each.get("pattern", "")):
@@ -48,13 +47,13 @@ class UntitledJsonSchema(GenerateJsonSchema):
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A hint whose valid JSON value is already the Python value, but for the number conversion named here."""
+    """A hint whose valid JSON value is the Python value, except for this number conversion."""
 
     number: Literal["", "int", "float", "both"] = ""
 
 
 def plain(hint: Any) -> Plain | None:
-    """How to pass a value of this hint without pydantic, or None when pydantic must convert or check it."""
+    """Return the handling of a hint without pydantic, or None if pydantic must convert or check it."""
     origin = get_origin(hint)
     if origin is Annotated:
         base, *metadata = get_args(hint)
@@ -83,7 +82,7 @@ def _plain_union(members: list[Plain | None]) -> Plain | None:
 
 
 def _expressible(metadata: Any) -> bool:
-    """JSON Schema checks all that this annotation asks for."""
+    """Return True if JSON Schema checks everything that this annotation requires."""
     if isinstance(metadata, FieldInfo):
         return metadata.is_required() and not _renames(metadata) and all(map(_expressible, metadata.metadata))
     if isinstance(metadata, (*_SCHEMA_CONSTRAINTS, str)):
@@ -97,7 +96,7 @@ def _renames(info: FieldInfo) -> bool:
 
 
 def described(hint: Any) -> str:
-    """The description that ``Annotated[..., Field(description=...)]`` or ``Annotated[..., "text"]`` gives."""
+    """Return the text of ``Annotated[..., Field(description=...)]`` or ``Annotated[..., "text"]``, or ""."""
     if get_origin(hint) is not Annotated:
         return ""
     for item in get_args(hint)[1:]:
@@ -108,9 +107,9 @@ def described(hint: Any) -> str:
 
 
 def translated(value: Any) -> Any:
-    """The JSON value with translated texts in it settled: the catalogue has one language, the project's."""
+    """Return the JSON value with lazy texts in the project's language, the only one of the catalogue."""
     if isinstance(value, Promise):
-        # Not the language of the moment: all processes must define the same.
+        # Not the active language: all processes must produce the same definition.
         with override(settings.LANGUAGE_CODE):
             return str(value)
     if isinstance(value, dict):
@@ -119,9 +118,9 @@ def translated(value: Any) -> Any:
 
 
 def portable(hint: Any) -> Any:
-    """The hint with ``typing.TypedDict`` replaced by its ``typing_extensions`` twin.
+    """Return the hint with ``typing.TypedDict`` replaced by its ``typing_extensions`` twin.
 
-    Before Python 3.12 pydantic cannot read ``typing.TypedDict`` (it keeps too little of its own definition).
+    Before Python 3.12 pydantic cannot read ``typing.TypedDict``.
     """
     if sys.version_info >= (3, 12):
         return hint

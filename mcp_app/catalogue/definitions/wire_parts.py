@@ -1,4 +1,4 @@
-"""The members every definition shares on the wire: name, title, description, icons and ``_meta``."""
+"""The common members of definitions on the wire: name, title, description, icons and ``_meta``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Icon = str | Mapping[str, Any]
 
 
 class EntryKeywords(TypedDict, total=False):
-    """The options every decorator takes, for the type checker."""
+    """The options of every decorator, for the type checker."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class EntryKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryOptions:
-    """The decorator options common to all kinds of entries; an unknown option is a TypeError."""
+    """The decorator options of all kinds of entries; an unknown option is a TypeError."""
 
     name: str = ""
     title: str = ""
@@ -48,13 +48,13 @@ Options = TypeVar("Options", bound=EntryOptions)
 
 
 def read_options(kind: type[Options], function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
-    """The decorator options of ``function``; an unknown option is a TypeError that names both."""
+    """Parse the decorator options of ``function``; raises TypeError for an unknown option."""
     check_options(code_path(function), options, (option.name for option in fields(kind)))
     return kind(**options)
 
 
 def check_options(where: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError for an option that is not known, with the one that was probably meant."""
+    """Raise TypeError for an unknown option, with the most similar known one."""
     names = sorted(known)
     for name in options:
         if name not in names:
@@ -64,7 +64,7 @@ def check_options(where: str, options: Iterable[str], known: Iterable[str]) -> N
 
 
 def check_name(where: str, name: str) -> str:
-    """The name, if it is legal (TOOL-06)."""
+    """Return the name if it is legal (TOOL-06); raises DefinitionError."""
     try:
         return names.check_name(name)
     except ValueError as error:
@@ -72,20 +72,20 @@ def check_name(where: str, name: str) -> str:
 
 
 def check_permission(where: str, permission: str) -> str:
-    """Empty, or ``app_label.codename``."""
+    """Return a permission that is empty or ``app_label.codename``; raises DefinitionError."""
     if permission and not _PERMISSION.fullmatch(permission):
         raise DefinitionError(f"{where}: permission {permission!r} must look like 'app_label.codename'.")
     return permission
 
 
 def display_title(name: str) -> str:
-    """``get_timestamp`` as ``Get timestamp``."""
+    """Return a title for a name: ``Get timestamp`` for ``get_timestamp``."""
     words = re.sub(r"[_.-]+", " ", name).strip()
     return words[:1].upper() + words[1:]
 
 
 def shared_wire(where: str, name: str, options: EntryOptions, documented: str) -> Wire:
-    """``name``, ``title``, ``description``, ``icons`` and ``_meta`` as far as they are known."""
+    """Build ``name``, ``title``, ``description``, ``icons`` and ``_meta``, as far as they are set."""
     wire: Wire = {"name": name, "title": translated(options.title) or display_title(name)}
     if description := translated(options.description) or documented:
         wire["description"] = description

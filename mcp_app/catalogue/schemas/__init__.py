@@ -1,1 +1,1 @@
-"""JSON Schema and JSON: compiled, bounded and read strictly."""
+"""JSON Schema and strict JSON: compilation, bounds, parsing."""

@@ -1,6 +1,6 @@
-"""Rewrites schemas that we make so that every known client and model API takes them.
+"""Rewriting of generated schemas into a form that all known clients and model APIs accept.
 
-The result accepts exactly the same values. Schemas that people wrote are never rewritten (SCHEMA-02).
+The result accepts exactly the same values. Schemas written by people are never rewritten (SCHEMA-02).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEYWORDS: Final[dict[str, frozenset[str]]] = {
         )
     ),
 }
-# A bool is an int in Python, too.
+# bool before int: a bool is an int in Python.
 _KINDS: Final = (
     (type(None), "null"),
     (bool, "boolean"),
@@ -56,13 +56,13 @@ _KINDS: Final = (
     (list, "array"),
     (dict, "object"),
 )
-# They see what stands beside them, so nothing may be moved away.
+# They depend on sibling keywords, so nothing may be moved.
 _SEEING: Final = frozenset(("unevaluatedItems", "unevaluatedProperties"))
 _REFERENCE: Final = "#/$defs/"
 
 
 def portable(schema: Schema) -> Schema:
-    """Return an equal schema of an object in the form that clients agree on.
+    """Return an equivalent object schema in the form that clients agree on.
 
     Its root has ``properties`` and no reference. Every schema below is an object with at most one type.
     Arrays have ``items``, bounds are numbers, and each ``enum`` has values of one type.
@@ -72,12 +72,12 @@ def portable(schema: Schema) -> Schema:
 
 
 def as_number(value: Decimal) -> int | float:
-    """Return the decimal as a number of JSON; infinity and NaN remain what they are."""
+    """Return the decimal as a JSON number; infinity and NaN become floats."""
     return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
 
 
 def _with_plain_root(schema: Schema) -> Schema:
-    """A recursive type refers to itself from the root, beside which clients expect no other member."""
+    """Replace a reference at the root by its target: clients expect no other members beside ``$ref``."""
     followed: set[str] = set()
     while (reference := schema.get("$ref")) is not None and reference not in followed:
         followed.add(reference)
@@ -91,7 +91,7 @@ def _with_plain_root(schema: Schema) -> Schema:
 
 def _node(keyword: str, schema: Any) -> Any:
     if isinstance(schema, bool):
-        # "additionalProperties": false is known everywhere; elsewhere old revisions know objects only.
+        # "additionalProperties": false is supported everywhere; elsewhere old drafts support objects only.
         if keyword == "additionalProperties" or keyword in _SEEING:
             return schema
         return {} if schema else {"not": {}}
@@ -109,7 +109,7 @@ def _settle_numbers(schema: Schema) -> None:
     for keyword in (*_NUMBERS, "default"):
         if isinstance(value := schema.get(keyword), Decimal | float):
             if not math.isfinite(value):
-                del schema[keyword]  # JSON has no such number, and as a bound it bounds nothing.
+                del schema[keyword]  # Not a JSON number, and no effect as a bound.
             elif isinstance(value, Decimal):
                 schema[keyword] = as_number(value)
     if isinstance(values := schema.get("enum"), list):
@@ -117,7 +117,7 @@ def _settle_numbers(schema: Schema) -> None:
 
 
 def _settle_choices(schema: Schema) -> None:
-    """``const`` and ``discriminator`` are unknown to some, an ``enum`` and ``anyOf`` to nobody."""
+    """Replace ``const`` and ``discriminator``, which some clients do not know, by ``enum`` and ``anyOf``."""
     if "const" in schema and "enum" not in schema:
         schema["enum"] = [schema.pop("const")]
     if "discriminator" in schema and "oneOf" in schema and "anyOf" not in schema:
@@ -148,13 +148,13 @@ def _with_one_type(schema: Schema) -> Schema:
 
 
 def _words_of(kind: str, kinds: list[str]) -> frozenset[str]:
-    """Return the keywords about one of these types; ``format`` is about numbers where no text is allowed."""
+    """Return the keywords for one of these types; ``format`` applies to numbers unless strings are allowed."""
     words = _KEYWORDS.get(kind, frozenset())
     return words | {"format"} if words is _NUMBERS and "string" not in kinds else words
 
 
 def _branch(schema: Schema, kind: str, own: frozenset[str]) -> Schema | None:
-    """Return the part of the schema about one type, None if no listed value is of this type."""
+    """Return the part of the schema for one type, or None if no ``enum`` value has this type."""
     found: Schema = {"type": kind, **{word: value for word, value in schema.items() if word in own}}
     values = schema.get("enum")
     if not isinstance(values, list):
@@ -168,7 +168,7 @@ def _branch(schema: Schema, kind: str, own: frozenset[str]) -> Schema | None:
 
 
 def kinds_of(values: list[Any]) -> list[str]:
-    """Return the types of the values, empty if there is a value that JSON does not have."""
+    """Return the JSON types of the values; empty if a value has none."""
     kinds = [*dict.fromkeys(map(_kind_of, values))]
     if "" in kinds:
         return []
@@ -182,7 +182,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _settle_items(schema: Schema) -> None:
-    """Some ask each array for ``items``; behind the last place of a closed tuple any schema is equal."""
+    """Add ``items`` to an array, which some clients require. The accepted values stay the same."""
     if schema.get("type") != "array" or "items" in schema or not schema.keys().isdisjoint(_SEEING):
         return
     places = schema.get("prefixItems", [])

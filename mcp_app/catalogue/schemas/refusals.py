@@ -1,6 +1,6 @@
-"""The parts of a tool's definition that known clients or model APIs refuse: one table for all who warn.
+"""Rules for tool definitions that known clients or model APIs refuse: one table for all warnings.
 
-One refused tool often costs all of them, because clients hand the whole list to the API of a model.
+One refused tool often costs all of them, because clients send the whole list to a model API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Something clients refuse: ``find`` returns the places of a definition that have it."""
+    """A reason for a refusal: ``find`` yields the places of a definition that break the rule."""
 
     id: str
     problem: str
@@ -34,7 +34,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleViolation:
-    """A tool that breaks a rule, and where."""
+    """A tool that breaks a rule, and the places."""
 
     tool: str
     rule: Rule
@@ -47,7 +47,7 @@ class RuleViolation:
 
 
 def refusals(wire: Wire) -> list[RuleViolation]:
-    """Return what clients refuse in the wire form of a tool."""
+    """Return the violated rules for the wire form of a tool."""
     if not isinstance(wire["inputSchema"], dict):
         return []
     found = ((rule, tuple(rule.find(wire))) for rule in RULES)
@@ -55,7 +55,7 @@ def refusals(wire: Wire) -> list[RuleViolation]:
 
 
 def portable_names(names: Collection[str]) -> dict[str, str]:
-    """Return another name for each that clients refuse: ``filter[state]`` is ``filter_state``."""
+    """Map each name that clients refuse to an accepted one: ``filter[state]`` becomes ``filter_state``."""
     found: dict[str, str] = {}
     taken = {name for name in names if PROPERTY_NAME.fullmatch(name)}
     for name in names:
@@ -107,7 +107,7 @@ def _boolean(wire: Wire) -> Iterator[str]:
 
 
 def _recursive(wire: Wire) -> Iterator[str]:
-    """Follow references: a definition that leads back to itself has no end for who writes it out."""
+    """Yield definitions that refer back to themselves: clients that expand references would not finish."""
     root = wire["inputSchema"]
     leads: dict[str, set[str]] = {
         path: {str(node["$ref"]) for _, node in walk(schema) if isinstance(node, dict) and "$ref" in node}

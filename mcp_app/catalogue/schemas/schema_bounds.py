@@ -1,7 +1,7 @@
-"""Refuses schemas from outside the code that could burn time or reach out (SCHEMA-03, SCHEMA-04, S15, S16).
+"""Bounds for schemas from outside the code: no excessive work, no external references.
 
-The cost of a check is bounded beforehand: along the worst instance every subschema that is applied is
-counted, so a schema that doubles its work with each level of the instance is refused, however small it is.
+SCHEMA-03, SCHEMA-04, S15, S16. The cost of a check is bounded in advance: all subschemas applied along the
+worst instance are counted. So a small schema whose work doubles with each level is refused as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DATA: Final = frozenset(("enum", "const", "default", "examples", "example"))
 _MAPS: Final = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 )
-# Applied to the same value as the schema they stand in.
+# Applied to the same value as the enclosing schema.
 _IN_PLACE: Final = (
     "allOf",
     "anyOf",
@@ -47,7 +47,7 @@ _IN_PLACE: Final = (
     "dependentSchemas",
     "dependencies",
 )
-# Applied to members of the value; those of "properties" never apply together.
+# Applied to members of the value; subschemas of "properties" never apply together.
 _BELOW: Final = (
     "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames", "items",
     "prefixItems", "additionalItems", "unevaluatedItems", "contains",
@@ -55,7 +55,7 @@ _BELOW: Final = (
 
 
 def compile_foreign(schema: Any) -> Validator:
-    """Check a schema that an administrator or another server supplied, and compile it; raises SchemaError."""
+    """Check and compile a schema from an administrator or another server; raises SchemaError."""
     if not isinstance(schema, dict):
         raise SchemaError("a schema must be a JSON object.")
     _check_size(schema)
@@ -96,7 +96,7 @@ def _children(schema: dict[str, Any], keywords: tuple[str, ...]) -> Iterator[dic
 
 @dataclass(slots=True)
 class _Nodes:
-    """The schema objects of one document: counted, bounded, and their references found."""
+    """The schema objects of one document, with counts, anchors and costs."""
 
     root: dict[str, Any]
     count: int = 0
@@ -105,7 +105,7 @@ class _Nodes:
     open: set[tuple[int, int]] = field(default_factory=set)
 
     def survey(self, value: Any, path: str, depth: int) -> None:
-        """Walk every object but plain data; raises SchemaError for what is out of bounds."""
+        """Walk all schema objects, skipping plain data; raises SchemaError for a violated bound."""
         if depth > MAX_DEPTH * 2:
             raise SchemaError(f"{path} is nested more than {MAX_DEPTH} levels deep.")
         if isinstance(value, list):
@@ -146,14 +146,14 @@ class _Nodes:
                 self.anchors["#" + value[keyword]] = value
 
     def cost(self, schema: dict[str, Any], depth: int) -> int:
-        """How many subschemas one check may apply to an instance of this depth, along its worst path."""
+        """Return the maximum number of subschemas that a check applies to an instance of this depth."""
         key = (id(schema), depth)
         if key in self.costs:
             return self.costs[key]
         if key in self.open:
             raise SchemaError("it refers to itself without end.")
         self.open.add(key)
-        # To know what is left over, the engine walks what stands beside "unevaluated…" again, and more.
+        # For "unevaluated…" the engine evaluates the sibling keywords again.
         walks = 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         total = 1 + walks * sum(self.cost(child, depth) for child in self._in_place(schema))
         if depth > 0 and total <= MAX_COST:

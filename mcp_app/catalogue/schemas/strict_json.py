@@ -1,4 +1,4 @@
-"""Reads JSON from people and files: strictly, with faults that name their place."""
+"""Strict parsing of JSON from people and files; errors name their position."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_JSON_DEPTH = 64
 
 
 def parse_json(text: str) -> Any:
-    """The value, which a database can hold; raises ValidationError with line and column or the reason."""
+    """Parse JSON that a database can store; raises ValidationError with line and column or the reason."""
     value = load_json(text)
     check_storable(value)
     return value
 
 
 def load_json(text: str) -> Any:
-    """The value of strict JSON; raises ValidationError with line and column or the reason."""
+    """Parse strict JSON; raises ValidationError with line and column or the reason."""
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:
@@ -48,7 +48,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_storable(value: Any) -> None:
-    """Refuse what PostgreSQL cannot hold (NUL, lone surrogates, infinity) and what nests too deeply."""
+    """Refuse values that PostgreSQL cannot store (NUL, lone surrogates, infinity) or that nest too deeply."""
     pending: list[tuple[Any, int]] = [(value, 1)]
     while pending:
         item, depth = pending.pop()

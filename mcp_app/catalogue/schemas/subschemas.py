@@ -1,4 +1,4 @@
-"""The places of a JSON Schema that hold further schemas."""
+"""Traversal of the subschemas of a JSON Schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "depe
 
 
 def walk(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the schema and every schema below it with its path, booleans among them."""
+    """Yield the schema and all subschemas, including booleans, each with its path."""
     yield path, schema
     if not isinstance(schema, dict):
         return
@@ -32,7 +32,7 @@ def walk(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 def mapped(schema: Schema, change: Callable[[str, Any], Any]) -> Schema:
-    """Return the schema with ``change(keyword, child)`` in place of each schema directly below it."""
+    """Return the schema with each direct subschema replaced by ``change(keyword, child)``."""
     found: Schema = {}
     for keyword, value in schema.items():
         if keyword in _MAPS and isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""JSON Schema: compiles validators and explains failures; the only user of jsonschema_rs.
+"""Compilation of JSON Schemas and explanation of failures; the only user of jsonschema_rs.
 
-Compiled with a linear-time regular-expression engine and no way to fetch a ``$ref`` (SCHEMA-03, S15, S16).
+The regular-expression engine is linear in time and ``$ref`` is never fetched (SCHEMA-03, S15, S16).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _EXPECTATIONS: Final[dict[str, str]] = {
 
 
 class SchemaError(ValueError):
-    """The schema is not valid or not allowed; the text says what and where."""
+    """An invalid or forbidden schema; the text names reason and place."""
 
 
 class Validator:
-    """A compiled schema; ``is_valid`` is the quick question, ``explain`` the slow one after a failure."""
+    """A compiled schema: ``is_valid`` is fast, ``explain`` describes a failure."""
 
     __slots__ = ("_compiled", "is_valid")
 
@@ -45,20 +45,20 @@ class Validator:
         self.is_valid: Callable[[Any], bool] = compiled.is_valid
 
     def explain(self, instance: Any) -> str:
-        """The first failures, each as ``path: expected …, got …`` (TOOL-10); empty for a valid instance."""
+        """Return the first failures, each as ``path: expected …, got …`` (TOOL-10), or ""."""
         errors = self._compiled.iter_errors(instance)
         return complaints(text for error in errors for text in _explanations(error))
 
 
 def complaints(texts: Iterable[str]) -> str:
-    """Complaints as one line, so that a model mends all at once: the first ten, in order of their paths."""
+    """Join at most ten complaints, sorted by path, so that a model can fix them at once."""
     found = list(islice(texts, MAX_COMPLAINTS + 1))
     shown = sorted(found[:MAX_COMPLAINTS])
     return "; ".join([*shown, "and more"] if len(found) > MAX_COMPLAINTS else shown)
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
-    """The validator of a schema; raises SchemaError when it is not a schema or refers outside itself."""
+    """Compile a schema; raises SchemaError if it is invalid or refers outside itself."""
     try:
         compiled = jsonschema_rs.validator_for(
             schema, offline=True, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions()
@@ -69,7 +69,7 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
 
 
 def shortened(value: Any) -> str:
-    """A received value as text, cut to 100 characters."""
+    """Return a received value as text, cut to 100 characters."""
     text = repr(value)
     return text if len(text) <= MAX_RECEIVED else text[: MAX_RECEIVED - 1] + "…"
 
@@ -79,7 +79,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _explanations(error: jsonschema_rs.ValidationError) -> Iterator[str]:
-    """One message, or one for each unknown argument."""
+    """Yield one message, or one per unknown argument."""
     kind = error.kind.name
     path = [str(part) for part in error.instance_path]
     if kind == "required":
@@ -108,6 +108,6 @@ def _expectation(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _alternatives(branches: Any) -> str:
-    """What each branch of ``anyOf`` wanted first; a branch may have nothing to say."""
+    """Return the first expectation of each branch of ``anyOf``; a branch may have none."""
     wanted = [_expectation(branch[0]) for branch in branches if branch] if isinstance(branches, list) else []
     return " or ".join(dict.fromkeys(wanted))[:300] or "a value that fits exactly one alternative"

@@ -1,1 +1,1 @@
-"""The snapshot of the catalogue that this process serves, and how it is loaded and replaced."""
+"""The snapshot of the catalogue that this process serves, and its loading."""

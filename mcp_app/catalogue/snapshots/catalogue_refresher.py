@@ -1,4 +1,4 @@
-"""Keeps the catalogue of this process true: loads it again when it was changed anywhere, then says so."""
+"""The refresher of this process's catalogue: reloads it after any change, then notifies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("mcp.catalogue")
 
 
 class Upkeep:
-    """Of one process, for the event loop that hears of changes. ``on_change`` is called after each load."""
+    """The refresher of one process, on its event loop. ``on_change`` callbacks run after each load."""
 
     def __init__(self) -> None:
         self.on_change: list[Callable[[], None]] = []
@@ -25,12 +25,12 @@ class Upkeep:
         self._told = -1
 
     async def start(self) -> None:
-        """Load the catalogue; raises what the database raises."""
+        """Load the catalogue; raises database errors."""
         self._told = (await catalogue.refresh()).revision
         self._say()
 
     def heard(self, payload: dict[str, Any]) -> None:
-        """A broadcast named the newest revision."""
+        """Process a broadcast with the newest revision."""
         present = catalogue.current().revision
         # A snapshot loaded by a request of this process is in use, but has not been announced.
         if payload.get("revision") != present or self._told not in (-1, present):
@@ -39,12 +39,12 @@ class Upkeep:
             task.add_done_callback(self._refreshing.discard)
 
     def close(self) -> None:
-        """Load nothing any more."""
+        """Cancel pending loads."""
         for task in self._refreshing:
             task.cancel()
 
     async def _refresh(self) -> None:
-        """TOOL-23: the new lists are in use before any client is notified of the change."""
+        """Load the new lists before any client is notified (TOOL-23)."""
         revision = await _refreshed()
         if revision != self._told:
             self._told = revision
@@ -56,12 +56,11 @@ class Upkeep:
 
 
 async def _refreshed() -> int:
-    """Refresh the catalogue, however long the database is away; the revision that is served now."""
+    """Refresh the catalogue, retrying while the database is unreachable; return the served revision."""
     while True:
         try:
             return (await catalogue.refresh()).revision
         except DatabaseFault as error:
-            # The broadcast is not repeated: without the new lists this process would serve the old ones for
-            # ever.
+            # Retry: the broadcast is not repeated, and this process would serve the old lists forever.
             log.warning("The catalogue changed but cannot be read: %s", error)
             await asyncio.sleep(REFRESH_RETRY_SECONDS)

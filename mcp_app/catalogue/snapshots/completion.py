@@ -1,4 +1,4 @@
-"""Completes an argument of a prompt or template from its candidates, ranked and bounded (COMP-03)."""
+"""Completion of an argument from its candidates, ranked and bounded (COMP-03)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Completed = tuple[list[str], int, bool]
 
 
 async def complete(source: CompletionSource | None, value: str, others: Mapping[str, str]) -> Completed:
-    """``(values, total, has_more)``; a listed source is narrowed to ``value``, a function narrows by itself.
+    """Return ``(values, total, has_more)``. Lists are filtered by ``value``; functions filter themselves.
 
     A synchronous function may block on the database, so it runs in a thread.
     """
@@ -33,13 +33,13 @@ async def complete(source: CompletionSource | None, value: str, others: Mapping[
 
 
 def _candidates(source: Callable[..., Sequence[str]], value: str, others: Mapping[str, str]) -> list[str]:
-    # A QuerySet is only read when its items are; that must happen in the thread, too.
+    # Iterate in the thread: a QuerySet runs its query only then.
     with contained():
         return [str(item) for item in source(value, others)]
 
 
 def _ranked(candidates: Sequence[str], value: str) -> list[str]:
-    """Those that begin with the value first, then those that contain it, each in their own order."""
+    """Return candidates that begin with the value, then those that contain it, in their order."""
     wanted = value.casefold()
     beginning = [item for item in candidates if item.casefold().startswith(wanted)]
     containing = [item for item in candidates if wanted in item.casefold() and item not in set(beginning)]

@@ -1,4 +1,4 @@
-"""The catalogue this process serves now, and how it is replaced when the stored one has moved on."""
+"""The catalogue that this process serves, and its replacement after a change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 
 class _Holder:
-    """The snapshot in use; replaced as a whole, so a reader sees the old one or the new one."""
+    """The current snapshot, replaced as a whole: readers see the old or the new one."""
 
     catalogue: Catalogue = EMPTY
 
@@ -30,14 +30,14 @@ _queued: dict[bool, Future[Catalogue]] = {}
 
 
 def current() -> Catalogue:
-    """The catalogue in use; no I/O."""
+    """Return the current catalogue; no I/O."""
     return _holder.catalogue
 
 
 class Views:
-    """Gives each request of one process its view, always of the snapshot in use at that moment.
+    """A factory of one process for the views of requests, each of the current snapshot.
 
-    ``server`` is that of the installation. It is the only one, and served at its own path.
+    ``server`` is the only server, served at its own path.
     """
 
     __slots__ = ("_servers", "server")
@@ -47,23 +47,23 @@ class Views:
         self._servers = {server.path: server}
 
     def of(self, permissions: Container[str], path: str = ENDPOINT) -> CatalogueView:
-        """Return the view of a caller with these permissions; no I/O. Call it once for each request.
+        """Return the view of a caller with these permissions; no I/O. Call it once per request.
 
-        What looks again after its request, as an event stream does, passes the path of its session. Raises
-        KeyError for a path that no server has.
+        Long-lived objects such as event streams pass the path of their session. Raises KeyError for an
+        unknown path.
         """
         return CatalogueView(_holder.catalogue, permissions, self._servers[path])
 
 
 def loaded() -> Catalogue:
-    """As ``current``, in a process that may not have read the catalogue yet; blocks if it has not."""
+    """Return ``current``; loads the catalogue first if this process has not, which blocks."""
     return refresh_now() if _holder.catalogue is EMPTY else _holder.catalogue
 
 
 def refresh_now(*, force: bool = False) -> Catalogue:
-    """Load the stored catalogue if its revision moved, put it in use and return it; blocks.
+    """Load and return the stored catalogue if its revision changed; blocks.
 
-    ``force``: load it in any case, and build every entry anew.
+    ``force``: load it in any case, and rebuild every entry.
     """
     with _loading:
         present = _holder.catalogue
@@ -74,23 +74,23 @@ def refresh_now(*, force: bool = False) -> Catalogue:
 
 
 def refreshed_view(permissions: Container[str]) -> CatalogueView:
-    """Return a caller's view of the stored catalogue, for what belongs to no request; blocks."""
+    """Return a caller's view of the stored catalogue outside of requests; blocks."""
     return CatalogueView(refresh_now(), permissions, conf.get().server)
 
 
 async def refresh(force: bool = False) -> Catalogue:
-    """As ``refresh_now``, in a thread; many callers at once share the next load that has not begun."""
+    """Run ``refresh_now`` in a thread; concurrent callers share the next load that has not started."""
     return await asyncio.wrap_future(_queue(force))
 
 
 def replace(catalogue: Catalogue) -> Catalogue:
-    """Put a catalogue in use that did not come from the database, for tests; returns the one before."""
+    """Replace the current catalogue for tests; return the former one."""
     before, _holder.catalogue = _holder.catalogue, catalogue
     return before
 
 
 def _queue(force: bool) -> Future[Catalogue]:
-    # A load that has begun may have read the revision before this caller's change, so it is not shared.
+    # A running load may have read the revision before this caller's change, so it is not shared.
     with _queueing:
         waiting = _queued.get(force)
         if waiting is None or waiting.running() or waiting.done():

@@ -1,4 +1,4 @@
-"""The entries of a catalogue snapshot: immutable, ready to list, check and run; no database, no request."""
+"""The entries of a snapshot: immutable, ready to list, check and run; no database, no request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Order = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What all kinds share. ``order`` is (0 for code and 1 for others, position, row id)."""
+    """The common part of all kinds. ``order`` is (0 for code and 1 for others, position, row id)."""
 
     wire: Wire
     permission: str
@@ -27,11 +27,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry(Entry, ToolLimits):
-    """A tool, with the limits that hold for it.
+    """A tool with its effective limits.
 
-    One whose calls have to be tasks (``task_required``) is a background one; ``asks_first`` is run before a
-    task is made. ``identity`` is that of code and fixed arguments, ``revision`` that of the catalogue; only a
-    tool that needs approval has one. ``secret_names`` are arguments that logs must not show.
+    ``task_required`` implies background. ``asks_first`` runs before a task is created. ``identity`` covers
+    code and fixed arguments; ``revision`` is that of the catalogue, for tools that need approval only.
+    ``secret_names`` are arguments that logs must not show.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ToolEntry(Entry, ToolLimits):
     secret_names: frozenset[str] = frozenset()
 
     def check(self, arguments: dict[str, Any]) -> str | None:
-        """None when the arguments are valid, else path, expected and got in one line (TOOL-10)."""
+        """Return None for valid arguments, else path, expected and received value in one line (TOOL-10)."""
         if not self.input.is_valid(arguments):
             return self.input.explain(arguments)
         if self.whole_input is not None:
@@ -61,7 +61,7 @@ class ToolEntry(Entry, ToolLimits):
         return None
 
     def check_output(self, structured: Any) -> str | None:
-        """None when structured content fits the output schema, else what is wrong (TOOL-16)."""
+        """Return None if structured content fits the output schema, else the failures (TOOL-16)."""
         if self.output is None or self.output.is_valid(structured):
             return None
         return self.output.explain(structured)
@@ -69,7 +69,7 @@ class ToolEntry(Entry, ToolLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptEntry(Entry):
-    """A prompt made by a function, or by ``template`` when ``function`` is None."""
+    """A prompt from a function, or from ``template`` if ``function`` is None."""
 
     name: str
     function: ToolFunction | None
@@ -80,9 +80,9 @@ class PromptEntry(Entry):
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)
 
     def accept(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Return the declared arguments among those given; raises InvalidParams (PROMPT-03, PROMPT-04).
+        """Return the declared arguments among the given ones; raises InvalidParams (PROMPT-03, PROMPT-04).
 
-        One that is null was left out by its client.
+        A null argument counts as missing.
         """
         arguments = {name: value for name, value in arguments.items() if value is not None}
         for name, value in arguments.items():
@@ -97,16 +97,17 @@ class PromptEntry(Entry):
         return {name: value for name, value in arguments.items() if name in self.declared}
 
     def render(self, arguments: Mapping[str, str]) -> str:
-        """The text of an admin-made prompt."""
+        """Return the text of an admin-made prompt."""
         return render(self.template, arguments, self.declared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceEntry(Entry):
-    """A resource or template made by a function, or by ``static`` when ``function`` is None.
+    """A resource or template from a function, or from ``static`` if ``function`` is None.
 
-    ``static`` takes the URI, gives the ``contents`` list and may block on a disk; it raises ResourceNotFound.
-    ``content_revision`` is that at which an administrator last changed what it gives, 0 for what code gives.
+    ``static`` takes the URI, returns the ``contents`` list and may block on a disk; it raises
+    ResourceNotFound. ``content_revision`` is the revision of an administrator's last change of the content, 0
+    for code.
     """
 
     uri: str
@@ -120,14 +121,14 @@ class ResourceEntry(Entry):
 
 
 class Built(NamedTuple):
-    """An entry and the digest of the row that it was built from."""
+    """An entry and the digest of its row."""
 
     digest: bytes
     entry: Any
 
 
 class BuiltEntries(NamedTuple):
-    """The built entries of a snapshot by kind and row id, and what they depend on beside the rows."""
+    """The built entries of a snapshot by kind and row id, and their dependencies beside the rows."""
 
     made_from: Any = None
     by_kind: Mapping[type[Any], Mapping[int, Built]] = {}

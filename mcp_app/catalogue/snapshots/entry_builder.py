@@ -1,4 +1,4 @@
-"""Builders of catalogue entries, one for each kind, from stored rows and the definitions of their sources."""
+"""Builders of catalogue entries by kind, from stored rows and the definitions of their sources."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ log = logging.getLogger("mcp.catalogue")
 
 
 def tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
-    """Return the entry of a tool: its definition under the administrator's words, permission and limits."""
+    """Build the entry of a tool: its definition with the administrator's texts, permission and limits."""
     settings, whole = conf.get(), definition.whole_input
     values = overlaid(stated(definition, definition.wire), row)
     wire = described(definition.wire, values)
     limits = _limits(values, definition)
-    # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
+    # Background tools run long: without a timeout of their own, only the hard limit applies.
     usual = settings.tool_timeout_max_seconds if limits["background"] else settings.tool_timeout_seconds
     limits["timeout"] = min(limits["timeout"] or usual, settings.tool_timeout_max_seconds)
     output = wire.get("outputSchema")
@@ -63,7 +63,7 @@ def tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
 
 
 def _secret_names(schema: Any) -> Iterator[str]:
-    """The properties an input schema marks as secret, at any depth (S14)."""
+    """Yield the properties that an input schema marks as secret, at any depth (S14)."""
     if isinstance(schema, list):
         for item in schema:
             yield from _secret_names(item)
@@ -79,21 +79,20 @@ def _secret_names(schema: Any) -> Iterator[str]:
 
 
 def _limits(values: Mapping[str, Any], definition: ToolDefinition) -> dict[str, Any]:
-    """Return the limits as they hold for calls: completed, and without retries that are not safe."""
+    """Return the effective limits, without unsafe retries."""
     limits = {name: values[column] for name, column in COLUMNS.items()}
     limits["background"] = limits["background"] or limits["needs_approval"]
     limits["approval_minutes"] = limits["approval_minutes"] or APPROVAL_MINUTES
     if definition.wire.get("annotations", {}).get("idempotentHint") is not True:
-        # Also when it was idempotent while an administrator allowed some (R6).
+        # Also if the tool was idempotent when an administrator allowed retries (R6).
         limits["retries"] = 0
     return limits
 
 
 def _announced(wire: Wire, definition: ToolDefinition, limits: Mapping[str, Any]) -> Wire:
-    """The definition with what clients should know of how it is run.
+    """Add the approval hint and task support (TASK4-02) to a definition.
 
-    That a call waits for a person, perhaps for long; and whether it may be a core task (TASK4-02), which
-    only clients of 2025-11-25 are shown.
+    Only clients of 2025-11-25 are shown the task support.
     """
     settings, announced = conf.get(), dict(wire)
     if limits["needs_approval"]:
@@ -104,7 +103,7 @@ def _announced(wire: Wire, definition: ToolDefinition, limits: Mapping[str, Any]
 
 
 def prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
-    """Return the entry of a prompt."""
+    """Build the entry of a prompt."""
     arguments = definition.wire.get("arguments", [])
     values = overlaid(stated(definition, definition.wire), row)
     return PromptEntry(
@@ -122,7 +121,7 @@ def prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
 
 
 def resource(row: Resource | ResourceTemplate, definition: ResourceDefinition) -> ResourceEntry:
-    """Return the entry of a resource or template."""
+    """Build the entry of a resource or template."""
     template = uri_template.compile(definition.uri) if definition.is_template else None
     values = overlaid(stated(definition, definition.wire), row)
     return ResourceEntry(
@@ -143,7 +142,7 @@ def resource(row: Resource | ResourceTemplate, definition: ResourceDefinition) -
 def _match(
     template: uri_template.UriTemplate, function: ToolFunction | None, uri: str
 ) -> dict[str, str] | None:
-    """The variables of a URI that fits the template and the types of the function."""
+    """Return the variables of a URI that fits the template and the function's types, else None."""
     variables = template.match(uri)
     if variables is None or function is None or function.bind is dict:
         return variables
@@ -155,7 +154,7 @@ def _match(
 
 
 def order_of(row: Row) -> Order:
-    """Return the place of a row in lists: entries of code first, in its order, then the others (TOOL-04)."""
+    """Return the position of a row in lists: entries of code first, in its order (TOOL-04)."""
     return (source_of(row).rank, row.position, row.pk)
 
 

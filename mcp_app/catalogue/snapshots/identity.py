@@ -1,4 +1,4 @@
-"""The identity of a tool: what decides which code runs under its name, and with which fixed arguments."""
+"""The identity of a tool: its code and fixed arguments."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mcp_app.models import Tool
 
 
 def identity_of(row: Tool) -> str:
-    """Return a digest that changes when another tool, or another definition, runs under this row's name.
+    """Return a digest that changes with the tool or definition that runs under this row's name.
 
-    Words for people, permissions and limits do not count. The definition is the stored one, so that processes
-    with different versions of the code agree about a row. An entry that was deleted and made again differs.
+    Texts, permissions and limits do not count. It uses the stored definition, so that processes with
+    different code versions agree. A deleted and recreated entry differs.
     """
-    # Not by orjson, which has no integers beyond 64 bits.
+    # Not orjson, which is limited to 64-bit integers.
     return hashlib.sha256(json.dumps(source_of(row).identity(row), sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Builds the entries of a snapshot, but only those whose rows have changed since an earlier one."""
+"""Incremental builds of a snapshot's entries: only changed rows are built."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mcp_app.catalogue.sources.registry import related
 
 E = TypeVar("E", bound=Entry)
 _AUDIT: Final = {"created_at", "updated_at", "updated_by", "reviewed_hash"}
-# ``definition_hash`` stands for these columns.
+# ``definition_hash`` covers these columns.
 _MIRRORED: Final = {"definition", "input_schema", "output_schema"}
-# With more changed rows than these, one statement reads all rows of the kind.
+# Above this number of changed rows, all rows of the kind are read.
 _MOST_NAMED: Final = 500
 
 
 class Builder:
-    """A build of one snapshot's entries that reuses those of an earlier snapshot, ``before``.
+    """A build of one snapshot's entries that reuses entries of an earlier snapshot, ``before``.
 
-    ``made_from`` holds everything that entries depend on beside their rows: settings and code. No entry is
-    reused if it differs from that of the earlier snapshot.
+    ``made_from`` holds all dependencies of entries beside their rows: settings and code. If it differs, no
+    entry is reused.
     """
 
     def __init__(self, before: BuiltEntries, made_from: Any) -> None:
@@ -34,7 +34,7 @@ class Builder:
         self.built = BuiltEntries(made_from, self._by_kind)
 
     def entries(self, rows: QuerySet[Any], build: Callable[[Any], E | None]) -> list[E]:
-        """Return the entries of enabled rows in their order; ``build`` returns None for a row without one."""
+        """Return the entries of enabled rows in order; ``build`` returns None for a row without an entry."""
         before, digests = self._before.get(rows.model, {}), _digests(rows.model)
         found = {
             pk: before[pk] for pk, digest in digests.items() if pk in before and before[pk].digest == digest
@@ -56,8 +56,8 @@ def _changed(rows: QuerySet[Any], keys: list[int]) -> QuerySet[Any]:
 def _digests(kind: type[Any]) -> dict[int, bytes]:
     """Return a digest of each enabled row by its id, in the order of lists.
 
-    The digest of a row covers the rows that its source needs with it. Values are used as the database sends
-    them: making objects of the rows would take most of the time of a load.
+    The digest includes rows that its source needs. It uses raw database values: creating model instances
+    would take most of the load time.
     """
     fields = [field for field in kind._meta.concrete_fields if field.name not in _AUDIT | _MIRRORED]
     names = [field.attname for field in fields]
@@ -72,5 +72,5 @@ def _digests(kind: type[Any]) -> dict[int, bytes]:
         for row in cursor:
             digests[row[key]] = hashlib.sha256(orjson.dumps(row)).digest()
             bases[row[key]] = [row[index] for index in behind if row[index] is not None]
-    # Of a tool that is switched off there is no digest.
+    # A disabled tool has no digest.
     return {pk: b"".join(digests.get(each, b"") for each in (pk, *found)) for pk, found in bases.items()}

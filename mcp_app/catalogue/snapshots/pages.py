@@ -1,7 +1,7 @@
-"""Pages of a list as ready JSON bytes, made once for each revision, visibility and position (design §8).
+"""Pages of lists as encoded JSON, cached by revision, visibility and position (design §8).
 
-A page is found by key: its cursor holds the order key of the last entry seen, so entries that come or go
-between two pages never make another one be skipped or repeated (PAGE-01).
+A cursor holds the order key of the last entry, so entries that appear or disappear between two pages cause no
+gaps or repetitions (PAGE-01).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MEMBERS: Final = {
 
 
 class Pages:
-    """The pages of one kind of entry in one catalogue snapshot."""
+    """The pages of one kind of entry in one snapshot."""
 
     __slots__ = (
         "_cache",
@@ -58,7 +58,7 @@ class Pages:
         self._cached_bytes = 0
 
     def page(self, version: str, permissions: Container[str], cursor: str | None) -> bytes:
-        """The encoded result for a revision, a caller's permissions and a cursor; raises InvalidParams."""
+        """Return the encoded page for a protocol revision, permissions and a cursor; raises InvalidParams."""
         held = tuple(name for name in self._mentioned if name in permissions) if self._mentioned else ()
         key = (version, held, cursor)
         cached = self._cache.get(key)

@@ -1,4 +1,4 @@
-"""One immutable state of the catalogue, for all callers; each uses it through a view. No I/O."""
+"""One immutable state of the catalogue, shared by all callers through views. No I/O."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ KINDS = ("tools", "prompts", "resources")
 
 
 class Catalogue:
-    """What is offered at one revision.
+    """The entries at one revision.
 
-    ``revision`` is the newest change it holds, ``revisions`` the revision at which each list last changed.
-    ``max_running`` has the tools of which only so many calls may run at once over all workers, ``queues`` the
-    queues of background tools ("" for the default one). ``templates`` are in the order in which they match,
-    ``pages`` are the lists by their kind. ``built`` is what the next snapshot can reuse, ``prepared`` has
-    what transports derive from this one for many clients. Nothing here asks who the caller is: that is for
-    ``CatalogueView``.
+    ``revision`` is the newest change, ``revisions`` the last change of each list. ``max_running`` maps tools
+    to their limit of concurrent calls over all workers. ``queues`` are the queues of background tools ("" for
+    the default one). ``templates`` are in matching order, ``pages`` are the lists by kind. ``built`` is
+    reused by the next snapshot; ``prepared`` caches data that transports derive. Callers and permissions
+    belong to ``CatalogueView``.
     """
 
     __slots__ = (
@@ -74,7 +73,7 @@ class Catalogue:
         )
         self.prompts = {entry.name: entry for entry in prompts}
         self.resources = {entry.uri: entry for entry in resources}
-        # The newest first: callers usually know all but a few.
+        # Newest first: callers usually miss only a few.
         contents = ((entry.content_revision, entry.uri) for entry in self.resources.values())
         self._contents = sorted((each for each in contents if each[0]), reverse=True)
         self.templates = sorted(templates, key=lambda entry: entry.order)
@@ -91,7 +90,7 @@ class Catalogue:
         }
 
     def updated_since(self, revision: int) -> list[str]:
-        """The URIs of resources whose content an administrator changed after that revision, newest first."""
+        """Return URIs of resources whose content an administrator changed after a revision, newest first."""
         newer = takewhile(lambda each: each[0] > revision, self._contents)
         return [uri for _, uri in newer]
 

@@ -1,4 +1,4 @@
-"""Reads a whole catalogue from the database; synchronous, for threads and commands."""
+"""Loading of a whole catalogue from the database; synchronous, for threads and commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REVISION = ", ".join(field.attname for field in CatalogueRevision._meta.concret
 def revision() -> CatalogueRevision:
     """Return the stored revision row, all zero before the first change.
 
-    In SQL, because it is read at every call and a query of Django takes many times as long.
+    In SQL, because every call reads it and a Django query takes many times as long.
     """
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_REVISION} FROM {CatalogueRevision._meta.db_table} WHERE id = 1")  # noqa: S608
@@ -39,12 +39,11 @@ def revision() -> CatalogueRevision:
 
 
 def load(before: BuiltEntries = NOTHING_BUILT, at: CatalogueRevision | None = None) -> Catalogue:
-    """Return the catalogue as stored now; entries whose rows are unchanged are taken from ``before``.
+    """Return the stored catalogue; reuse entries of unchanged rows from ``before``.
 
-    ``at`` is the revision, if it has just been read.
-
-    Rows change in the same transaction as the revision, so rows read between two equal revisions belong
-    together. If writers never pause, the older revision is kept: the next look will find the newer one.
+    ``at`` is the revision, if it has just been read. Rows change in the same transaction as the revision, so
+    rows read between two equal revisions are consistent. If writers never pause, the older revision is used
+    and the next load finds the newer one.
     """
     at = at or revision()
     catalogue = _read(at, before)
@@ -54,13 +53,13 @@ def load(before: BuiltEntries = NOTHING_BUILT, at: CatalogueRevision | None = No
             return catalogue
         at = after
         catalogue = _read(at, before)
-    # A digest and its entry may be of two states of a row.
+    # Digests and entries may be from different states of a row.
     catalogue.built = NOTHING_BUILT
     return catalogue
 
 
 def from_code() -> Catalogue:
-    """Return what the code defines, as if no administrator had ever touched it; no database."""
+    """Return the catalogue of the code alone, without changes of administrators; no database."""
     entries = {kind: list(_built(_unsaved(kind))) for kind in ENTRY_KINDS}
     return _catalogue(CatalogueRevision(pk=1), entries, NOTHING_BUILT)
 
@@ -97,7 +96,7 @@ def _catalogue(
 
 
 def _entry(row: Row) -> Any:
-    """Return the entry of a row, or None: one that cannot be used must not empty the catalogue."""
+    """Return the entry of a row, or None with a warning: an unusable row must not fail the catalogue."""
     try:
         definition = source_of(row).definition(row)
         return None if definition is None else entry_builder.BUILDERS[type(row)](row, definition.read())

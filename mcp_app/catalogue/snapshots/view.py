@@ -1,4 +1,4 @@
-"""The catalogue as one caller sees it: what a request lists, finds, matches and completes."""
+"""The catalogue for one caller: listing, look-up, matching and completion."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from mcp_app.protocol.messages.server import Server
 
 
 class CatalogueView(NamedTuple):
-    """One snapshot as one caller sees it; entries without permission do not exist (TOOL-08).
+    """A snapshot for one caller; entries without permission do not exist (TOOL-08).
 
-    A view is immutable and never replaces its snapshot. A request gets its view when it begins and keeps it
-    until it ends, so all its steps see one state of the catalogue. What outlives a request (a session, an
-    event stream, a subscription) stores no view: it takes a new one from ``Views`` each time it looks, so a
-    change that was announced is never answered from the snapshot before it.
+    A view is immutable. A request uses one view from start to end, so all its steps see the same state.
+    Longer-lived objects (session, event stream, subscription) store no view: they take a new one from
+    ``Views`` for each access, so that an announced change is never answered from an older snapshot.
 
-    ``permissions`` is anything with ``in``. The encoded lists are cached by the snapshot, for all callers
-    whose permissions show the same entries. ``server`` is what clients are told that this is a catalogue of.
+    ``permissions`` is any container. The snapshot caches encoded lists for all callers with the same visible
+    entries. ``server`` describes the server to clients.
     """
 
     snapshot: Catalogue
@@ -35,23 +34,23 @@ class CatalogueView(NamedTuple):
         return self.snapshot.revision
 
     def tool(self, name: str) -> ToolEntry | None:
-        """Return the tool, or None if this caller has none of that name."""
+        """Return the tool, or None if it does not exist for this caller."""
         entry = self.snapshot.tools.get(name)
         if entry is None or (entry.permission and entry.permission not in self.permissions):
             return None
         return entry
 
     def prompt(self, name: str) -> PromptEntry | None:
-        """Return the prompt, or None if this caller has none of that name."""
+        """Return the prompt, or None if it does not exist for this caller."""
         entry = self.snapshot.prompts.get(name)
         if entry is None or (entry.permission and entry.permission not in self.permissions):
             return None
         return entry
 
     def resource(self, uri: str) -> tuple[ResourceEntry, dict[str, str]] | None:
-        """Return the resource and the variables of its template.
+        """Return the resource and the variables of its template, or None.
 
-        Exact URIs win, then the first template that matches (TPL-04).
+        Exact URIs take precedence over the first matching template (TPL-04).
         """
         entry = self.snapshot.resources.get(uri)
         variables: dict[str, str] | None = {}
@@ -102,7 +101,7 @@ class CatalogueView(NamedTuple):
         raise InvalidParams("'ref' must be {type: 'ref/prompt', name} or {type: 'ref/resource', uri}.")
 
     def _referenced(self, uri: str) -> ResourceEntry | None:
-        """Return the template of exactly this text, else the resource that a URI leads to (COMP-02)."""
+        """Return the template with exactly this text, else the resource of a URI (COMP-02)."""
         for entry in self.snapshot.templates:
             if entry.uri == uri:
                 return entry if not entry.permission or entry.permission in self.permissions else None
