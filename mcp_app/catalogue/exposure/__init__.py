@@ -1,1 +1,1 @@
-"""Offers what a project already has as tools: Celery tasks, viewsets of REST framework, models."""
+"""Existing code of a project as tools: Celery tasks, viewsets of REST framework, models."""

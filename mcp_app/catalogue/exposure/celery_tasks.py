@@ -1,8 +1,7 @@
-"""Celery tasks as tools; knows the interface of a task, but not Celery.
+"""Celery tasks as tools; uses the interface of a task without importing Celery.
 
-A call runs the task's own function inside the call's job, on a copy of the task made for it. So the task
-object that the rest of the installation uses is unchanged, and what the task reports during a call reaches
-only the client of that call.
+A call runs the task's function inside the call's job, on a copy of the task. So the shared task object is
+unchanged, and reports during a call reach only its client.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _TASK_PARTS: Final = ("name", "run", "push_request", "pop_request")
 
 
 def offer(task: Any, **options: Unpack[TaskKeywords]) -> None:
-    """Register a task as a tool: see ``Expose.celery_task``."""
+    """Register a task as a tool, as ``Expose.celery_task`` describes."""
     run = _function_of(task)
     check_options(code_path(run), options, TaskKeywords.__annotations__)
     parsed = ToolOptions(**options, background=True)
@@ -39,7 +38,7 @@ def offer(task: Any, **options: Unpack[TaskKeywords]) -> None:
 
 
 def _function_of(task: Any) -> Callable[..., Any]:
-    """The function a task runs, bound to it if it takes ``self``."""
+    """Return the function of a task, bound to the task if it takes ``self``."""
     if not all(hasattr(task, part) for part in _TASK_PARTS):
         raise DefinitionError(
             f"{task!r} is no Celery task: give what @shared_task or @app.task made of a function."
@@ -51,7 +50,7 @@ def _function_of(task: Any) -> Callable[..., Any]:
 
 
 def _stand_in(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with the task's name, documentation and hints that runs the task for one call."""
+    """Return a function with the task's name, documentation and hints that runs the task for one call."""
 
     @functools.wraps(run)
     def stand_in(**arguments: Any) -> Any:
@@ -67,19 +66,19 @@ def _stand_in(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copy(task: Any, context: Any) -> Any:
-    """The task with another ``update_state``, for one call.
+    """Return a copy of the task for one call, with its own ``update_state``.
 
     Not ``copy.copy``: a task pickles, and therefore copies, to itself.
     """
-    # A shared task is a proxy to the task of whichever Celery application is current.
+    # A shared task is a proxy to the task of the current Celery application.
     original = task._get_current_object() if hasattr(task, "_get_current_object") else task
     copied = object.__new__(type(original))
     vars(copied).update(vars(original))
-    # Automatic retries are wrapped around the original's function; a call ends with its first exception.
+    # Unwrap automatic retries: a call ends with its first exception.
     run = vars(original).get("_orig_run", original.run)
     copied.run = run.__func__.__get__(copied) if inspect.ismethod(run) else run
     copied.update_state = functools.partial(_report, context)
-    # Of abortable tasks, which ask Celery's result backend: there is none for a call.
+    # Abortable tasks query Celery's result backend, which a call does not have.
     copied.is_aborted = lambda **_: context.cancelled
     return copied
 
@@ -89,7 +88,7 @@ def _run(task: Any, arguments: dict[str, Any]) -> Any:
     try:
         return task(**arguments)
     except _celery_exception("Ignore"):
-        return None  # The task has reported its own state; there is nothing else to send.
+        return None  # The task has reported its own state.
     except _celery_exception("Reject") as error:
         raise ToolError(str(getattr(error, "reason", "") or "The task was rejected.")) from None
     finally:
@@ -102,9 +101,9 @@ def _celery_exception(name: str) -> tuple[type[Exception], ...]:
 
 
 def _report(context: Any, task_id: Any = None, state: Any = None, meta: Any = None, **_: Any) -> None:
-    """What ``update_state`` does during a call: progress if it has a number, otherwise a log message.
+    """Report ``update_state`` as progress if it has a number, otherwise as a log message.
 
-    Raises Cancelled after the call was cancelled, so a task that reports progress stops cleanly.
+    Raises Cancelled after the call was cancelled, so that a task that reports progress stops cleanly.
     """
     context.raise_if_cancelled()
     report = meta if isinstance(meta, Mapping) else {}

@@ -1,4 +1,4 @@
-"""``expose``: existing code of a project as tools, one line for each; what it exposes is loaded when used."""
+"""``expose``: existing code of a project as tools, one line each, loaded at first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_app.catalogue.exposure.stand_ins import Prepare, SharedKeywords
 
 
 class Expose:
-    """``from mcp_app import expose``."""
+    """The namespace behind ``from mcp_app import expose``."""
 
     @staticmethod
     def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:

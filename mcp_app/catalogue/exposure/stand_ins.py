@@ -1,4 +1,4 @@
-"""The function that stands in for existing code as a tool, and the options such tools share."""
+"""Functions that stand in for existing code as tools, and their shared options."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mcp_app.catalogue.definitions.tool_definitions import ToolOptions, define_t
 from mcp_app.catalogue.definitions.tool_limits import LimitKeywords
 from mcp_app.catalogue.definitions.wire_parts import Icon, check_options
 
-# The keyword under which a call's context reaches the stand-in; no argument can have this name.
+# The keyword for a call's context; no argument can have this name.
 CONTEXT: Final = "mcp context"
-# Takes the request and the context of a call. Returns nothing, or a context manager in which the view runs.
+# Takes request and context of a call; returns None or a context manager for the view.
 Prepare = Callable[[Any, Any], AbstractContextManager[Any] | None]
 
 
@@ -35,19 +35,19 @@ def definition_of(
 ) -> ToolDefinition:
     """Return the definition of a tool whose function takes the context under CONTEXT.
 
-    ``is_made``: the schemas of the options were made by us. Raises DefinitionError.
+    ``is_made``: the option schemas are generated. Raises DefinitionError.
     """
     definition = define_tool(stand_in, options, is_made=is_made)
     return replace(definition, function=replace(definition.function, context_name=CONTEXT))
 
 
 def deferred(declared: ToolDefinition, make: Callable[[], ToolDefinition]) -> ToolDefinition:
-    """Return ``declared`` with ``make`` as its final definition, made once, at its first use."""
+    """Return ``declared`` with ``make`` as its final definition, called once, at its first use."""
     return replace(declared, deferred=_Once(make))
 
 
 class _Once:
-    """A function that is called until it succeeds: a database that lacks tables today may have them later."""
+    """A function that is called until it succeeds: missing tables may be created later."""
 
     def __init__(self, make: Callable[[], ToolDefinition]) -> None:
         self._make = make
@@ -62,31 +62,31 @@ class _Once:
 def named_after(
     stand_in: Callable[[dict[str, Any], Any], Any], owner: type, operation: str
 ) -> Callable[..., Any]:
-    """A function of arguments and context as one of keywords, known as ``operation`` of ``owner``."""
+    """Wrap a function of arguments and context as one of keywords, named ``operation`` of ``owner``."""
 
     def named(**arguments: Any) -> Any:
         context = arguments.pop(CONTEXT)
         return stand_in(arguments, context)
 
-    # Messages, duplicates and the administrator know a tool by the code it stands for.
+    # Messages, duplicate checks and the admin identify a tool by its code.
     named.__module__, named.__name__ = owner.__module__, operation
     named.__qualname__ = f"{owner.__qualname__}.{operation}"
     return named
 
 
 def shared_options(owner: type, options: Mapping[str, Any]) -> ToolOptions:
-    """The options of all tools of one line; an unknown one is a TypeError that names ``owner``."""
+    """Parse the options of all tools of one line; raises TypeError for an unknown one."""
     check_options(code_path(owner), options, SharedKeywords.__annotations__)
     return ToolOptions(**options)
 
 
 def snake_case(name: str) -> str:
-    """``OrderLine`` as ``order_line``."""
+    """Convert ``OrderLine`` to ``order_line``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def chosen(where: str, kind: str, given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """``given`` as a tuple; raises DefinitionError if it is a text, is empty or has what is not ``known``."""
+    """Return ``given`` as a tuple; raises DefinitionError if it is a string, empty or not in ``known``."""
     if isinstance(given, str):
         raise DefinitionError(f"{where}: {kind} is a list of names, got the string {given!r}.")
     names, there = tuple(dict.fromkeys(given)), list(known)

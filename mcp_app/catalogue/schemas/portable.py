@@ -148,7 +148,7 @@ def _with_one_type(schema: Schema) -> Schema:
 
 
 def _words_of(kind: str, kinds: list[str]) -> frozenset[str]:
-    """Return the keywords for one of these types; ``format`` applies to numbers unless strings are allowed."""
+    """Return the keywords for one of these types; ``format`` applies to numbers if strings are excluded."""
     words = _KEYWORDS.get(kind, frozenset())
     return words | {"format"} if words is _NUMBERS and "string" not in kinds else words
 

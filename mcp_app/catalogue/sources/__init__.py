@@ -1,6 +1,6 @@
-"""Where entries come from: one interface, and one module or folder for each source.
+"""Sources of entries: one interface, and one module or folder per source.
 
-Nothing outside of here compares a source: forms, API, drafts, history, export and checks ask it.
+Only this package compares sources: forms, API, drafts, history, export and checks use the interface.
 """
 
 from mcp_app.catalogue.sources.code import CODE

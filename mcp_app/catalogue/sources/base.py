@@ -15,18 +15,18 @@ from mcp_app.interface.text import marked
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
-# What an administrator may set of an entry of any source, in the order it is shown in, and of any tool.
+# Fields that administrators may set for entries of any source, in display order, and for any tool.
 DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
 LIMITS: Final = tuple(COLUMNS.values())
-# Own fields with a place of their own in an identity.
+# Own fields with a fixed place in an identity.
 _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
 
 
 class Source:
-    """A source of entries: it says what they are, and what administrators may do with them.
+    """A source of entries: their definitions, and the fields that administrators may set.
 
-    The base is also what rows are that name a source unknown here. A row names its source in its column
-    ``source``: one of the same ``stored`` name and the row's kind. Nothing here uses the network.
+    The base class serves rows of unknown sources. A row's source has the ``stored`` name of its column
+    ``source`` and supports its kind. No method uses the network.
     """
 
     stored: ClassVar[str] = ""
@@ -35,22 +35,22 @@ class Source:
     label: ClassVar[str] = "unknown"
     variety: ClassVar[str] = ""
     tone: ClassVar[str] = "plain"
-    # The name of what rows are copies of; empty where administrators make the rows themselves.
+    # The name of the origin of copied rows; empty if administrators create the rows.
     origin: ClassVar[str] = "its source"
-    # Fields that an administrator makes an entry from, in the order of forms, the key first.
+    # Fields from which administrators create an entry, in the order of forms, the key first.
     own_fields: ClassVar[Mapping[type[Row], tuple[str, ...]]] = {}
-    # Relations to rows of the same kind that are always needed with an entry.
+    # Relations to rows of the same kind that are always loaded with an entry.
     related: ClassVar[tuple[str, ...]] = ()
-    # Entries stand in catalogue files.
+    # Whether catalogue files contain entries of this source.
     travels: ClassVar[bool] = False
-    # Why none of its entries is offered; empty if they are.
+    # The reason why no entry of this source is offered; empty if they are.
     unserved: ClassVar[str] = "this installation does not know its source"
-    # Lists have the entries of lower ranks first.
+    # Lists show lower ranks first.
     rank: ClassVar[int] = 1
 
     @property
     def follows(self) -> bool:
-        """Rows are copies of definitions that are kept elsewhere."""
+        """True if rows are copies of definitions stored elsewhere."""
         return bool(self.origin)
 
     def new(self, kind: type[Any], **values: Any) -> Any:
@@ -73,7 +73,7 @@ class Source:
         return frozenset((*DRESS, *limits, *self.own_fields.get(kind, ())))
 
     def provided(self, kind: type[Any]) -> Mapping[str, Definition] | None:
-        """Return the definitions that rows are made from, by key; None if rows are made in another way."""
+        """Return the definitions from which rows are made, by key; None if rows are created otherwise."""
         return None
 
     def definition(self, row: Row) -> Definition | None:
@@ -81,20 +81,20 @@ class Source:
         return self._provided(row)
 
     def in_force(self, row: Row) -> dict[str, Any]:
-        """Return the values in force where an administrator has set none, by column.
+        """Return the effective values without an administrator's, by column.
 
-        The words are those of the stored definition, so that an entry whose code is gone still has them.
+        Texts come from the stored definition, so that an entry without code still has them.
         """
         definition = self._provided(row)
         return words_of(row.definition) if definition is None else stated(definition, row.definition)
 
     def permission_of(self, row: Row) -> str:
-        """Return the permission that callers need, empty if none."""
+        """Return the permission that callers need, or ""."""
         definition = None if row.permission else self._provided(row)
         return str(row.permission if definition is None else definition.permission)
 
     def problem(self, row: Row) -> str:
-        """Return why a row is not offered to anybody, empty if it is."""
+        """Return the reason why a row is not offered, or ""."""
         base = self.base_of(row)
         if row.missing or (base is not None and base.missing):
             return "the code that defined it is not installed"
@@ -105,10 +105,10 @@ class Source:
         return self.unserved
 
     def check(self, row: Row, errors: Errors) -> None:
-        """Add what is wrong with the own fields of a row to ``errors``."""
+        """Add the problems of a row's own fields to ``errors``."""
 
     def unavailable(self, kind: type[Any], key: str, row: Row | None) -> str:
-        """Return why a catalogue file cannot have this entry here, empty if it can."""
+        """Return the reason why a catalogue file cannot contain this entry here, or ""."""
         if not self.follows or (row is not None and not row.missing):
             return ""
         if key in (self.provided(kind) or {}):
@@ -116,7 +116,7 @@ class Source:
         return "Unknown to this installation: install the app that defines it, or take it out of the file."
 
     def base_of(self, row: Row) -> Tool | None:
-        """Return the row whose definition an entry is made from, None if it has its own."""
+        """Return the row that provides an entry's definition, or None for the entry itself."""
         return None
 
     def arguments_of(self, row: Tool) -> Any:
@@ -124,7 +124,7 @@ class Source:
         return row.input_schema
 
     def identity(self, row: Tool) -> list[Any]:
-        """Return what decides which work a call of a tool does, as JSON values: approval is bound to it."""
+        """Return the values that determine a tool's work, as JSON: approvals are bound to them."""
         base, own = self.base_of(row), self.own_fields.get(type(row), ())
         more = [row.serializable_value(name) for name in own if name not in _IDENTIFIED]
         return [_code(row), None if base is None else _code(base), row.fixed_arguments, *more]

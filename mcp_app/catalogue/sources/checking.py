@@ -1,4 +1,4 @@
-"""Collecting what is wrong with a row by field."""
+"""Collection of a row's problems by field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class UnfitError(ValueError):
 
 
 def collect(errors: Errors, field: str, run: Callable[[], object]) -> None:
-    """Run a check of a field that has no error yet, and keep the text of its ValueError."""
+    """Run a check of a field without errors, and record the text of its ValueError."""
     if field in errors:
         return
     try:
@@ -24,6 +24,6 @@ def collect(errors: Errors, field: str, run: Callable[[], object]) -> None:
 
 
 def check_length(text: str) -> None:
-    """Raise UnfitError for a text that is too long."""
+    """Raise UnfitError for a text over MAX_TEXT characters."""
     if len(text) > MAX_TEXT:
         raise UnfitError(f"This has {len(text)} characters: use at most {MAX_TEXT}.")

@@ -1,4 +1,4 @@
-"""Entries that code defines, by the decorators and by exposed views, models and Celery tasks."""
+"""Entries from code: decorators and exposed views, models and Celery tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
 
 class CodeSource(Source):
-    """The code of the installed apps; its rows are brought up to date by ``mirror``."""
+    """The code of the installed apps; ``mirror`` updates its rows."""
 
     stored = label = "code"
     tone = "info"
@@ -22,7 +22,7 @@ class CodeSource(Source):
     rank = 0
 
     def provided(self, kind: type[Any]) -> Mapping[str, Definition]:
-        """Return the definitions that code has registered in this process."""
+        """Return the definitions registered in this process."""
         homes: dict[type[Any], Mapping[str, Definition]] = {
             Tool: registry.tools,
             Prompt: registry.prompts,

@@ -1,6 +1,6 @@
-"""The one precedence: an administrator's value wins over the source's, and a switch stays on once it is on.
+"""The precedence of values: an administrator's value wins, and a switch that is on in the source stays on.
 
-Entries, forms, history, export and import take the values in force from here.
+Entries, forms, history, export and import take effective values from here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Row
 
-# Values of columns that leave a field to the source.
+# Column values that mean "use the source's value".
 UNSAID: Final[tuple[Any, ...]] = (None, "", [], {})
-# By column the member of the wire form, and its type.
+# Members of the wire form and their types, by column.
 _WORDS: Final[dict[str, tuple[str, type]]] = {
     "title": ("title", str),
     "description": ("description", str),
@@ -25,14 +25,14 @@ _WORDS: Final[dict[str, tuple[str, type]]] = {
 
 
 def words_of(wire: Any) -> dict[str, Any]:
-    """Return the words of a wire form by column."""
+    """Return the texts, icons and ``_meta`` of a wire form by column."""
     members = wire if isinstance(wire, dict) else {}
     found = {column: (members.get(member), kind) for column, (member, kind) in _WORDS.items()}
     return {column: value for column, (value, kind) in found.items() if isinstance(value, kind)}
 
 
 def stated(definition: Definition, wire: Any) -> dict[str, Any]:
-    """Return the values that a definition states, by column; ``wire`` has its words."""
+    """Return the values of a definition by column; its texts come from ``wire``."""
     values = {**words_of(wire), "permission": definition.permission}
     if isinstance(definition, ToolDefinition):
         values |= {COLUMNS[name]: value for name, value in definition.limits().items()}
@@ -40,9 +40,9 @@ def stated(definition: Definition, wire: Any) -> dict[str, Any]:
 
 
 def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
-    """Return the values in force: those of the row where it has any, else those beneath.
+    """Return the effective values: the row's where set, else those beneath.
 
-    A switch that is on beneath stays on; members of ``meta`` are added to those beneath.
+    A switch that is on beneath stays on; members of ``meta`` are merged.
     """
     columns = (*_WORDS, "permission", *(COLUMNS.values() if isinstance(row, Tool) else ()))
     own = {name: getattr(row, name) for name in columns}
@@ -54,5 +54,5 @@ def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
 
 
 def described(wire: Wire, values: Mapping[str, Any]) -> Wire:
-    """Return a wire form with the words in force."""
+    """Return a wire form with the effective texts."""
     return {**wire, **{member: values[name] for name, (member, _) in _WORDS.items() if values.get(name)}}

@@ -1,4 +1,4 @@
-"""The sources of this installation, found by row or by stored name, and what they say together."""
+"""The sources of this installation: look-up, and queries over all of them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def source_of(row: Row) -> Source:
 
 
 def named(kind: type[Any], stored: str) -> Source:
-    """Return the source of rows of a kind with that stored name."""
+    """Return the source with a stored name for rows of a kind."""
     return next((each for each in SOURCES if each.stored == stored and kind in each.kinds), _UNKNOWN)
 
 
 def made_here(kind: type[Any]) -> Source:
-    """Return the source of entries that administrators make of a kind."""
+    """Return the source of entries that administrators create of a kind."""
     return next(each for each in SOURCES if kind in each.kinds and not each.follows)
 
 
 def own_fields(kind: type[Any]) -> tuple[str, ...]:
-    """Return the fields that entries of a kind are made from, whatever their source."""
+    """Return the fields from which entries of a kind are made, over all sources."""
     found = (name for each in SOURCES for name in each.own_fields.get(kind, ()))
     return tuple(dict.fromkeys(found))
 
@@ -42,32 +42,32 @@ def choices() -> list[tuple[str, str]]:
 
 
 def travelling() -> tuple[str, ...]:
-    """Return the stored names that stand in catalogue files."""
+    """Return the stored names of sources whose entries appear in catalogue files."""
     return tuple(dict.fromkeys(each.stored for each in SOURCES if each.travels))
 
 
 def travelling_rows() -> Q:
-    """Return the condition for rows that stand in catalogue files."""
+    """Return the condition for rows that appear in catalogue files."""
     return Q(source__in=travelling())
 
 
 def related(kind: type[Any]) -> tuple[str, ...]:
-    """Return the relations that are always needed with rows of a kind."""
+    """Return the relations that are always loaded with rows of a kind."""
     return tuple(name for each in SOURCES if kind in each.kinds for name in each.related)
 
 
 def rows_of(kind: type[Any]) -> QuerySet[Any]:
-    """Return the rows of a kind, with what their sources need to know of them."""
+    """Return the rows of a kind with the relations that their sources need."""
     rows: QuerySet[Any] = kind._default_manager.all()
     return rows.select_related(*found) if (found := related(kind)) else rows
 
 
 def provided() -> list[list[Definition]]:
-    """Return all definitions that entries are made from, for comparison with those of another moment."""
+    """Return all definitions from which entries are made, to detect changes."""
     homes = (each.provided(kind) for each in SOURCES for kind in each.kinds)
     return [list(home.values()) for home in homes if home is not None]
 
 
 def deletable() -> Q:
-    """Return the condition for rows that administrators may delete: code would bring back others."""
+    """Return the condition for rows that administrators may delete: mirrored rows would return."""
     return Q(source__in=[each.stored for each in SOURCES if not each.follows]) | Q(missing=True)

@@ -1,6 +1,6 @@
-"""Moving a catalogue between installations as a file: export, comparison, import; entries and nothing else.
+"""Transfer of a catalogue between installations as a file: export, comparison, import; entries only.
 
-``export_catalogue`` and ``import_catalogue`` are for commands, the admin and any API alike.
+Commands, the admin and any API use ``export_catalogue`` and ``import_catalogue``.
 """
 
 from mcp_app.catalogue.transfer.exports import export_catalogue

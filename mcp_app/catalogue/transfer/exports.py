@@ -1,4 +1,4 @@
-"""Writes the catalogue as an administrator sees and edits it into one document."""
+"""Export of the catalogue, as administrators edit it, into one document."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ VERSION: Final = 1
 
 
 def export_catalogue(notation: str = "json") -> str:
-    """The text of a catalogue file; raises TransferRefused when an upload cannot be read."""
+    """Return a catalogue file; raises TransferRefused if an upload cannot be read."""
     return notations.write(document(), notation)
 
 
 def document() -> dict[str, Any]:
-    """What people made whole, what code made as far as people changed it; sorted by what clients call it.
+    """Return complete admin-made entries and the changed fields of code entries, sorted by key.
 
-    An entry whose code is gone is left out: no installation could take it. Raises TransferRefused.
+    An entry without code is omitted: no installation could import it. Raises TransferRefused.
     """
     problems: list[Problem] = []
     result: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-    # Under the lock all kinds are read at one revision.
+    # The lock gives all kinds the same revision.
     with transaction.atomic():
         revisions.lock()
         untouched = Untouched()

@@ -1,4 +1,4 @@
-"""The fields of a code entry as long as no administrator has changed them."""
+"""The fields of code entries without changes by administrators."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mcp_app.models import CatalogueChange
 
 
 class Untouched:
-    """The values of code entries before any administrator; read from history once.
+    """The original values of code entries, read from history once.
 
-    The code gives a row its position and permission only when the row is made, and may say otherwise later;
-    what was given then is not an administrator's word.
+    Code sets a row's position and permission only when the row is created, and may change later. Values set
+    at that time do not come from an administrator.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Untouched:
         }
 
     def values_of(self, row: Any) -> dict[str, Any]:
-        """Return all fields of a code entry that an administrator may change, as the code has them."""
+        """Return all changeable fields of a code entry with their values from code."""
         source = source_of(row)
         beneath, values = source.in_force(row), empty_values(type(row), source)
         values |= {name: beneath[name] for name in SWITCHES if name in beneath}

@@ -1,4 +1,4 @@
-"""The fields of an entry as a catalogue file has them: plain values, without ids, places or machines."""
+"""The fields of entries in a catalogue file: plain values without ids or locations."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ SECTIONS: Final[dict[str, type[Any]]] = {
 
 
 def names_of(kind: type[Any], source: Source) -> list[str]:
-    """The fields that travel, in the order of the model; the key of an entry is not among them."""
+    """Return the transferred fields in the order of the model, without the key."""
     allowed = source.editable(kind) - {kind.KEY}
     return [field.name for field in kind._meta.fields if field.name in allowed]
 
 
 def empty_values(kind: type[Any], source: Source) -> dict[str, Any]:
-    """What the fields of an entry hold when nothing is said of them."""
+    """Return the default values of an entry's fields."""
     fields = {name: kind._meta.get_field(name) for name in names_of(kind, source)}
     return {name: None if _is_file(field) else field.get_default() for name, field in fields.items()}
 
 
 def values_of(row: Any) -> dict[str, Any]:
-    """The fields of a stored entry; raises FileRefusedError when its upload cannot be read."""
+    """Return the fields of a stored entry; raises FileRefusedError if its upload cannot be read."""
     return {name: _value(row, name) for name in names_of(type(row), source_of(row))}
 
 
 def values_to_compare(row: Any) -> dict[str, Any]:
-    """The same, where an upload that cannot be read is like no other."""
+    """Return the same as ``values_of``; an unreadable upload differs from every other."""
     try:
         return values_of(row)
     except files.FileRefusedError:
@@ -51,7 +51,7 @@ def values_to_compare(row: Any) -> dict[str, Any]:
 
 
 def written(value: Any) -> Any:
-    """A value as it stands in a file; members of objects are sorted, for databases disagree on an order."""
+    """Return a value for a file; members of objects are sorted, because databases differ in order."""
     if isinstance(value, Upload):
         return value.written()
     if isinstance(value, dict):
@@ -60,12 +60,12 @@ def written(value: Any) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """A value as it stands in a list of differences."""
+    """Return a value for a list of differences."""
     return value.shown() if isinstance(value, Upload) else written(value)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values mean the same; unlike Python's ``==``, true is not 1."""
+    """Return True if two values are equal as JSON: unlike in Python, true is not 1."""
     if isinstance(one, Upload) and isinstance(other, Upload):
         return one.is_like(other)
     if isinstance(one, bool) or isinstance(other, bool):
@@ -78,9 +78,9 @@ def same(one: Any, other: Any) -> bool:
 
 
 def read_value(kind: type[Any], name: str, value: Any) -> Any:
-    """A value of a file as ``values_of`` would give it; raises ValueError with the remedy.
+    """Parse a value of a file into the form of ``values_of``; raises ValueError with the remedy.
 
-    Only the type is checked here: whether the value is fit is for the services to say.
+    This checks the type only; the services check the value.
     """
     field = kind._meta.get_field(name)
     if _is_file(field):
@@ -108,7 +108,7 @@ def _typed(field: Any, value: Any) -> Any:
         if len(json.dumps(value, ensure_ascii=False)) > MAX_JSON_CHARACTERS:
             raise ValueError(f"Too long: at most {MAX_JSON_CHARACTERS} characters.")
         return value
-    # A preset says by its name which tool it is made from.
+    # A preset names its tool.
     return _require(value, isinstance(value, str), _or_null(field, "text"))
 
 
@@ -147,7 +147,7 @@ def _without_file(row: Any) -> Any:
 
 
 def service_values(values: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, Any]:
-    """Values as the catalogue's services take them; ``tools`` has the tool of every name they mention."""
+    """Convert values for the services; ``tools`` maps the mentioned names to tools."""
     given = dict(values)
     if "file" in given:
         given["file"] = given["file"].stored() if given["file"] is not None else ""

@@ -1,4 +1,4 @@
-"""Brings the catalogue to what a file says: all of it or nothing, as one revision, through the services."""
+"""Import of a catalogue file: all or nothing, as one revision, through the services."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did or, as a dry run, would do; ``revision`` is 0 when nothing was written.
+    """The result of an import or a dry run; ``revision`` is 0 if nothing was written.
 
-    ``planned_at`` is the revision of the catalogue that the file was compared with.
+    ``planned_at`` is the revision of the catalogue that was compared with the file.
     """
 
     revision: int
@@ -32,18 +32,18 @@ class Imported:
     unchanged: int
 
     def counted(self) -> dict[str, int]:
-        """How many entries were added, changed, removed and left as they were."""
+        """Return the numbers of added, changed, removed and unchanged entries."""
         actions = Counter(difference.action for difference in self.differences)
         counted = {name: actions[name] for name in ("added", "changed", "removed")}
         return {**counted, "unchanged": self.unchanged}
 
 
 class CatalogueMoved(Exception):
-    """The catalogue is no longer at the revision asked for: what was shown is not what would be done."""
+    """Raised if the catalogue is not at the requested revision: the shown differences are outdated."""
 
 
 class ImportForbidden(Exception):
-    """The actor lacks ``permissions`` for what the file changes."""
+    """Raised if the actor lacks ``permissions`` for the changes."""
 
     def __init__(self, permissions: list[str]) -> None:
         super().__init__(", ".join(permissions))
@@ -60,12 +60,12 @@ def import_catalogue(
     may: Callable[[str], bool] | None = None,
     at_revision: int | None = None,
 ) -> Imported:
-    """Read a catalogue file and bring the catalogue to it; clients hear of it once, after the commit.
+    """Import a catalogue file; clients are notified once, after the commit.
 
-    ``actor`` is the user who imports, or None. An entry in the file becomes what the file says: fields it
-    leaves out are empty, or as in code. Entries missing in the file stay, unless ``prune``.
+    ``actor`` is the importing user or None. Fields missing in a file's entry become empty, or as in code.
+    Entries missing in the file stay, unless ``prune``. ``may`` returns True for the actor's permissions
+    (None: all are granted). ``at_revision`` is the required revision of the catalogue.
 
-    ``may`` says whether the actor has a permission (None: all), ``at_revision`` where the catalogue must be.
     Raises TransferRefused with every problem of the file, ImportForbidden and CatalogueMoved, and changes
     nothing then.
     """
@@ -74,7 +74,7 @@ def import_catalogue(
         at = snapshot_loader.revision().number
         return _imported(0, at, plan(document, prune=prune))
     with transaction.atomic():
-        # The rows that the plan was made from must not change.
+        # The rows behind the plan must not change.
         revisions.lock()
         at = snapshot_loader.revision().number
         if at_revision not in (None, at):

@@ -1,4 +1,4 @@
-"""The two notations of a catalogue file, JSON and YAML; both are bounded, and mean the same values."""
+"""The notations of a catalogue file, JSON and YAML: bounded, with the same values."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mcp_app.interface.text import replace_hidden
 
 NOTATIONS: Final = ("json", "yaml")
 MAX_BYTES: Final = 32 * 1024 * 1024
-# Many tiny values need far more memory than the bytes that say them.
+# Many tiny values need far more memory than their bytes.
 MAX_VALUES: Final = 1_000_000
 
 _STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def notation_of(file_name: str) -> str:
-    """What the suffix of a file name says; JSON when it says nothing."""
+    """Return the notation for a file name's suffix; JSON by default."""
     return "yaml" if PurePath(file_name).suffix.lower() in (".yaml", ".yml") else "json"
 
 
 def read(data: bytes, notation: str) -> Any:
-    """The values of a file; raises TransferRefused naming line and column or the reason."""
+    """Parse a file; raises TransferRefused with line and column or the reason."""
     if len(data) > MAX_BYTES:
         raise _refused(f"The file has more than {MAX_BYTES} bytes: split it.")
     try:
@@ -44,7 +44,7 @@ def read(data: bytes, notation: str) -> Any:
 
 
 def write(document: Any, notation: str) -> str:
-    """The text of a file; raises TransferRefused when it would be too large to be read again."""
+    """Write a document as text; raises TransferRefused if it would be too large to import."""
     text = yaml_notation.write(document) if notation == "yaml" else _json(document)
     if len(text.encode()) > MAX_BYTES:
         raise _refused(f"The catalogue makes more than {MAX_BYTES} bytes: move large uploads by themselves.")
@@ -60,7 +60,7 @@ def _read_json(text: str) -> Any:
 
 def _json(document: Any) -> str:
     text = json.dumps(document, ensure_ascii=False, indent=2)
-    # A file that is shown on a terminal must neither steer it nor hide anything.
+    # Escape hidden characters: a file shown on a terminal must neither control it nor hide anything.
     return replace_hidden(text, lambda hidden: json.dumps(hidden)[1:-1]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Which permissions a person needs to export the catalogue, and to import what changes it."""
+"""Permissions for exporting the catalogue and for importing changes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mcp_app.models.catalogue import ENTRY_KINDS
 _MODEL_OF: Final = {kind.KIND: kind._meta.model_name for kind in ENTRY_KINDS}
 _VERBS: Final = {"added": "add", "changed": "change", "removed": "delete"}
 
-# A file holds all kinds of entries, and what an import would change shows what is there.
+# A file contains all kinds of entries, and the differences of an import reveal existing ones.
 SEEN: Final = tuple(f"mcp_app.view_{model}" for model in _MODEL_OF.values())
 CHANGED: Final = tuple(f"mcp_app.{verb}_{model}" for model in _MODEL_OF.values() for verb in _VERBS.values())
 
 
 def needed(differences: Iterable[Difference]) -> list[str]:
-    """The permissions for what an import changes, each once."""
+    """Return the permissions for an import's changes, each once."""
     verbs = ((_VERBS[each.action], _MODEL_OF[each.kind]) for each in differences)
     named = sorted({f"mcp_app.{verb}_{model}" for verb, model in verbs})
-    # Clients see an import at once.
+    # An import is visible to clients at once.
     return [*named, PUBLISH] if named else []

@@ -1,4 +1,4 @@
-"""Compares a document with the catalogue: what has to be made, changed and deleted, or all that is wrong."""
+"""Comparison of a document with the catalogue: the necessary changes, or all problems."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One entry that an import makes, changes or deletes: ``action`` is added, changed or removed."""
+    """An entry that an import creates, changes or deletes: ``action`` is added, changed or removed."""
 
     action: str
     kind: str
@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Plan:
-    """What an import does, for the services and for people."""
+    """The effects of an import, for the services and for people."""
 
     changes: list[EntryChange] = field(default_factory=list)
     removed: list[Row] = field(default_factory=list)
@@ -54,10 +54,10 @@ class Plan:
 
 
 def plan(document: Any, *, prune: bool) -> Plan:
-    """What brings the catalogue to ``document``; writes nothing, raises TransferRefused with all problems.
+    """Return the changes from the catalogue to ``document``; raises TransferRefused with all problems.
 
-    With ``prune``, what the document does not have goes: entries of people are deleted, entries of code lose
-    what people said of them.
+    With ``prune``, admin-made entries missing in the document are deleted, and entries of code lose the
+    values of administrators.
     """
     sections = _sections(document)
     planner = _Planner()
@@ -72,7 +72,7 @@ def plan(document: Any, *, prune: bool) -> Plan:
 
 
 def _sections(document: Any) -> dict[str, list[Any]]:
-    """The lists of entries; raises TransferRefused when this is no document of ours."""
+    """Return the lists of entries; raises TransferRefused for an unsupported document."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _refused("format", f"This is no catalogue file: it must begin with format {FORMAT!r}.")
     version = document.get("version")
@@ -94,7 +94,7 @@ def _refused(name: str, text: str) -> TransferRefused:
 
 
 class _Planner:
-    """One comparison; rows are read once at its beginning."""
+    """One comparison; rows are read once at the start."""
 
     def __init__(self) -> None:
         self.plan = Plan()
@@ -107,7 +107,7 @@ class _Planner:
         self._untouched = Untouched()
 
     def add(self, section: str, index: int, entry: Any) -> None:
-        """Plan one entry of the document, or say all that is wrong with it."""
+        """Plan one entry of the document, or record all its problems."""
         kind = fields.SECTIONS[section]
         key = self._key(kind, f"{section}[{index}]", entry)
         if key is None:
@@ -125,7 +125,7 @@ class _Planner:
         self._compare(where, source, kind, key, row, self._read(where, kind, source, entry))
 
     def prune(self) -> None:
-        """Plan the end of what the document does not have."""
+        """Plan the removal of entries missing in the document."""
         for kind, rows in self._rows.items():
             for key, row in sorted(rows.items()):
                 source = source_of(row)
@@ -154,7 +154,7 @@ class _Planner:
         return key
 
     def _read(self, where: str, kind: type[Any], source: Source, entry: Mapping[str, Any]) -> _Given:
-        """The fields that can be read; the faulty ones are complained of and set aside."""
+        """Return the valid fields; record a problem for each faulty one."""
         given = _Given({}, set())
         known = fields.names_of(kind, source)
         for name, value in entry.items():
@@ -202,7 +202,7 @@ class _Planner:
                     self._complain(where, "" if name == NON_FIELD_ERRORS else name, " ".join(messages))
 
     def _check_permission(self, where: str, permission: str) -> None:
-        """The admin offers only permissions that exist, because no user can have another."""
+        """Refuse unknown permissions, like the admin: no user can have them."""
         if "." in permission and not permission_exists(permission):
             text = f"There is no permission {permission!r} here: migrate its app, or correct it."
             self._complain(where, "permission", text)
@@ -218,7 +218,7 @@ class _Given:
 
 
 def _source_fault(kind: type[Any], key: str, source: Any, row: Any) -> str:
-    """Why this installation cannot have an entry of that source under that key; empty when it can."""
+    """Return the reason why an entry of this source and key is impossible here, or ""."""
     if source not in travelling():
         return f"Must be one of: {', '.join(travelling())}."
     if row is not None and not named(kind, source).owns(row):

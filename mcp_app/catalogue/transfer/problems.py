@@ -1,4 +1,4 @@
-"""What is wrong with a catalogue file, said once for every place at which it is wrong."""
+"""Problems of a catalogue file, with all their places."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault: the entry (empty: the file itself), its field (empty: the whole entry), fault and remedy.
+    """A problem with its remedy: entry (empty for the file), field (empty for the entry), text.
 
     All three may quote the file: code that displays them must make hidden characters visible.
     """
@@ -22,7 +22,7 @@ class Problem:
 
 
 class TransferRefused(Exception):
-    """Nothing was read, written or changed; ``problems`` has all that is wrong."""
+    """A refused transfer that changed nothing; ``problems`` lists all problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))

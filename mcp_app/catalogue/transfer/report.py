@@ -1,4 +1,4 @@
-"""What an import does, as lines of plain text that are safe on any terminal."""
+"""The report of an import, as lines of plain text that are safe on any terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGNS: Final = {"added": "+", "changed": "~", "removed": "-"}
 
 
 def difference_lines(differences: Iterable[Difference]) -> Iterator[str]:
-    """Each entry with its fields below it: ``title: "old" → "new"``."""
+    """Yield each entry with its fields below it: ``title: "old" → "new"``."""
     for difference in differences:
         yield marked(f"{_SIGNS[difference.action]} {difference.kind} {difference.key} ({difference.action})")
         for field in difference.fields:
@@ -27,7 +27,7 @@ def difference_lines(differences: Iterable[Difference]) -> Iterator[str]:
 
 
 def problem_lines(problems: Iterable[Problem]) -> list[str]:
-    """One line for each problem."""
+    """Return one line per problem."""
     return [marked(problem) for problem in problems]
 
 
@@ -37,14 +37,14 @@ def _field_lines(field: FieldDifference, is_new: bool) -> Iterator[str]:
         yield f"{field.name}:"
         yield from (f"  {line}" for line in _compared("" if is_new else old, new))
         return
-    # The first place where they differ must be among what is shown.
+    # The shown part must include the first difference.
     start = 0 if is_new else max(0, _common(old, new) - MAX_SHOWN // 2)
     shown = _cut(new, start) if is_new else f"{_cut(old, start)} → {_cut(new, start)}"
     yield marked(f"{field.name}: {shown}")
 
 
 def _text(value: Any) -> str:
-    """A text of several lines as it is, everything else as JSON."""
+    """Return a text of several lines unchanged, other values as JSON."""
     if isinstance(value, str) and "\n" in value:
         return value
     text = json.dumps(value, ensure_ascii=False)
@@ -67,6 +67,6 @@ def _common(old: str, new: str) -> int:
 
 
 def _cut(text: str, start: int) -> str:
-    """At most MAX_SHOWN characters from ``start``; an ellipsis says that there is more on that side."""
+    """Return at most MAX_SHOWN characters from ``start``, with an ellipsis on each cut side."""
     piece = text[start : start + MAX_SHOWN]
     return f"{'…' if start else ''}{piece}{'…' if start + MAX_SHOWN < len(text) else ''}"

@@ -1,4 +1,4 @@
-"""Uploaded files inside a catalogue file: name and bytes in base64, never where they are kept."""
+"""Uploads inside a catalogue file: name and bytes in base64, without their location."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Upload:
     data: bytes
 
     def is_like(self, other: Upload) -> bool:
-        """The same bytes and suffixes; clients never see the rest of a name."""
+        """Return True for equal bytes and suffixes; clients never see the rest of a name."""
         return self.data == other.data and PurePath(self.name).suffixes == PurePath(other.name).suffixes
 
     def written(self) -> dict[str, str]:
-        """The form it has in a catalogue file."""
+        """Return the form for a catalogue file."""
         return {"name": self.name, "base64": b64encode(self.data).decode()}
 
     def shown(self) -> str:
-        """The form it has in a list of differences."""
+        """Return the form for a list of differences."""
         digest = hashlib.sha256(self.data).hexdigest()[:12]
         return f"{self.name} ({len(self.data)} bytes, SHA-256 {digest}…)"
 
     def stored(self) -> SimpleUploadedFile:
-        """The form in which the services take it."""
+        """Return the form for the services."""
         return SimpleUploadedFile(self.name, self.data)
 
 
 def upload_of(row: Resource) -> Upload | None:
-    """The file a resource keeps, None without one; raises FileRefusedError when it cannot be read."""
+    """Return the file of a resource, None without one; raises FileRefusedError if it cannot be read."""
     if not row.file:
         return None
     stored = str(row.file.name)
@@ -54,7 +54,7 @@ def upload_of(row: Resource) -> Upload | None:
 
 
 def read_upload(value: Any) -> Upload | None:
-    """What a catalogue file says, None without a file; raises ValueError with the remedy."""
+    """Parse an upload in a catalogue file, None for null; raises ValueError with the remedy."""
     if value is None:
         return None
     if not isinstance(value, dict) or value.keys() != {"name", "base64"}:

@@ -1,6 +1,6 @@
-"""YAML as another way to write JSON: its values only, no tags, no anchors, no aliases, no second document.
+"""YAML as a notation for JSON values: no tags, anchors, aliases or second documents.
 
-The text is read event by event, not by a constructor, so that nothing in it can name a type or multiply.
+The text is parsed by events, without a constructor, so that nothing in it can name a type or multiply.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class YamlError(ValueError):
-    """The text cannot be read; the message has line and column and the reason."""
+    """Unreadable text; the message has line, column and reason."""
 
 
 def read(text: str, most: int) -> Any:
-    """The one value in ``text``, made of at most ``most`` values; raises YamlError."""
+    """Parse the only value in ``text``, of at most ``most`` values; raises YamlError."""
     try:
         return _Reader(yaml.parse(text, Loader=_LOADER), most).document()
     except yaml.MarkedYAMLError as error:
         raise _fault(error.problem_mark, f"{error.problem or error.context}.") from error
     except yaml.YAMLError as error:
-        # Without a mark it is about a character that YAML does not allow.
+        # Errors without a mark report a character that YAML does not allow.
         raise YamlError(f"Not valid YAML: {str(error).partition(chr(10))[0]}.") from error
 
 
 def write(value: Any) -> str:
-    """``value`` in block style; texts of several lines stay readable."""
+    """Return ``value`` in block style; texts of several lines stay readable."""
     text = yaml.dump(
         value,
         Dumper=_Dumper,
@@ -47,12 +47,12 @@ def write(value: Any) -> str:
         default_flow_style=False,
         width=sys.maxsize,
     )
-    # Texts with hidden characters are double-quoted, where an escape may stand for each.
+    # Texts with hidden characters are double-quoted, so each can be escaped.
     return replace_hidden(text, lambda hidden: f"\\U{ord(hidden):08X}")
 
 
 def plain_value(text: str) -> Any:
-    """What a word without quotes means; raises ValueError for a number that is too long."""
+    """Return the value of a word without quotes; raises ValueError for a number that is too long."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -68,7 +68,7 @@ def _is_more_than_text(text: str) -> bool:
 
 
 class _Reader:
-    """Turns events into values; a value is counted when it begins."""
+    """A parser of events into values, which counts each value at its start."""
 
     def __init__(self, events: Iterator[Any], most: int) -> None:
         self._events = events
@@ -76,7 +76,7 @@ class _Reader:
         self._values = 0
 
     def document(self) -> Any:
-        """The value of the only document."""
+        """Return the value of the only document."""
         value: Any = None
         documents = 0
         for event in self._events:
@@ -137,14 +137,14 @@ def _fault(mark: Any, text: str) -> YamlError:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Never writes anchors, and quotes every text that could be read as something else."""
+    """A dumper without anchors that quotes every ambiguous text."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Equal values are written out each time."""
+        """Return True: equal values are written out each time."""
         return True
 
     def represent_text(self, data: str) -> yaml.ScalarNode:
-        """Quoted when it must be, a block when it has several lines."""
+        """Write a text quoted if necessary, as a block if it has several lines."""
         style = None
         if has_hidden(data) or _is_more_than_text(data):
             style = '"'

@@ -1,6 +1,6 @@
-"""The columns of a model that a tool may read, filter or sort by: their schemas, and values from JSON.
+"""The columns of a model that a tool may read, filter or sort by: schemas, and values from JSON.
 
-All is decided at start: no name or lookup ever comes from a client.
+All names and lookups are fixed at start; none comes from a client.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _TEXT_LOOKUPS: Final = (
     "iendswith",
 )
 _RANGE_LOOKUPS: Final = ("gt", "gte", "lt", "lte")
-# What a database column can hold at most; larger numbers are errors of the driver on some databases.
+# The range of a database column; larger numbers raise driver errors on some databases.
 _INTEGERS: Final = range(-(2**63), 2**63)
 _TEXT: Final[Schema] = {"type": "string", "maxLength": MAX_TEXT}
 
 
 @dataclass(frozen=True, slots=True)
 class FieldKind:
-    """What values of one class of fields are in JSON; ``lookups`` beside exact, in and isnull."""
+    """The JSON form of a class of fields; ``lookups`` are those beside exact, in and isnull."""
 
     schema: Schema
     lookups: tuple[str, ...] = _RANGE_LOOKUPS
 
 
-# The first that fits counts, so a class stands before its bases.
+# The first match counts, so subclasses precede their bases.
 _KINDS: Final[tuple[tuple[type[models.Field[Any, Any]], FieldKind], ...]] = (
     (models.BooleanField, FieldKind({"type": "boolean"}, ())),
     (models.IntegerField, FieldKind({"type": "integer"})),
@@ -67,7 +67,7 @@ _KINDS: Final[tuple[tuple[type[models.Field[Any, Any]], FieldKind], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class ModelColumn:
-    """A field of the model or, over ``__``, of one that a foreign key leads to; ``field`` has its type."""
+    """A field of the model or, over ``__``, of a related one; ``field`` has its type."""
 
     path: str
     field: Any
@@ -75,23 +75,23 @@ class ModelColumn:
 
     @property
     def kind(self) -> FieldKind | None:
-        """None for fields that can be read and not compared, such as JSON."""
+        """The kind of the field; None for fields that can be read but not compared, such as JSON."""
         return next((kind for known, kind in _KINDS if isinstance(self.field, known)), None)
 
     def output(self) -> Schema:
-        """The schema of its values in an answer; of unknown kinds of fields, anything."""
+        """Return the output schema of its values; any value for unknown kinds."""
         described: Schema = {}
         if text := str(getattr(self.field, "help_text", "")):
             described["description"] = text
         if self.kind is None or hasattr(self.field, "from_db_value"):
             return described
         kind = "string" if isinstance(self.field, models.DecimalField) else self.kind.schema["type"]
-        # A float that is no number has no JSON form.
+        # NaN has no JSON form.
         is_null = self.is_null or isinstance(self.field, models.FloatField)
         return {"type": [kind, "null"] if is_null else kind, **described}
 
     def value(self, name: str, given: Any) -> Any:
-        """A JSON value as the field's; raises ToolError that names the argument and what is wrong."""
+        """Convert a JSON value to the field's; raises ToolError with the argument and the problem."""
         if isinstance(given, str) and "\0" in given:
             raise ToolError(f"{name}: a text cannot hold the character NUL. Leave it out.")
         if isinstance(given, float) and isinstance(self.field, models.DecimalField):
@@ -112,9 +112,9 @@ class ModelColumn:
 
 
 def _storable(moment: dt.datetime) -> dt.datetime:
-    """A moment that a database can hold: the first and last day of the calendar are none in all zones."""
+    """Convert a time for the database. The calendar's first and last days do not exist in all zones."""
     if not settings.USE_TZ:
-        # The project's rows have no zone, but mean its own.
+        # The project's rows are naive, in its own zone.
         zone = timezone.get_default_timezone()
         return moment if timezone.is_naive(moment) else timezone.make_naive(moment, zone)
     if timezone.is_naive(moment):
@@ -124,14 +124,14 @@ def _storable(moment: dt.datetime) -> dt.datetime:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One argument that narrows a list; ``name`` is also the lookup, which code has written."""
+    """An argument that filters a list; ``name`` is the lookup, written in code."""
 
     name: str
     column: ModelColumn
     lookup: str
 
     def schema(self) -> Schema:
-        """What the argument takes."""
+        """Return the input schema of the argument."""
         assert self.column.kind is not None or self.lookup == "isnull"
         if self.lookup == "isnull":
             return {"type": "boolean"}
@@ -149,7 +149,7 @@ class Filter:
         return {**found, "description": text} if text else found
 
     def value(self, given: Any) -> Any:
-        """The argument as the lookup's value."""
+        """Convert the argument to the lookup's value."""
         if self.lookup == "isnull":
             return given
         if self.lookup == "in":
@@ -158,7 +158,7 @@ class Filter:
 
 
 def column_of(where: str, kind: str, model: Any, path: str) -> ModelColumn:
-    """The column at ``path``; raises DefinitionError if there is none, or more than one row may have it."""
+    """Return the column at ``path``; raises DefinitionError if it does not exist or has many values."""
     field: Any = None
     is_null = False
     for part in path.split("__"):
@@ -192,7 +192,7 @@ def _field(where: str, kind: str, model: Any, path: str, part: str) -> Any:
 
 
 def filter_of(where: str, model: Any, name: str) -> Filter:
-    """``status`` or ``created__gte``; raises DefinitionError for a lookup that the field does not have."""
+    """Return the filter for ``status`` or ``created__gte``; raises DefinitionError for a wrong lookup."""
     parts = name.split("__")
     steps = _steps(model, parts)
     column = column_of(where, "filters", model, "__".join(parts[:steps]))
@@ -206,7 +206,7 @@ def filter_of(where: str, model: Any, name: str) -> Filter:
 
 
 def _steps(model: Any, parts: list[str]) -> int:
-    """How many of the parts of a filter name fields, one of which at least: the rest is the lookup."""
+    """Return the number of parts that name fields, at least one; the rest is the lookup."""
     for index, part in enumerate(parts):
         named = [field for field in model._meta.fields if part in (field.name, field.attname)]
         if not named and part != "pk":

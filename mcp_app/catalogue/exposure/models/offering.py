@@ -1,4 +1,4 @@
-"""Which rows of a model become tools: closed lists of fields, filters and orders, checked at start."""
+"""Registration of model tools: fixed lists of fields, filters and orders, checked at start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ARGUMENTS: Final = ("order", "limit", "cursor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What ``Expose.model`` was given about the rows."""
+    """The arguments of ``Expose.model`` about rows."""
 
     fields: Iterable[str]
     filters: Iterable[str] | Mapping[str, Iterable[str]]
@@ -51,7 +51,7 @@ def offer(
     permission: str | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Register the operations as tools: see ``Expose.model``."""
+    """Register the operations as tools, as ``Expose.model`` describes."""
     where = _checked(model)
     shared = shared_options(model, options)
     names = chosen(where, "operations", operations, OPERATIONS)
@@ -132,7 +132,7 @@ def _readable(where: str, model: Any, path: str, choices: Choices) -> ModelColum
 
 
 def _refuse_secret(where: str, kind: str, path: str, choices: Choices) -> None:
-    # A filter tells a value as surely as a column does, one comparison at a time.
+    # A filter reveals a value as well, one comparison at a time.
     names = (*conf.get().redacted_names, *_SECRETS)
     if not choices.sensitive and any(map(Redactor(names).is_secret, path.split("__"))):
         raise DefinitionError(f"{where}: {kind} {path!r} is named like a secret. sensitive=True allows it.")
@@ -164,7 +164,7 @@ def _orders(
         path = item.removeprefix("-")
         column = column_of(where, "order", model, path)
         if path not in columns and path not in keys:
-            # Cursors hold the value, and so does the sequence itself.
+            # Cursors contain the value, and the sequence reveals it.
             raise DefinitionError(
                 f"{where}: order {path!r}: add it to fields, as the order tells its values."
             )

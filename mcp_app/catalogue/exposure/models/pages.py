@@ -1,4 +1,4 @@
-"""Pages of rows by key: where one ends is an opaque, signed text, and no row is counted or skipped."""
+"""Pages of rows by key: cursors are opaque and signed, and no row is counted or skipped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFUSED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """By ``column``, rows without a value last, and then by key, so that every row has one place.
+    """An order by ``column``, rows without a value last, then by key, so that the order is total.
 
     ``by_key``: the column is the key.
     """
@@ -32,7 +32,7 @@ class Order:
     by_key: bool
 
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """The rows in this order."""
+        """Return the rows in this order."""
         first = F(self.column.path)
         if self.by_key:
             return rows.order_by(first.desc() if self.descending else first.asc())
@@ -40,7 +40,7 @@ class Order:
         return rows.order_by(by, F(self.key.path).asc())
 
     def after(self, place: tuple[Any, Any]) -> Q:
-        """The rows behind the one with this value and key."""
+        """Return the condition for rows after the one with this value and key."""
         value, key = place
         beyond = "lt" if self.descending else "gt"
         if self.by_key:
@@ -55,12 +55,12 @@ class Order:
 
 
 def cursor_after(place: tuple[Any, Any], query: Any) -> str:
-    """The text that a client passes back; it is good for this query only."""
+    """Return the cursor behind a row, valid for this query only."""
     return signing.dumps([query, *map(_plain, place)], salt=__name__, compress=True)
 
 
 def place_of(cursor: str, query: Any, order: Order) -> tuple[Any, Any]:
-    """What ``cursor_after`` was given; raises ToolError for any other text."""
+    """Parse a cursor into value and key; raises ToolError for an invalid one."""
     try:
         made_for, value, key = signing.loads(cursor, salt=__name__)
     except (signing.BadSignature, ValueError, TypeError):

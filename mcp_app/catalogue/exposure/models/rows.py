@@ -1,4 +1,4 @@
-"""Lists and gets rows of a model, each by one query that names nothing but what code has chosen."""
+"""Lists and single rows of a model, each by one query with names from code only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USUAL_ROWS: Final = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """One exposed model: everything that a query may name."""
+    """An exposed model: all names that a query may use."""
 
     model: Any
     name: str
@@ -35,7 +35,7 @@ class Rows:
         return next(iter(self.orders.values())).key
 
     def page(self, given: dict[str, Any], context: Any) -> dict[str, Any]:
-        """One page: ``rows``, and ``next``, the cursor of the page behind it."""
+        """Return one page: ``rows``, and ``next``, the cursor of the following page."""
         name = given.get("order") or next(iter(self.orders))
         order, size = self.orders[name], int(given.get("limit") or min(USUAL_ROWS, self.limit))
         wanted = {key: value for key, value in given.items() if key in self.filters and value is not None}
@@ -55,7 +55,7 @@ class Rows:
         }
 
     def row(self, given: dict[str, Any], context: Any) -> dict[str, Any]:
-        """One row by its key."""
+        """Return one row by its key; raises ToolError if there is none."""
         key = self.key.value("pk", given["pk"])
         row = self._all(context).filter(pk=key).values(*self.columns).first()
         if row is None:
@@ -64,12 +64,12 @@ class Rows:
 
     def _all(self, context: Any) -> QuerySet[Any]:
         found = self.model._default_manager.all() if self.queryset is None else self.queryset(context)
-        # What the project's own order means is not known to a cursor.
+        # Cursors do not support the project's own order.
         ordered: QuerySet[Any] = found.order_by()
         return ordered
 
     def page_schema(self) -> Schema:
-        """The arguments of a list."""
+        """Return the input schema of a list."""
         properties: Schema = {name: each.schema() for name, each in self.filters.items()}
         if len(self.orders) > 1:
             properties["order"] = {"enum": list(self.orders), "default": next(iter(self.orders))}
@@ -80,7 +80,7 @@ class Rows:
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
     def key_schema(self) -> Schema:
-        """The arguments of one row."""
+        """Return the input schema for one row."""
         key = self.key
         schema: Schema = {**(key.kind.schema if key.kind else {}), "description": "The row's key."}
         return {
@@ -91,6 +91,6 @@ class Rows:
         }
 
     def row_schema(self) -> Schema:
-        """A row in an answer."""
+        """Return the output schema of a row."""
         properties = {path: column.output() for path, column in self.columns.items()}
         return {"type": "object", "properties": properties, "required": list(properties)}

@@ -1,1 +1,1 @@
-"""Actions of viewsets of REST framework as tools: the one place beside the API that knows the framework."""
+"""Actions of REST framework viewsets as tools; only this package and the API depend on the framework."""

@@ -1,4 +1,4 @@
-"""The actions of a viewset: the method of each, whether it is about one object, the variables of its path."""
+"""The actions of a viewset: method, detail or list, and path variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HINTS: Final[dict[str, dict[str, bool]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Action:
-    """``is_extra``: an ``@action`` of the project's own, which sets ``initkwargs`` on its view."""
+    """An action of a viewset. ``is_extra``: an ``@action`` of the project, with its ``initkwargs``."""
 
     viewset: Any
     name: str
@@ -44,12 +44,12 @@ class Action:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """The dotted path for messages."""
         return f"{self.viewset.__module__}.{self.viewset.__qualname__}.{self.name}"
 
     @property
     def lookup(self) -> str:
-        """The argument that names the object."""
+        """The argument that identifies the object."""
         own = getattr(self.viewset, "lookup_url_kwarg", None) or getattr(self.viewset, "lookup_field", None)
         return str(own or "pk")
 
@@ -59,24 +59,24 @@ class Action:
         return (*((self.lookup,) if self.detail else ()), *_VARIABLE.findall(self.url_path))
 
     def path(self, prefix: str) -> str:
-        """A path with the variables in braces, as the action has it below a router."""
+        """Return the path below a router, with variables in braces."""
         parts = [prefix, *(f"{{{name}}}" for name in self.path_variables)]
         return "/" + "/".join([*parts, self.name] if self.is_extra else parts) + "/"
 
     def described(self, prefix: str, text: str) -> str:
-        """The description; the usual actions have that of their class, which does not say what they do."""
+        """Return the description; standard actions get a prefix that their class text lacks."""
         if self.is_extra:
             return text
         return f"{_STANDARD[self.name][2]} {prefix.replace('_', ' ')}. {text}".strip()
 
     def hints(self) -> dict[str, Any]:
-        """What the method says about effects (TOOL-19); to create adds and destroys nothing."""
+        """Return the effects implied by the method (TOOL-19); create is not destructive."""
         found = {**HINTS.get(self.method, {}), "open_world": False}
         return {**found, "destructive": False} if self.name == "create" and not self.is_extra else found
 
 
 def actions_of(viewset: Any) -> dict[str, Action]:
-    """Every action of the class by name; of one with several methods, the first."""
+    """Map names to the actions of the class; one with several methods appears with its first."""
     found = {
         name: Action(viewset, name, method, detail)
         for name, (method, detail, _) in _STANDARD.items()
@@ -91,7 +91,7 @@ def actions_of(viewset: Any) -> dict[str, Action]:
 
 @contextmanager
 def untouched(viewset: Any) -> Iterator[None]:
-    """Undo what REST framework writes into the class when it makes a view, and Python when hints are read."""
+    """Restore class attributes that REST framework changes when it makes a view."""
     with _making:
         before = {name: vars(viewset)[name] for name in _MARKS if name in vars(viewset)}
         try:

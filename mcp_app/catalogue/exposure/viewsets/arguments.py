@@ -1,4 +1,4 @@
-"""The arguments of an action: their schema, read by drf-spectacular, and where in a request each one goes."""
+"""The arguments of an action: their schema by drf-spectacular, and their place in the request."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from mcp_app.catalogue.schemas.refusals import portable_names
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
-# The argument that is the whole body, where the body's members cannot be arguments themselves.
+# The argument for the whole body, if its members cannot be arguments themselves.
 WHOLE: Final = "body"
 _BODIES: Final = frozenset(("post", "put", "patch"))
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """``query`` says of each name whether its list becomes one text with commas; all else is the body's.
+    """The arguments of an action.
 
-    ``names`` has the name in the request of each argument that clients could not send by it.
+    ``query`` maps names to True if a list becomes one text with commas; other names go to the body. ``names``
+    maps renamed arguments to their names in the request.
     """
 
     schema: Schema
@@ -52,7 +53,7 @@ class Arguments:
 
 
 def written(action: Action, schema: Schema) -> Arguments:
-    """Those of a schema by hand: what is not in the path is the body, or the query where there is no body."""
+    """Return the arguments of a hand-written schema: outside the path, they form the body or the query."""
     path = frozenset(action.path_variables)
     has_body = action.method in _BODIES
     query = [] if has_body else [name for name in schema.get("properties", {}) if name not in path]
@@ -62,7 +63,7 @@ def written(action: Action, schema: Schema) -> Arguments:
 
 
 class _RequestsOnly:
-    """Put before an inspector: what it says of answers is not asked for, what it says of bodies is noted."""
+    """A mixin before an inspector that skips responses and records errors about bodies."""
 
     errors: tuple[str, ...] = ()
 
@@ -70,7 +71,7 @@ class _RequestsOnly:
         return {}
 
     def _get_request_body(self, *arguments: Any, **keywords: Any) -> Any:
-        # The inspector prints its errors and goes on with less.
+        # The inspector prints its errors and continues.
         before = dict(GENERATOR_STATS._error_cache)
         found = super()._get_request_body(*arguments, **keywords)  # type: ignore[misc]
         counts = GENERATOR_STATS._error_cache.items()
@@ -79,13 +80,13 @@ class _RequestsOnly:
 
 
 def read(action: Action, prefix: str) -> Arguments:
-    """Those that drf-spectacular finds; raises DefinitionError naming viewset, action and remedy."""
+    """Return the arguments that drf-spectacular finds; raises DefinitionError with place and remedy."""
     with _failing_queries() as failed:
         try:
             return _read(action, prefix)
         except DefinitionError:
             if failed:
-                # The library that reads schemas reports what a serializer raised as a text of its own.
+                # drf-spectacular hides the exception of a serializer in a text of its own.
                 raise _without_tables(action, failed[0]) from failed[0]
             raise
 
@@ -127,7 +128,7 @@ def _failing_queries() -> Iterator[list[DatabaseError]]:
 
 
 def is_open(action: Action) -> bool:
-    """Whether the view lets everybody in; if code decides on it, it does not count as open."""
+    """Return True if the view's permission classes allow everyone; custom code never counts as open."""
     decides = action.viewset.get_permissions is not APIView.get_permissions
     classes = action.initkwargs.get("permission_classes", action.viewset.permission_classes)
     return not decides and all(each is AllowAny for each in classes)
@@ -147,23 +148,23 @@ def _without_tables(action: Action, error: DatabaseError) -> DefinitionError:
 
 
 def _inspector(action: Action) -> Any:
-    """What reads this action, with what ``extend_schema`` says of it; the view's own one is left alone."""
+    """Return an inspector for this action that respects ``extend_schema``; the view's own is unchanged."""
     handler = getattr(action.viewset, action.name)
     own = getattr(handler, "kwargs", {}).get("schema") or inspect.getattr_static(action.viewset, "schema")
     kind = own if isinstance(own, type) else type(own)
     if issubclass(kind, AutoSchema):
         bases: tuple[type, ...] = (kind,)
     elif kind.__module__ == extend_schema.__module__:
-        # ``extend_schema`` builds upon the project's inspector, which is to come after the one we need.
+        # ``extend_schema`` extends the project's inspector, which must come after ours.
         project: Any = api_settings.DEFAULT_SCHEMA_CLASS
         bases = (kind, AutoSchema, project)
     else:
-        bases = (AutoSchema,)  # A project that documents its API by other means has others, or none.
+        bases = (AutoSchema,)  # Projects with other documentation tools have other inspectors, or none.
     return type("RequestSchema", (_RequestsOnly, *bases), {})()
 
 
 def _view(action: Action, path: str) -> Any:
-    """A view as it is during a request of nobody."""
+    """Return a view in the state of an anonymous request."""
     initkwargs = {name: value for name, value in action.initkwargs.items() if name != "schema"}
     view = action.viewset(**initkwargs)
     view.action_map = {action.method: action.name}
@@ -210,7 +211,7 @@ def _arranged(action: Action, operation: Schema, converter: Converter) -> Argume
 
 
 def _parameters(operation: Schema) -> Iterable[Schema]:
-    """Those of path and query; the format of the answer is not the caller's choice."""
+    """Yield path and query parameters, except the response format."""
     for parameter in operation.get("parameters", ()):
         is_format = parameter["name"] == api_settings.URL_FORMAT_OVERRIDE and parameter["in"] == "query"
         if parameter["in"] in ("path", "query") and not is_format:
@@ -218,7 +219,7 @@ def _parameters(operation: Schema) -> Iterable[Schema]:
 
 
 def _body(action: Action, operation: Schema) -> tuple[str, Schema | None]:
-    """The media type to send and the schema of the body, None if there is no body."""
+    """Return the media type to send and the schema of the body, None without a body."""
     content = operation.get("requestBody", {}).get("content", {})
     if not content:
         return JSON, None
@@ -237,7 +238,7 @@ def _add_body(
     properties: dict[str, Schema],
     required: list[str],
 ) -> bool:
-    """Add the body's members to the arguments, or the whole body as one; says which."""
+    """Add the body's members, or the whole body as one argument; return True for the latter."""
     is_optional = action.method == "patch" or _borrows_serializer(action)
     members = converter.members(body)
     if members is None or not properties.keys().isdisjoint(members[0]):
@@ -251,7 +252,7 @@ def _add_body(
 
 
 def _borrows_serializer(action: Action) -> bool:
-    """An ``@action`` without serializer is described with the viewset's, which it may not read."""
+    """Return True for an ``@action`` described with the viewset's serializer, which it may not use."""
     handler = getattr(action.viewset, action.name)
     return action.is_extra and not {"schema", "serializer_class"} & {
         *action.initkwargs,

@@ -1,7 +1,7 @@
-"""Runs an action for one call: a request as a server makes it, the view, its response as a result.
+"""Execution of an action for one call: request, view, and response as a result.
 
-The class of the project is never changed. Everything between the URL and the response is the view's own, but
-for authentication: who calls is known.
+The project's class is never changed. Everything between URL and response is the view's own, except
+authentication: the caller is known.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from mcp_app.catalogue.exposure.viewsets.routes import Address, Route, address_o
 
 STATUS: Final = "django-mcp/httpStatus"
 PRINCIPAL: Final = "mcp_principal"
-# By the first part of the media type; all others are files.
+# By the first part of the media type; other types are files.
 _MADE: Final[dict[str, type[Image | Audio | File]]] = {"image": Image, "audio": Audio}
 
 
 class _Caller(BaseAuthentication):
-    """The caller of the tool in place of the view's authenticators; those only word the refusal of nobody."""
+    """An authenticator for the tool's caller; the view's own only words the refusal of anonymous users."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         user = request._request.user
         return None if user.is_anonymous else (user, getattr(request._request, PRINCIPAL))
 
     def authenticate_header(self, request: Request) -> Any:
-        # Between 401 and 403 decides whether the view's first authenticator has such a header.
+        # The header of the view's first authenticator decides between 401 and 403.
         view = request.parser_context["view"]
         own = type(view).get_authenticators(view)
         return own[0].authenticate_header(request) if own else None
@@ -52,7 +52,7 @@ class _Caller(BaseAuthentication):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposed:
-    """An action as a tool; ``url`` has values for variables of its route that are no arguments."""
+    """An action as a tool; ``url`` has values for route variables that are not arguments."""
 
     action: Action
     prefix: str
@@ -62,7 +62,7 @@ class Exposed:
     _views: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, given: dict[str, Any], context: Any) -> ToolResult:
-        """What the HTTP API answers to the same request of the same user."""
+        """Run the action and return the HTTP API's response for the same user."""
         user = context.user
         if not user.is_anonymous and not user.is_active:
             raise ToolError("This account is not active.")
@@ -86,7 +86,7 @@ class Exposed:
         return nullcontext() if found is None else found
 
     def _sent(self, given: Mapping[str, Any]) -> tuple[str, str, bytes]:
-        """Query string, media type and body."""
+        """Return query string, media type and body."""
         query = [
             pair
             for name, is_joined in self.arguments.query.items()
@@ -106,7 +106,7 @@ class Exposed:
         return orjson.dumps(body)
 
     def _view(self, route: Route) -> Any:
-        """The view function, within a transaction where the project has one around each request."""
+        """Return the view function, in a transaction if the project wraps requests in one."""
         if route not in self._views:
             with untouched(self.action.viewset):
                 kwargs = dict(route.callback.initkwargs if route.callback else self.action.initkwargs)
@@ -119,13 +119,13 @@ class Exposed:
 
 
 def _pairs(name: str, value: Any, *, is_joined: bool = False) -> list[tuple[str, str]]:
-    """A query or form has texts only: a list is several, or one with commas, and null is none."""
+    """Return the pairs of a value for a query or form; a list has several, or one joined by commas."""
     texts = [_text(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
     return [(name, ",".join(texts))] if is_joined and texts else [(name, text) for text in texts]
 
 
 def _text(value: Any) -> str:
-    """An argument as the text that stands for it in an address."""
+    """Return an argument as text for an address."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -159,7 +159,7 @@ def _request(action: Action, address: Address, query: str, kind: str, body: byte
 
 
 def _site() -> tuple[str, str]:
-    """Scheme and host for links: those of the public address, if Django serves that host."""
+    """Return scheme and host for links: the public address, if Django serves its host."""
     public = urlsplit(conf.get().public_url)
     allowed = settings.ALLOWED_HOSTS
     if public.hostname and validate_host(public.hostname, allowed):
@@ -175,7 +175,7 @@ def _result(response: HttpResponseBase, request: WSGIRequest) -> ToolResult:
     content = _content(response)
     kind = response.headers.get("Content-Type", "").partition(";")[0]
     made = _MADE.get(kind.partition("/")[0], File)
-    # A successful answer of such a type that is empty is refused, as one of a tool is.
+    # An empty image or audio with status 200 is refused, like that of a tool.
     if not content and (made is File or status != 200):
         text = f"{status} {reason}" + (f": {response['Location']}" if "Location" in response else "")
         return ToolResult(text, is_error=status >= 400, meta={STATUS: status})
@@ -195,7 +195,7 @@ def _result(response: HttpResponseBase, request: WSGIRequest) -> ToolResult:
 
 
 def _failure(status: int, reason: str, body: Any) -> ToolResult:
-    """An error of the API: the status for models to read, and the body as it is."""
+    """Return an error of the API: the status for models, and the unchanged body."""
     text = f"{status} {reason}" + (f": {orjson.dumps(body).decode()}" if body else "")
     return ToolResult(text, structured=body or None, is_error=True, meta={STATUS: status})
 

@@ -1,4 +1,4 @@
-"""Finds the viewsets that the project's URLs serve and no tool exposes, with the line that would."""
+"""Suggestions for viewsets that the project serves but no tool exposes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_app.catalogue.definitions.signatures import code_path
 
 
 def candidates() -> list[str]:
-    """A line of code for each, as one would write it into an ``mcp.py``."""
+    """Return a line of code for each such viewset, for an ``mcp.py``."""
     exposed = {tool.code_path.rpartition(".")[0] for tool in registry.tools.values()}
     found: dict[Any, dict[str, None]] = {}
     for callback in _callbacks(get_resolver().url_patterns):

@@ -1,4 +1,4 @@
-"""Viewsets of REST framework as tools: which actions, under which names, with which schemas."""
+"""Registration of viewset actions as tools."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from mcp_app.catalogue.exposure.viewsets.actions import Action, actions_of, unto
 if TYPE_CHECKING:
     from mcp_app.catalogue.exposure.viewsets.arguments import Arguments
 
-# By name of tool the code path of an action that asks nobody for anything.
+# Code paths of actions without permission checks, by tool.
 _open: dict[str, str] = {}
 
 
 def has_open_view(name: str) -> bool:
-    """Whether the tool exposes an action whose view lets everybody in."""
+    """Return True if the tool exposes an action whose view requires no permission."""
     tool = registry.tools.get(name)
     return tool is not None and _open.get(name) == tool.code_path
 
 
 def open_tools() -> list[str]:
-    """The exposed actions that every caller may call, whoever it is."""
+    """Return the exposed actions that every caller may call."""
     return [name for name, tool in registry.tools.items() if not tool.permission and has_open_view(name)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """What ``Expose.viewset`` takes for special cases."""
+    """The arguments of ``Expose.viewset`` for special cases."""
 
     url: Mapping[str, Any] = field(default_factory=dict)
     input_schemas: Mapping[str, Wire] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def offer(
     permission: str,
     options: Mapping[str, Any],
 ) -> None:
-    """Register the actions as tools: see ``Expose.viewset``.
+    """Register the actions as tools, as ``Expose.viewset`` describes.
 
     Schemas are read at the first use of a tool, since serializers may query tables that do not exist yet.
     """
@@ -71,7 +71,7 @@ def offer(
         if extras.input_schemas:
             chosen(where, "input_schemas", extras.input_schemas, names)
         prefix = prefix or snake_case(viewset.__name__.removesuffix("ViewSet")) or "viewset"
-        # All or none: a mistake in the last one must not leave the others behind.
+        # All or none: an error in the last one must not leave the others registered.
         definitions = [_definition(known[name], prefix, extras, shared) for name in names]
     for definition in definitions:
         registry.add_tool(definition)

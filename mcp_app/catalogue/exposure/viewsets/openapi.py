@@ -1,6 +1,6 @@
-"""Schemas of an OpenAPI document, 3.0 or 3.1, as JSON Schema 2020-12 for input; pure functions.
+"""Conversion of OpenAPI 3.0 or 3.1 schemas to JSON Schema 2020-12 for input; pure functions.
 
-They also mend what generators get wrong: see each repair.
+It also repairs frequent mistakes of generators.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcp_app.catalogue.schemas.validation import SchemaError, compile_schema
 
 Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/"
-# Words for people and generators of documentation: a price for every model that reads the list.
+# Keywords for documentation, which would cost every model that reads the list.
 _DROPPED: Final = frozenset(
     ("example", "examples", "xml", "externalDocs", "discriminator", "readOnly", "writeOnly", "nullable")
 )
@@ -26,13 +26,13 @@ _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 
 @dataclass(slots=True)
 class Converter:
-    """Converts schemas of one document; ``definitions`` are those that the converted ones refer to."""
+    """A converter for one document; ``definitions`` are referenced by the converted schemas."""
 
     components: Mapping[str, Any]
     definitions: dict[str, Schema] = field(default_factory=dict)
 
     def convert(self, schema: Any) -> Any:
-        """The schema without read-only members and document's words; a null is allowed where it was."""
+        """Return the schema without read-only members and documentation keywords; nullable becomes null."""
         if not isinstance(schema, dict):
             return schema
         found: Schema = {}
@@ -47,7 +47,7 @@ class Converter:
         return _nullable(found) if schema.get("nullable") is True else found
 
     def members(self, schema: Schema) -> tuple[dict[str, Schema], tuple[str, ...]] | None:
-        """Properties and required ones of a closed object; None for anything else, such as a choice."""
+        """Return properties and required names of a closed object; None for others, such as a choice."""
         target = self._target(schema)
         free = target.get("additionalProperties", False) is not False
         if free or not isinstance(target.get("properties"), dict) or not target.keys().isdisjoint(_LISTS):
@@ -75,13 +75,13 @@ class Converter:
     def _reference(self, target: str) -> str:
         name = target.removeprefix(_REFERENCE)
         if name not in self.definitions:
-            self.definitions[name] = {}  # It may refer to itself.
+            self.definitions[name] = {}  # It may be recursive.
             self.definitions[name] = self.convert(self.components.get(name, {}))
         return f"#/$defs/{name}"
 
 
 def _writable(properties: Any) -> dict[str, Any]:
-    """Without what the caller cannot set: one component often describes both directions."""
+    """Return the properties without read-only ones: a component often describes both directions."""
     return {
         name: member
         for name, member in properties.items()
@@ -90,7 +90,7 @@ def _writable(properties: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON: texts translated, dates as texts, decimals as numbers; made once."""
+    """Return the value as plain JSON: lazy texts and dates become texts, decimals become numbers."""
     return json.loads(json.dumps(value, default=_json))
 
 
@@ -99,7 +99,7 @@ def _json(value: Any) -> Any:
 
 
 def _mend_required(schema: Schema) -> None:
-    """Read-only members are required only in answers."""
+    """Drop required names that were read-only: they apply to responses only."""
     if "required" in schema and "properties" in schema:
         schema["required"] = [name for name in schema["required"] if name in schema["properties"]]
     if not schema.get("required", True):
@@ -107,7 +107,7 @@ def _mend_required(schema: Schema) -> None:
 
 
 def _mend_choices(schema: Schema) -> None:
-    """``oneOf`` is written where several may fit, such as null and anything, and refuses those."""
+    """Replace ``oneOf`` by ``anyOf``: generators use it for overlapping schemas, which it would refuse."""
     if "oneOf" in schema:
         choices = schema.pop("oneOf")
         if "anyOf" in schema:
@@ -121,7 +121,7 @@ def _mend_choices(schema: Schema) -> None:
 
 
 def _mend_bounds(schema: Schema) -> None:
-    """In 3.0 an exclusive bound is a flag beside the bound."""
+    """Convert the exclusive flags of OpenAPI 3.0 into bounds."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         flag = schema.get(exclusive)
         if isinstance(flag, bool):
@@ -131,14 +131,14 @@ def _mend_bounds(schema: Schema) -> None:
 
 
 def _mend_decimal(schema: Schema) -> None:
-    """Serializers take decimals as numbers, too, although they write them as texts."""
+    """Allow numbers for decimals: serializers accept both, but write texts."""
     kinds = _kinds(schema)
     if schema.get("format") == "decimal" and "string" in kinds and "number" not in kinds:
         schema["type"] = [*kinds, "number"]
 
 
 def _mend_pattern(schema: Schema) -> None:
-    """A pattern that our engine does not run in linear time is left to the serializer."""
+    """Drop patterns that our linear-time engine does not support; the serializer checks them."""
     pattern = schema.get("pattern")
     if pattern is None:
         return

@@ -1,4 +1,4 @@
-"""Finds the address of an action in the project's URLs, if any: views read it, and write links with it."""
+"""Addresses of actions in the project's URLs, which views read and use for links."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_app.catalogue.exposure.viewsets.actions import Action
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A named pattern that leads to an action; ``callback`` is None if there is none."""
+    """A named pattern that leads to an action; ``callback`` is None without a pattern."""
 
     name: str = ""
     variables: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a request goes: the path below the script's prefix, and what the view gets from it."""
+    """The target of a request: the path below the script prefix, and the view's keyword arguments."""
 
     route: Route
     path: str
@@ -45,9 +45,9 @@ class Address:
 
 
 def address_of(action: Action, prefix: str, values: Mapping[str, Any]) -> Address | None:
-    """The address of the action with these values in its path; None if no path has them.
+    """Return the address of the action with these path values; None if no path accepts them.
 
-    Raises ImproperlyConfigured if its only routes have variables that nothing fills.
+    Raises ImproperlyConfigured if all its routes have variables without a value.
     """
     texts = {name: str(value) for name, value in values.items()}
     routes = _routes(get_resolver(), action)
@@ -70,7 +70,7 @@ def _routed(action: Action, route: Route, texts: dict[str, str]) -> Address | No
     except (NoReverseMatch, Resolver404):
         return None
     if not _leads_to(action, match.func):
-        return None  # The text in the path leads elsewhere, as "export" in /orders/export/ may.
+        return None  # The path leads elsewhere, as /orders/export/ may with the key "export".
     return Address(route, path, match.kwargs, match)
 
 

@@ -1,1 +1,1 @@
-"""Texts and files that administrators keep here: prompts with placeholders, and resources."""
+"""Texts and files of administrators: prompts with placeholders, and resources."""

@@ -1,4 +1,4 @@
-"""What administrators may store as a prompt or a resource."""
+"""Checks of admin-made prompts and resources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ARGUMENT_MEMBERS: Final = frozenset({"name", "title", "description", "required"
 
 
 def check_prompt(row: Prompt, errors: Errors) -> None:
-    """Add what is wrong with a prompt."""
+    """Add the problems of a prompt to ``errors``."""
     collect(errors, "name", lambda: check_name(row.name))
     collect(errors, "arguments", lambda: _check_arguments(row.arguments))
     collect(errors, "template", lambda: _check_template(row, "arguments" not in errors))
@@ -68,7 +68,7 @@ def _check_template(row: Prompt, arguments_are_valid: bool) -> None:
 
 
 def check_resource(row: Resource, errors: Errors) -> None:
-    """Add what is wrong with a resource."""
+    """Add the problems of a resource to ``errors``."""
     collect(errors, "uri", lambda: _check_uri(row))
     collect(errors, "mime_type", lambda: _check_mime_type(row.mime_type))
     collect(errors, "annotations", lambda: _check_annotations(row.annotations))

@@ -1,7 +1,7 @@
-"""Reads files that administrators offer, and only those: below known directories, plain files, bounded size.
+"""Safe reading of files that administrators offer: below known directories, plain files, bounded size.
 
-Every directory on the way is opened without following symbolic links, so neither a link nor a directory that
-is swapped while we look can lead outside (RES-05, S18).
+Every directory on the path is opened without following symbolic links. So neither a link nor a directory that
+is swapped meanwhile can lead outside (RES-05, S18).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _TEXT_TYPES = frozenset(
 
 
 class FileRefusedError(Exception):
-    """The file may not be read or is not there; the text is for administrators, not for clients."""
+    """A forbidden or missing file; the text is for administrators, not for clients."""
 
 
 def read_below(root: str, relative: str, limit: int) -> bytes:
-    """The bytes of ``root/relative``, at most ``limit``; raises FileRefusedError."""
+    """Return the bytes of ``root/relative``, at most ``limit``; raises FileRefusedError."""
     parts = relative.split("/")
     if "\0" in relative or "\\" in relative or any(part in ("", ".", "..") for part in parts):
         raise FileRefusedError(f"{relative!r} is not a plain path below the directory.")
@@ -43,7 +43,7 @@ def read_below(root: str, relative: str, limit: int) -> bytes:
 
 
 def read_uri(uri: str, roots: Iterable[str], limit: int) -> bytes:
-    """The bytes a ``file:`` URI names, if it lies below one of ``roots``; raises FileRefusedError."""
+    """Return the bytes of a ``file:`` URI below one of ``roots``; raises FileRefusedError."""
     path = path_of(uri)
     for root in map(os.path.realpath, roots):
         if path.startswith(root.rstrip("/") + "/"):
@@ -52,7 +52,7 @@ def read_uri(uri: str, roots: Iterable[str], limit: int) -> bytes:
 
 
 def path_of(uri: str) -> str:
-    """The absolute path of a ``file:`` URI, percent-decoded once; raises FileRefusedError."""
+    """Return the absolute path of a ``file:`` URI, percent-decoded once; raises FileRefusedError."""
     parts = urlsplit(uri)
     if (
         parts.scheme.lower() != "file"
@@ -74,7 +74,7 @@ def path_of(uri: str) -> str:
 
 
 def _open_beneath(root: str, parts: list[str]) -> int:
-    """Walk from the root one name at a time; any symbolic link on the way is an OSError."""
+    """Open a file from the root, one name at a time; a symbolic link on the path raises OSError."""
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts[:-1]:
@@ -82,7 +82,7 @@ def _open_beneath(root: str, parts: list[str]) -> int:
             inner = os.open(part, flags, dir_fd=directory)
             os.close(directory)
             directory = inner
-        # Without O_NONBLOCK a named pipe would hold the thread for ever.
+        # Without O_NONBLOCK a named pipe would block the thread forever.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(parts[-1], flags, dir_fd=directory)
     finally:
@@ -95,6 +95,6 @@ def _read(descriptor: int, limit: int) -> bytes:
 
 
 def is_text(mime_type: str) -> bool:
-    """The content of this MIME type travels as text."""
+    """Return True if content of this MIME type is sent as text."""
     base = mime_type.partition(";")[0].strip().lower()
     return base.startswith("text/") or base.endswith(("+json", "+xml")) or base in _TEXT_TYPES

@@ -1,4 +1,4 @@
-"""Admin-made prompt text: ``{{name}}`` is replaced by an argument, once, and nothing else happens (S12)."""
+"""Rendering of admin-made prompts: ``{{name}}`` is replaced by an argument, once, and nothing else (S12)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]{0,63})[ \t]*
 
 
 def render(template: str, arguments: Mapping[str, str], declared: frozenset[str]) -> str:
-    """The text with each declared placeholder replaced; a missing optional argument is empty.
+    """Replace each declared placeholder; a missing optional argument is empty.
 
     One pass over the template, so a placeholder inside an argument stays text.
     """
@@ -23,5 +23,5 @@ def render(template: str, arguments: Mapping[str, str], declared: frozenset[str]
 
 
 def placeholders(template: str) -> list[str]:
-    """The names used in a template, each once, in order."""
+    """Return the names in a template, each once, in order."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(template)))

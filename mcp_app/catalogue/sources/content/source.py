@@ -14,7 +14,7 @@ from mcp_app.models.catalogue import Row
 
 
 class ContentSource(Source):
-    """Texts and files that are kept here. Resource templates are among its kinds, but need code."""
+    """Stored texts and files. Resource templates are among its kinds, but need code."""
 
     stored = label = "admin"
     kinds = (Prompt, Resource, ResourceTemplate)
@@ -27,7 +27,7 @@ class ContentSource(Source):
     travels = True
 
     def definition(self, row: Row) -> Definition | None:
-        """Return the definition of the text or file of a row."""
+        """Return the definition of a row's text or file."""
         if isinstance(row, Prompt):
             return _prompt(row)
         return _resource(row) if isinstance(row, Resource) else None
@@ -42,7 +42,7 @@ class ContentSource(Source):
             errors["uri_template"] = ["Resource templates are defined in code."]
 
     def unavailable(self, kind: type[Row], key: str, row: Row | None) -> str:
-        """Return that templates need code."""
+        """Return the reason why a file cannot contain this entry: templates need code."""
         if kind in self.own_fields:
             return ""
         return "Resource templates are defined in code: take it out of the file."
@@ -75,7 +75,7 @@ def _resource(row: Resource) -> ResourceDefinition:
 
 
 def listed_mime_type(mime_type: str, file: str, uri: str, text: str) -> str:
-    """What an admin-made resource is listed as: what was said, else what its file's name suggests."""
+    """Return the listed MIME type of an admin-made resource: the entered one, else by the file name."""
     if mime_type:
         return mime_type
     if file:

@@ -1,4 +1,4 @@
-"""The content of admin-made resources: stored text, an uploaded file, or a file in a resource directory."""
+"""Content of admin-made resources: stored text, an uploaded file, or a file in a resource directory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Static = Callable[[str], list[dict[str, Any]]]
 
 
 def text_reader(text: str, mime_type: str) -> Static:
-    """Gives the stored text."""
+    """Return a reader of the stored text."""
     return lambda uri: [resource_contents(text, uri=uri, mime_type=mime_type)]
 
 
 def upload_reader(name: str, mime_type: str) -> Static:
-    """Gives an uploaded file by its name below the upload directory."""
+    """Return a reader of an uploaded file, by its name below the upload directory."""
 
     def read(uri: str) -> list[dict[str, Any]]:
         return _contents(uri, mime_type, lambda limit: files.read_below(upload_directory(), name, limit))
@@ -32,7 +32,7 @@ def upload_reader(name: str, mime_type: str) -> Static:
 
 
 def directory_reader(mime_type: str) -> Static:
-    """Gives the file that the ``file:`` URI itself names, below one of the resource directories."""
+    """Return a reader of the file that a ``file:`` URI names, below one of the resource directories."""
 
     def read(uri: str) -> list[dict[str, Any]]:
         roots = conf.get().resource_directories
@@ -42,19 +42,19 @@ def directory_reader(mime_type: str) -> Static:
 
 
 def upload_directory() -> str:
-    """Where uploaded files are kept."""
+    """Return the directory of uploaded files."""
     from django.conf import settings
 
     return conf.get().upload_directory or str(settings.MEDIA_ROOT)
 
 
 def guess_mime_type(name: str) -> str:
-    """By the suffix of a file name; unknown ones are plain bytes."""
+    """Return the MIME type for a file name's suffix; plain bytes if unknown."""
     return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 def _contents(uri: str, mime_type: str, read: Callable[[int], bytes]) -> list[dict[str, Any]]:
-    """RES-06: a file that may not be read looks like one that is not there; the log has the reason."""
+    """Read a file; a forbidden file looks like a missing one, and the log has the reason (RES-06)."""
     try:
         # Base64 adds a third.
         data = read(conf.get().max_result_bytes * 3 // 4)
@@ -70,7 +70,7 @@ def _contents(uri: str, mime_type: str, read: Callable[[int], bytes]) -> list[di
 
 
 def _fitting(uri: str, data: bytes, mime_type: str) -> str:
-    """Return the type of a file's bytes where its name says another: clients hand images on to models."""
+    """Return the type of a file's bytes if its name suggests another: clients pass images to models."""
     try:
         check_file(data, mime_type)
     except ValueError as error:

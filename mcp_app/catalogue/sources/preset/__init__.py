@@ -1,1 +1,1 @@
-"""Presets: an existing tool under another name, with some arguments fixed."""
+"""Presets: a tool under another name, with some arguments fixed."""

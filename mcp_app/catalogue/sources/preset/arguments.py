@@ -1,4 +1,4 @@
-"""The arguments that a preset leaves to its callers."""
+"""The arguments that callers of a preset can send."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mcp_app.models import Tool
 
 
 def arguments_of(row: Tool) -> Any:
-    """Return the input schema of a stored tool; of a preset, without the arguments that are fixed."""
+    """Return the input schema of a stored tool; for a preset, without the fixed arguments."""
     if row.preset_of is None:
         return row.input_schema
     return without_arguments(row.preset_of.input_schema, row.fixed_arguments)
 
 
 def without_arguments(schema: Wire, names: Mapping[str, Any]) -> Wire:
-    """An input schema without the named properties."""
+    """Return an input schema without the named properties."""
     reduced = dict(schema)
     reduced["properties"] = {
         key: value for key, value in schema.get("properties", {}).items() if key not in names

@@ -1,4 +1,4 @@
-"""What administrators may store as a preset."""
+"""Checks of presets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.protocol.messages.names import check_name
 
 
 def check_preset(row: Tool, errors: Errors) -> None:
-    """Add what is wrong with a preset."""
+    """Add the problems of a preset to ``errors``."""
     collect(errors, "name", lambda: check_name(row.name))
     collect(errors, "preset_of", lambda: _check_base(row))
     if "preset_of" not in errors:
@@ -49,6 +49,6 @@ def _check_fixed(row: Tool) -> None:
     try:
         validator = validation.compile_schema({**only, "type": "object", "properties": properties})
     except validation.SchemaError:
-        return  # The tool itself is not offered then; its own page says why.
+        return  # The tool itself is not offered then; its page shows the reason.
     if not validator.is_valid(fixed):
         raise UnfitError(validator.explain(fixed))

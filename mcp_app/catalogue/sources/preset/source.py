@@ -20,7 +20,7 @@ from mcp_app.models import Tool
 
 
 class PresetSource(Source):
-    """Tools that administrators make by giving another one a new name and fixing some of its arguments."""
+    """Tools that administrators derive from another tool, with a new name and fixed arguments."""
 
     stored = label = "admin"
     kinds = (Tool,)
@@ -32,7 +32,7 @@ class PresetSource(Source):
     travels = True
 
     def definition(self, row: Any) -> ToolDefinition | None:
-        """Return the definition of the tool behind a preset, as the preset has it."""
+        """Return the definition of the tool behind a preset, adapted to the preset."""
         base = self.base_of(row)
         found = registry.source_of(base).definition(base) if base is not None and base.enabled else None
         return fixed(found.read(), base, row) if isinstance(found, ToolDefinition) and base else None
@@ -49,7 +49,7 @@ class PresetSource(Source):
         check_preset(row, errors)
 
     def base_of(self, row: Any) -> Tool | None:
-        """Return the tool that a preset is made from."""
+        """Return the tool behind a preset."""
         base: Tool | None = row.preset_of
         return base
 
@@ -58,7 +58,7 @@ class PresetSource(Source):
         return arguments_of(row)
 
     def bases(self) -> QuerySet[Tool]:
-        """Return the tools that presets can be made from."""
+        """Return the tools from which presets can be made."""
         return Tool.objects.filter(preset_of=None).order_by("name")
 
     def made_from(self, rows: Iterable[Tool]) -> QuerySet[Tool]:
@@ -67,9 +67,9 @@ class PresetSource(Source):
 
 
 def fixed(definition: ToolDefinition, base: Tool, preset: Tool) -> ToolDefinition:
-    """Return the definition of a tool under the name of its preset, the administrator's values included.
+    """Return a tool's definition under the preset's name, with the administrator's values of the tool.
 
-    The fixed arguments cannot be sent any more.
+    Callers cannot send the fixed arguments.
     """
     arguments = dict(preset.fixed_arguments)
     beneath = overlaid(stated(definition, definition.wire), base)
