@@ -1,4 +1,4 @@
-"""What the Celery worker does for the app: cleaning, the drain of the message log, its sign of life."""
+"""The app's part of the Celery worker: jobs, purging, draining the message log, signs of life."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ log = logging.getLogger("mcp.worker")
 _stop = threading.Event()
 _lost_jobs = LostJobs()
 _orphans = Orphans()
-# Before the children are forked, which share it.
+# Created before the fork: the children share it.
 _waiting = WaitingChildren()
 _slots = AttemptSlots()
 _pool: list[PoolSize] = []
@@ -58,7 +58,7 @@ _presence: list[Callable[[], None]] = []
 
 @shared_task(ignore_result=True)
 def purge_expired() -> dict[str, int]:
-    """Remove what retention allows; returns how many rows of each kind."""
+    """Delete rows past their retention; return the number of each kind."""
     return {
         "sessions": retention.close_idle_sessions(),
         "messages": retention.purge_messages(),
@@ -76,14 +76,14 @@ def _purge_oauth() -> int:
 
 @worker_ready.connect
 def start_drain(sender: Any = None, **_: Any) -> None:
-    """Write the message log from a thread of the main process: one reader however many children."""
+    """Start the threads of the main process, such as the drain: one reader for any number of children."""
     _stop.clear()
     queries.watch()
-    # Only children can be replaced while they wait; threads and a worker that runs jobs itself cannot.
+    # Only children of a prefork pool can be replaced while they wait.
     _pool[:] = [PoolSize(sender, _waiting)] if hasattr(getattr(sender, "pool", None), "grow") else []
     _parents[:] = [ParentRenewer(_slots, pool.children) for pool in _pool]
     for parent in _parents:
-        # Until this process ends: calls still run after it was asked to stop.
+        # Until the process exits: calls still run after a stop request.
         threading.Thread(target=parent.run_forever, name="parent-renewer", daemon=True).start()
     if url := conf.get().redis_url:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
@@ -97,7 +97,7 @@ def start_drain(sender: Any = None, **_: Any) -> None:
 
 
 def _name_and_queues(consumer: Any) -> tuple[str, tuple[str, ...]]:
-    """What operators see of this worker."""
+    """Return the name and the queues of this worker for operators."""
     if consumer is None:
         return "worker", ()
     return str(consumer.hostname), tuple(sorted(consumer.app.amqp.queues.consume_from))
@@ -105,13 +105,13 @@ def _name_and_queues(consumer: Any) -> tuple[str, tuple[str, ...]]:
 
 @worker_shutting_down.connect
 def stop_drain(**_: Any) -> None:
-    """Let the drain finish the batch it is writing."""
+    """Stop the threads; the drain finishes its current batch."""
     _stop.set()
 
 
 @heartbeat_sent.connect
 def say_alive(**_: Any) -> None:
-    """Renew the sign of life from the worker's own loop, so that a worker that hangs is missed (/readyz)."""
+    """Renew the sign of life from the worker's own loop, so that a blocked worker is detected (/readyz)."""
     for presence in _presence:
         try:
             presence()
@@ -121,20 +121,20 @@ def say_alive(**_: Any) -> None:
 
 @worker_init.connect
 def refuse_cluster(**_: Any) -> None:
-    """End a worker whose Redis is a Cluster; it would try to connect for ever."""
+    """End a worker whose Redis is a Cluster: it would try to connect forever."""
     if refused := cluster_fault(conf.get().redis_url):
         raise SystemExit(refused)
 
 
 @worker_init.connect
 def inherit_orphans(**_: Any) -> None:
-    """What a child's tools started comes to the main process when the child is killed."""
+    """Make the main process adopt the programs of a child's tools when the child is killed."""
     adopt_orphans()
 
 
 @worker_init.connect
 def say_ends_once(**_: Any) -> None:
-    """Drop what Celery logs as a crash if a renewer ended the child, which has logged why."""
+    """Filter Celery's crash messages for children that a renewer ended and logged."""
     ended_by_itself = re.compile(rf"exitcode {EXIT_STATUS}\b").search
 
     def is_news(record: logging.LogRecord) -> bool:
@@ -147,7 +147,7 @@ def say_ends_once(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def end_orphans(**_: Any) -> None:
-    """Nobody waits any more for the programs of a tool whose process is gone (R32)."""
+    """End programs of tools whose process no longer exists (R32)."""
     ended = _orphans.end([child.pid for child in active_children()])
     if ended:
         log.warning("%d programs of tools outlived their process and are ended", len(ended))
@@ -155,7 +155,7 @@ def end_orphans(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def give_back_lost_jobs(**_: Any) -> None:
-    """Put jobs whose child is gone back into their queue; a job must bear being run twice."""
+    """Return jobs of dead children to their queue; a job must tolerate a second run."""
     for request in _lost_jobs.among([*state.reserved_requests], [*state.active_requests]):
         log.warning("Job %s was lost with its process: it goes back into its queue", request.id)
         request.reject(requeue=True)
@@ -164,33 +164,33 @@ def give_back_lost_jobs(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def replace_waiting_children(**_: Any) -> None:
-    """Give the places of children that wait for clients to others."""
+    """Replace children that wait for clients."""
     for pool in _pool:
         pool.adjust(all_begun=len(state.reserved_requests) == len(state.active_requests))
 
 
-# Said here, too, for a project whose Celery has other defaults: a job is given back when its process dies.
+# Explicit, as a project's Celery may have other defaults: a job is requeued if its process dies.
 @shared_task(ignore_result=True, acks_late=True, reject_on_worker_lost=True)
 def run_call(call_id: str) -> str:
-    """Run one attempt of a background call; returns its outcome, "" when there was nothing to do."""
+    """Run one attempt of a background call; return its outcome, or "" if there was nothing to do."""
     return _worker().run(call_id)
 
 
-# A mail server may be silent for as long as each step of a conversation with it may take.
+# Time limits, because a slow mail server may use the full timeout of every step.
 @shared_task(ignore_result=True, acks_late=False, soft_time_limit=45, time_limit=60)
 def send_notice(channel_id: int) -> bool:
-    """Tell somebody what waits for them; meanwhile the worker has a further process for calls."""
+    """Send a due notification; meanwhile the worker has an additional process for calls."""
     child = current_process()
     if not child.daemon:
         return delivery.deliver(channel_id)
-    # Without a substitute a frozen server would delay calls: rather tell later, when it is due again.
+    # Without a substitute a slow server would delay calls: the notification is sent when it is next due.
     with suppress(NoAnswer), WaitingPlace(_waiting, child.index, conf.get().max_waiting_children):
         return delivery.deliver(channel_id)
     return False
 
 
 def _hand_on_notice(channel_id: int) -> bool:
-    """Queue the job of a notification, before the calls that wait; False when the broker is away."""
+    """Enqueue a notification job before waiting calls; return False if the broker is unavailable."""
     try:
         celery.application().send_task(send_notice.name, args=[channel_id], priority=0, retry=False)
     except OperationalError as error:
@@ -201,15 +201,15 @@ def _hand_on_notice(channel_id: int) -> bool:
 
 @worker_process_shutdown.connect
 def close_worker(**_: Any) -> None:
-    """A child that ends in good order writes what it still holds."""
+    """Write buffered data before a child exits."""
     if _worker.cache_info().currsize:
         _worker().close()
 
 
 @lru_cache(maxsize=1)
 def _worker() -> Worker:
-    """This process's worker; made at its first job, because threads do not survive the fork."""
-    # Only a prefork child has nobody but its one job to hit when it ends itself, and a substitute.
+    """Return this process's worker, created at its first job because threads do not survive a fork."""
+    # Only a prefork child may exit: it runs one job, and it is replaced.
     child = current_process()
     if not child.daemon:
         return Worker(conf.get(), may_exit=False)

@@ -1,4 +1,4 @@
-"""What is stored: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
+"""The stored models: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
 
 from mcp_app.models.access import ApiKey, ExternalIdentity, ServiceUser
 from mcp_app.models.audit import AuditEvent, audit, audit_each

@@ -1,4 +1,4 @@
-"""API keys, of which only the hash is stored, and who people of an identity provider are here."""
+"""API keys, stored as hashes, service users and external identities."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mcp_app.protocol.scopes import EVERY
 
 
 class ApiKey(models.Model):
-    """A bearer credential of one user; the secret is shown once, when it is issued."""
+    """A bearer credential of one user; the secret is shown once, on issue."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_api_keys")
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16, editable=False)
     secret_hash = models.CharField(max_length=64, unique=True, editable=False)
-    # Processes of an earlier version know no such column: keys they make are good for everything.
+    # Processes of an earlier version do not know this column: their keys get every scope.
     scopes = models.CharField(max_length=255, default=EVERY, db_default=EVERY)
-    # Null for keys that a command or an earlier version made; the audit trail tells them apart.
+    # Null for keys of a command or an earlier version; the audit trail distinguishes them.
     issued_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", editable=False
     )
@@ -40,12 +40,12 @@ class ApiKey(models.Model):
 
     @property
     def usable(self) -> bool:
-        """Neither revoked nor expired."""
+        """True unless revoked or expired."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > clock.utcnow())
 
 
 class ServiceUser(models.Model):
-    """Marks the user of a machine: a user like any other, with groups and permissions, who cannot log in."""
+    """The mark of a machine's user, who has groups and permissions but cannot log in."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_service_user"
@@ -60,9 +60,9 @@ class ServiceUser(models.Model):
 
 
 class ExternalIdentity(models.Model):
-    """Somebody of an identity provider: by its name for them, never by a name or address of theirs.
+    """A person of an identity provider, identified by issuer and subject, never by name or e-mail.
 
-    ``groups_at`` is when the token was issued that last said which groups they are in.
+    ``groups_at`` is the time of issue of the last token that set the groups.
     """
 
     user = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""The audit trail: actor, change, time. Rows are added by ``audit`` and never altered."""
+"""The audit trail: actor, change, time. ``audit`` adds rows, which are never changed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class AppendOnlyError(Exception):
-    """The audit trail cannot be altered."""
+    """Raised on an attempt to change the audit trail."""
 
 
 class AppendOnlyQuerySet(models.QuerySet["AuditEvent"]):
-    """Refuses bulk changes (S21)."""
+    """A query set that refuses bulk changes (S21)."""
 
     def update(self, **kwargs: Any) -> Never:
-        """Audit rows cannot be changed."""
+        """Raise AppendOnlyError."""
         raise AppendOnlyError
 
     def delete(self) -> Never:
-        """Audit rows cannot be removed."""
+        """Raise AppendOnlyError."""
         raise AppendOnlyError
 
 
@@ -53,18 +53,18 @@ class AuditEvent(models.Model):
         return f"{self.action} {self.object_key}".strip()
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Add the row; an existing row is refused."""
+        """Add the row; raise AppendOnlyError for an existing one."""
         if not self._state.adding:
             raise AppendOnlyError
         super().save(*args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> Never:
-        """Audit rows cannot be removed."""
+        """Raise AppendOnlyError."""
         raise AppendOnlyError
 
 
 def stored_user(actor: Any) -> Any:
-    """Return an actor that is a stored user; None for commands and processes."""
+    """Return the actor if it is a stored user; None for commands and processes."""
     return actor if getattr(actor, "pk", None) is not None else None
 
 
@@ -76,7 +76,7 @@ def audit(
 
 
 def audit_each(*, actor: Any, action: str, object_kind: str, details: Mapping[str, dict[str, Any]]) -> None:
-    """As ``audit`` for each of many objects of one kind, by their keys."""
+    """Record an action on many objects of one kind, like ``audit``; ``details`` are by object key."""
     who = stored_user(actor)
     name = str(actor or "system")[:200]
     AuditEvent.objects.bulk_create(

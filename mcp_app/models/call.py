@@ -1,4 +1,4 @@
-"""Background calls: the row is the truth about a call, its event stream only the fast log."""
+"""Background calls: the row is authoritative, the event stream is only a fast log."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mcp_app.protocol.call_state import State
 
 
 class Call(models.Model):
-    """One accepted background call. It is accepted when this row is committed, not earlier (R1).
+    """A background call. It is accepted when its row is committed, not earlier (R1).
 
-    ``attempt`` counts its starts and fences every write; ``lease_until`` is when the running attempt is taken
-    for dead. ``answer`` is the encoded response, ``published`` whether it reached the event stream.
-    ``approval_until`` is set, and stays, for a call that needs approval; ``decision`` is what came of
-    it. ``task_until`` is set for a call that its client was answered as a task: until when it may ask for it.
+    ``attempt`` counts its starts and fences every write. After ``lease_until`` the running attempt is
+    considered dead. ``answer`` is the encoded response; ``published`` is True once it is in the event stream.
+    ``approval_until`` is set, permanently, for a call that needs approval; ``decision`` is the result.
+    ``task_until`` is set for a call answered as a task: until then its client may query it.
     """
 
     class Decision(models.TextChoices):
-        """What became of a call that needed approval; empty while it waits, or when it was cancelled."""
+        """The result of an approval; empty while the call waits, or if it was cancelled."""
 
         APPROVED = "approved", "approved"
         REFUSED = "refused", "refused"
@@ -46,9 +46,9 @@ class Call(models.Model):
         db_index=False,
     )
     api_key_id = models.BigIntegerField(null=True)
-    # The OAuth connection that it came by, and ends with; of an app above this one, so it is no key of it.
+    # The call's OAuth connection, with which it ends. Not a foreign key: its app depends on this one.
     connection_id = models.BigIntegerField(null=True, editable=False)
-    # As one value of OAuth; "" for credentials without a ceiling.
+    # An OAuth scope value; "" for credentials without a ceiling.
     scopes = models.CharField(max_length=255, blank=True, db_default="", editable=False)
     tool = models.CharField(max_length=128, db_index=True)
     arguments = models.TextField(default="{}")
@@ -67,7 +67,7 @@ class Call(models.Model):
     timeout = models.FloatField(help_text="Seconds one attempt may run.")
     queue = models.CharField(max_length=100, default="celery")
     priority = models.PositiveSmallIntegerField(default=0)
-    # Defaults of the database: a process of the version before inserts rows without them.
+    # Database defaults: processes of the previous version insert rows without these columns.
     lane = models.CharField(
         max_length=128,
         blank=True,
@@ -95,18 +95,18 @@ class Call(models.Model):
     retry_of = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="retries", db_index=False
     )
-    # Without an index: every call would pay for what only the deletion of a user asks.
+    # Without an index: every call would pay for a query that only the deletion of a user needs.
     retried_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
-    # Null, not empty: a process of the version before inserts rows without it.
+    # Null, not empty: processes of the previous version insert rows without this column.
     retried_before = models.TextField(  # noqa: DJ001
         null=True, help_text="Users who had the calls that this one repeats made again, as JSON."
     )
 
     approval_until = AwareDateTimeField(null=True, help_text="Until when it may be approved.")
     four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
-    # Of a call that waits, or waited, for approval; empty and null for every other one.
+    # For calls that need approval; empty and null for others.
     work = models.CharField(
         max_length=64,
         blank=True,
@@ -124,7 +124,7 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     decision_reason = models.TextField(blank=True)
-    # Null, not empty: a process of the version before inserts rows without it.
+    # Null, not empty: processes of the previous version insert rows without this column.
     inputs = models.TextField(  # noqa: DJ001
         null=True, help_text="What is known of earlier rounds of questions, as JSON."
     )
@@ -132,7 +132,7 @@ class Call(models.Model):
     task_until = AwareDateTimeField(null=True, help_text="A task: until when its client may ask for it.")
     progress_at = AwareDateTimeField(null=True, help_text="When a task last told its client of progress.")
 
-    # What the database's clock said when this was read, in rows that were asked for with it.
+    # The database's time of reading, if the query included it.
     read_at: datetime | None = None
 
     class Meta:
@@ -140,13 +140,13 @@ class Call(models.Model):
         ordering: ClassVar[Any] = ["-accepted_at"]
         permissions: ClassVar[Any] = [("decide_call", "Can approve and refuse calls that wait for approval")]
         constraints: ClassVar[Any] = [
-            # R7: a repeated POST finds the call it repeats, whichever process it reaches. The key is replaced
-            # when the client has the answer.
+            # R7: a repeated POST finds the original call in any process. The key is replaced when the client
+            # has the answer.
             models.UniqueConstraint(fields=["session_id", "request_key"], name="one_call_per_request"),
         ]
         indexes: ClassVar[Any] = [
             models.Index(fields=["state", "lease_until"]),
-            # Each index costs every call, so what few calls have is indexed for them only.
+            # Each index costs every call, so rare values have partial indexes.
             models.Index(
                 fields=["finished_at"],
                 name="call_unpublished",
@@ -156,7 +156,7 @@ class Call(models.Model):
             models.Index(
                 fields=["retry_of"], name="call_retry_of", condition=models.Q(retry_of__isnull=False)
             ),
-            # The fair order: a person's last tag, the next call to begin, the tag that was begun last.
+            # The fair order: a person's last tag, the next call to start, the last started tag.
             models.Index(fields=["person", "queue", "lane", "priority", "start_tag"], name="call_of_person"),
             models.Index(
                 fields=["queue", "lane", "-priority", "start_tag", "accepted_at"],
@@ -168,7 +168,7 @@ class Call(models.Model):
                 name="call_begun",
                 condition=models.Q(started_at__isnull=False),
             ),
-            # Few calls wait for their clients, and few are tasks; the others do not pay for it.
+            # Partial, because few calls wait for their clients or are tasks.
             models.Index(
                 fields=["person", "lease_until"],
                 name="call_asked",
@@ -177,7 +177,7 @@ class Call(models.Model):
             models.Index(
                 fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)
             ),
-            # What was decided: the lists of it, and how often calls of a tool were approved before.
+            # Decisions: lists, and earlier approvals of a tool's calls.
             models.Index(
                 fields=["decision", "accepted_at"],
                 name="call_decided",
@@ -188,7 +188,7 @@ class Call(models.Model):
                 name="call_decided_of_tool",
                 condition=models.Q(approval_until__isnull=False),
             ),
-            # The list of those that did not end well.
+            # The list of unsuccessful calls.
             models.Index(
                 fields=["outcome", "accepted_at"],
                 name="call_not_ok",
@@ -201,9 +201,9 @@ class Call(models.Model):
 
 
 class TaskWait(models.Model):
-    """A ``tasks/result`` that waits for its task's end: where its answer goes, at whichever process.
+    """A ``tasks/result`` request that waits for the end of its task, with the stream for its response.
 
-    It stays as long as its call, so that a stream which was lost can be made again.
+    It is stored as long as its call, so that a lost stream can be recreated.
     """
 
     call = models.ForeignKey(Call, on_delete=models.CASCADE, related_name="waits")
@@ -222,10 +222,10 @@ class TaskWait(models.Model):
 
 
 class Approval(Call):
-    """The calls that need or needed approval, for a list of their own."""
+    """Calls that need or needed approval, for a separate list."""
 
     class Meta:
         proxy = True
         ordering: ClassVar[Any] = ["-accepted_at"]
-        # The permissions to view calls and to decide about them apply here.
+        # The permissions to view and decide calls apply.
         default_permissions = ()

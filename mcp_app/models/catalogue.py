@@ -1,4 +1,4 @@
-"""Rows of what the server offers: tools, prompts, resources and resource templates, whatever their source."""
+"""Rows of the catalogue: tools, prompts, resources and resource templates, from any source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class StoredSource(models.TextChoices):
-    """The names of sources in rows; only ``admin`` entries may have their definition edited."""
+    """The stored names of sources; only the definition of ``admin`` entries can be edited."""
 
     CODE = "code", "code"
     ADMIN = "admin", "admin"
@@ -19,11 +19,11 @@ class StoredSource(models.TextChoices):
 
 
 class EntryRow(models.Model):
-    """What every catalogue row shares.
+    """The common part of all catalogue rows.
 
     ``definition`` mirrors the wire definition of a code-defined entry (read-only here). ``title`` and
-    ``description`` are the administrator's words and win over the definition when not empty. ``KIND`` is the
-    name of a kind in history and drafts, ``KEY`` the field by which clients know its entries.
+    ``description`` are the administrator's texts and override the definition if not empty. ``KIND`` is the
+    name of a kind in history and drafts, ``KEY`` the field with the entry's identifier for clients.
     """
 
     KIND: ClassVar[str]
@@ -67,12 +67,12 @@ class EntryRow(models.Model):
 
     @property
     def drifted(self) -> bool:
-        """The code changed this definition since an administrator last saved it."""
+        """True if the code changed this definition since an administrator last saved it."""
         return bool(self.reviewed_hash) and self.reviewed_hash != self.definition_hash
 
 
 class Tool(EntryRow):
-    """A tool; a preset is an existing tool under a new name with some arguments fixed."""
+    """A tool or a preset, which is a tool under a new name with some arguments fixed."""
 
     KIND = "tool"
 
@@ -146,7 +146,7 @@ class Prompt(EntryRow):
 
 
 class ContentRow(EntryRow):
-    """What resources and their templates say of what is read."""
+    """The common part of resources and templates."""
 
     name = models.CharField(max_length=200)
     mime_type = models.CharField("MIME type", max_length=120, blank=True)
@@ -164,7 +164,7 @@ class Resource(ContentRow):
 
     uri = models.CharField("URI", max_length=500, unique=True)
     text = models.TextField(blank=True)
-    # With a default of the database's own: a process of the version before inserts rows without it.
+    # A database default: processes of the previous version insert rows without this column.
     content_revision = models.BigIntegerField(
         default=0, db_default=0, editable=False, help_text="The revision at which its content last changed."
     )
@@ -175,7 +175,7 @@ class Resource(ContentRow):
 
 
 class ResourceTemplate(ContentRow):
-    """A family of resources described by an RFC 6570 template; defined in code."""
+    """A family of resources with an RFC 6570 template; defined in code."""
 
     KIND = "template"
     KEY = "uri_template"

@@ -1,4 +1,4 @@
-"""Gives the doctor's page a place among the pages of models, in every admin skin; stores nothing."""
+"""A proxy that lists the doctor's page among the model pages of every admin skin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mcp_app.models.session import LogCursor
 
 
 class Doctor(LogCursor):
-    """No rows are read or written through this proxy; its page needs ``mcp_app.run_doctor``."""
+    """A proxy without rows; its page needs ``mcp_app.run_doctor``."""
 
     class Meta:
         proxy = True

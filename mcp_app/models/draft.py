@@ -1,4 +1,4 @@
-"""Drafts: changes of catalogue entries that wait to be published. Clients never see them."""
+"""Drafts: unpublished changes of catalogue entries. Clients never see them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class Draft(models.Model):
-    """A saved change of one entry: the values that differ, their author, time and reason.
+    """A saved change of one entry: the changed values, author, time and reason.
 
-    ``entry_id`` is the row it changes, None while there is no such entry yet. ``revision`` is the one at
-    which that row had last changed when the draft was saved; ``version`` counts the savings of this draft.
+    ``entry_id`` is the row it changes, None for a new entry. ``revision`` is that row's last change when the
+    draft was saved; ``version`` counts the saves of this draft.
     """
 
     kind = models.CharField(max_length=20)

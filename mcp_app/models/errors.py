@@ -1,4 +1,4 @@
-"""Errors in groups: what failed with the same words, since when, how often."""
+"""Groups of errors with the same text: first and last time, frequency."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class ErrorGroup(models.Model):
-    """Errors of one method, tool and outcome that say the same but for what varies.
+    """Errors of one method, tool and outcome with the same text, except for its variable parts.
 
-    ``words`` is empty for errors that said nothing, or that had no room in a group of their own. ``example``
-    is what the newest said, as redacted as the log. ``count`` includes messages that retention removed.
+    ``words`` is empty for errors without text, or without room for a separate group. ``example`` is the
+    newest text, redacted like the log. ``count`` includes messages that retention removed.
     """
 
     digest = models.CharField(primary_key=True, max_length=32)
@@ -37,7 +37,7 @@ class ErrorGroup(models.Model):
 
 
 class ErrorHour(models.Model):
-    """How many errors of a group came in one hour."""
+    """The number of a group's errors in one hour."""
 
     group = models.ForeignKey(
         ErrorGroup, on_delete=models.CASCADE, related_name="hours", db_constraint=False, db_index=False

@@ -1,4 +1,4 @@
-"""How people want to hear of what waits for them: by which way, of what; and what became of it."""
+"""Users' notification channels: way, topics, and delivery state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class NotificationChannel(models.Model):
-    """One way by which one person is notified; ``kinds`` are of what, none when it is switched off.
+    """One person's channel for notifications; ``kinds`` are its topics, empty if disabled.
 
-    ``told`` are the keys of what they heard of already. ``due_at`` is when the next notification may leave,
-    ``tries`` how often the newest failed.
+    ``told`` are the keys of delivered topics. ``due_at`` is the earliest time of the next notification,
+    ``tries`` the number of failures of the newest.
     """
 
     class Way(models.TextChoices):
-        """By which way."""
+        """The delivery method."""
 
         BROWSER = "browser", "browser"
         EMAIL = "email", "e-mail"
@@ -37,7 +37,7 @@ class NotificationChannel(models.Model):
     error_at = AwareDateTimeField(null=True)
 
     class Meta:
-        # Everybody has their own.
+        # Users manage only their own channels.
         default_permissions = ()
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(fields=["user", "way"], name="one_channel_of_a_way")

@@ -1,4 +1,4 @@
-"""What people keep for themselves."""
+"""Personal settings of users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class SavedSearch(models.Model):
-    """A search of the log under a name; ``shared``: everybody who may read the log sees it."""
+    """A named search of the log; with ``shared``, all readers of the log see it."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_searches")
     name = models.CharField(max_length=80)
@@ -20,7 +20,7 @@ class SavedSearch(models.Model):
     created_at = AwareDateTimeField(auto_now_add=True)
 
     class Meta:
-        # Users who may view messages have searches of their own.
+        # Users who may view messages can save searches.
         default_permissions = ()
         permissions: ClassVar[Any] = [("share_searches", "Can share saved searches of the log")]
         verbose_name_plural = "saved searches"
@@ -33,7 +33,7 @@ class SavedSearch(models.Model):
 
 
 class TimeZoneChoice(models.Model):
-    """The zone, by its IANA name, in which somebody reads times; without one it is the project's."""
+    """A user's time zone, by its IANA name; without a row the project's zone applies."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="mcp_time_zone"
@@ -41,7 +41,7 @@ class TimeZoneChoice(models.Model):
     zone = models.CharField(max_length=64)
 
     class Meta:
-        # Everybody has a choice of their own.
+        # Users change only their own choice.
         default_permissions = ()
 
     def __str__(self) -> str:

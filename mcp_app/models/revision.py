@@ -1,4 +1,4 @@
-"""The catalogue's one revision counter and the definitions it has left behind."""
+"""The catalogue's revision counter and its history of changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class CatalogueRevision(models.Model):
-    """One row (pk 1): the newest revision, and the revision at which each list last changed."""
+    """The only row (pk 1): the newest revision, and the revision of each list's last change."""
 
     number = models.PositiveBigIntegerField(default=0)
     tools = models.PositiveBigIntegerField(default=0)
@@ -25,7 +25,7 @@ class CatalogueRevision(models.Model):
 class CatalogueChange(models.Model):
     """One change of one entry: values before and after, author, time and reason. Never edited.
 
-    ``key`` is what clients called the entry then; ``entry_id`` is its row, so that history outlives a name.
+    ``key`` is the entry's key at that time; ``entry_id`` is its row, so that history outlives a name.
     """
 
     revision = models.PositiveBigIntegerField(db_index=True)
@@ -53,5 +53,5 @@ class CatalogueChange(models.Model):
 
     @property
     def done(self) -> str:
-        """The action as people read it."""
+        """The action as text for people."""
         return self.action.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The record of permissions that each role was given once."""
+"""The record of permissions granted once to each role."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.db import models
 
 
 class OfferedPermission(models.Model):
-    """A permission (``app.codename``) that a role's group was given once; what it holds now may be less."""
+    """A permission (``app.codename``) granted once to a role's group, which may have lost it since."""
 
     role = models.CharField(max_length=40)
     permission = models.CharField(max_length=200)
 
     class Meta:
-        # Nobody looks at it or alters it.
+        # No page shows or changes it.
         default_permissions = ()
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(fields=["role", "permission"], name="mcp_app_permission_is_offered_once")

@@ -1,4 +1,4 @@
-"""What outlives the messages of the log: counts over time, and between which ids a minute's messages are."""
+"""Counts over time that outlive the message log, and the id range of each minute's messages."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mcp_app.observability.rollup_cells import BOUNDS
 
 # One column for each bucket of durations; the last has no upper bound.
 BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BOUNDS) + 1))
-# Those there were from the beginning; in rows that are older than the others these are null.
+# The original columns; the others are null in older rows.
 FIRST_COLUMNS: Final = 18
 
 
 class Count(models.Model):
-    """How many there were of something with one outcome within ``span`` seconds from ``at``."""
+    """The number of events with one outcome within ``span`` seconds from ``at``."""
 
     span = models.PositiveIntegerField()
     at = AwareDateTimeField()
     outcome = models.CharField(max_length=12)
-    # Small integers on purpose: PostgreSQL adds them up several times as fast as large ones.
+    # Small integers: PostgreSQL sums them several times as fast as large ones.
     count = models.IntegerField(default=0)
 
     class Meta:
         abstract = True
-        # Users who may view messages or calls see these on the first page; no other permission is needed.
+        # The first page shows these to users who may view messages or calls.
         default_permissions = ()
 
 
@@ -38,8 +38,8 @@ def _one_of_each(*keys: str, name: str) -> models.UniqueConstraint:
 class Rollup(Count):
     """Messages of one method, tool and outcome within ``span`` seconds from ``at``, logged or not.
 
-    Those without a ``tool`` count every message once; those with one tell tool calls apart, and count them
-    again. ``outcome`` is empty for messages that are no request. ``skipped`` of ``count`` are not in the log.
+    Rows without a ``tool`` count every message once; rows with one count tool calls again, by tool.
+    ``outcome`` is empty for messages that are not requests. ``skipped`` of ``count`` are not in the log.
     """
 
     method = models.CharField(max_length=40)
@@ -55,10 +55,10 @@ class Rollup(Count):
 
 
 class CallerRollup(Count):
-    """Tool calls of one client or one principal within ``span`` seconds from ``at``, of those in the log."""
+    """Logged tool calls of one client or principal within ``span`` seconds from ``at``."""
 
     class Kind(models.TextChoices):
-        """Whose calls they are."""
+        """The kind of caller."""
 
         CLIENT = "client", "client"
         PRINCIPAL = "principal", "principal"
@@ -82,7 +82,7 @@ for _number, _column in enumerate(BUCKET_COLUMNS):
 
 
 class LogMinute(models.Model):
-    """Where the messages of one minute are in the log, which is in order of arrival and not quite of time."""
+    """The id range of one minute's messages; the log is ordered by arrival, not exactly by time."""
 
     at = AwareDateTimeField(primary_key=True)
     first_id = models.BigIntegerField()
@@ -98,9 +98,9 @@ class LogMinute(models.Model):
 def added(
     table: str, keys: Sequence[str], numbers: Sequence[str], buckets: Sequence[int], *, rows: int
 ) -> str:
-    """The statement that adds so many rows of counts to those there are, with these buckets of durations."""
+    """Return the SQL that adds ``rows`` rows of counts with these buckets to the stored ones."""
     names = [*keys, *numbers, *(BUCKET_COLUMNS[bucket] for bucket in buckets)]
-    # What is not counted is 0 where it may not be null.
+    # Missing counts are 0 in columns that are not nullable.
     zeros = [name for name in BUCKET_COLUMNS[:FIRST_COLUMNS] if name not in names]
     columns = ", ".join(f'"{name}"' for name in (*names, *zeros))
     marks = ", ".join((*["%s"] * len(names), *["0"] * len(zeros)))

@@ -1,4 +1,4 @@
-"""The operator's record of legacy sessions and of every message that passed."""
+"""The operator's record of sessions and messages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class Session(models.Model):
-    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback.
+    """A legacy session: Redis has the current copy, this row is the record and the fallback.
 
-    Also one modern client of a principal, and one open subscription of 2026-07-28, for operators only: these
-    have no ``fields`` to come back by.
+    Rows also record a modern client of a principal and an open subscription of 2026-07-28, for operators
+    only. These have no ``fields`` and cannot be resumed.
     """
 
     id = models.CharField(primary_key=True, max_length=64)
@@ -44,16 +44,16 @@ class Session(models.Model):
 
 
 class Message(models.Model):
-    """One redacted message, either direction; a request stands beside its answer."""
+    """One redacted message in either direction; a request includes its answer."""
 
     class Direction(models.TextChoices):
-        """Seen from the server."""
+        """The direction, from the server's point of view."""
 
         IN = "in", "client → server"
         OUT = "out", "server → client"
 
     class Outcome(models.TextChoices):
-        """How a request ended, perhaps in a question; empty for notifications."""
+        """The result of a request, perhaps a question; empty for notifications."""
 
         OK = "ok", "ok"
         TOOL_ERROR = "tool_error", "tool error"
@@ -67,7 +67,7 @@ class Message(models.Model):
         on_delete=models.CASCADE,
         related_name="messages",
         db_constraint=False,
-        db_index=False,  # It leads an index below.
+        db_index=False,  # Covered by an index below.
     )
     at = AwareDateTimeField()
     direction = models.CharField(max_length=3, choices=Direction.choices)
@@ -79,7 +79,7 @@ class Message(models.Model):
     answer = models.TextField(blank=True)
     outcome = models.CharField(max_length=12, choices=Outcome.choices, blank=True)
     code = models.IntegerField(null=True)
-    # None in most rows, and from processes of a version that knows no codes.
+    # None in most rows, and from processes of a version without codes.
     refusal = models.CharField(max_length=24, null=True, help_text="Why a call did not begin.")  # noqa: DJ001
     duration_ms = models.FloatField(null=True)
     principal = models.CharField(max_length=120, blank=True)
@@ -91,7 +91,7 @@ class Message(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-id"]
-        # Each thing the log can be narrowed by, in the order of its pages.
+        # One index per filter of the log, in the order of its pages.
         indexes: ClassVar[Any] = [
             models.Index(fields=["session", "-id"]),
             models.Index(fields=["at"]),
@@ -110,7 +110,7 @@ class Message(models.Model):
 
 
 class LogCursor(models.Model):
-    """One row (pk 1): how far the message queue has been written to the database."""
+    """The only row (pk 1): the position up to which the message queue is stored."""
 
     last_id = models.CharField(max_length=40, default="0-0")
 
