@@ -1,6 +1,6 @@
-"""A client in the same process, for tests of applications: no server, no Redis, no database unless asked for.
+"""A client in the same process, for tests of applications: no server, no Redis, no database by default.
 
-Messages take the way of real ones from the parser to the answer; only HTTP is left out.
+Messages pass through the real code from the parser to the answer; only HTTP is skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes back and forth between the client of a test and the server: answers, errors and results."""
+"""A test client's answers to the server's questions, and its errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Handler = Callable[[Params], Any]
 
 
 class RequestError(Exception):
-    """The server answered with an error instead of a result."""
+    """Raised if the server responds with an error instead of a result."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         self.code = int(error["code"])
@@ -22,10 +22,10 @@ class RequestError(Exception):
 
 @dataclass(slots=True)
 class Answers:
-    """What the client answers when the server asks; None means that it cannot be asked.
+    """The client's answers to the server's questions; None disables a kind of question.
 
-    ``elicit`` is the form's content, or "decline" or "cancel"; ``sample`` the model's text; ``roots`` a list
-    of URIs. ``elicit`` and ``sample`` may also be functions of the request's params that return these.
+    ``elicit`` is the form's content, or "decline" or "cancel"; ``sample`` is the model's text; ``roots`` is a
+    list of URIs. ``elicit`` and ``sample`` may also be functions of the request's params that return these.
     """
 
     elicit: Params | str | Handler | None = None
@@ -33,7 +33,7 @@ class Answers:
     roots: Iterable[str] | None = None
 
     def capabilities(self) -> dict[str, Any]:
-        """What a client with these answers declares."""
+        """Return the capabilities that a client with these answers declares."""
         declared: dict[str, Any] = {}
         if self.elicit is not None:
             declared["elicitation"] = {"form": {}, "url": {}}
@@ -44,7 +44,7 @@ class Answers:
         return declared
 
     async def to(self, method: str, params: Params) -> Params:
-        """The result for one request of the server."""
+        """Return the result for one request of the server."""
         if method == "elicitation/create":
             chosen = await _chosen(self.elicit, params)
             return (

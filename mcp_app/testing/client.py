@@ -1,6 +1,6 @@
-"""A client in the same process, for tests of applications: no server, no Redis, no database unless asked for.
+"""A client in the same process, for tests of applications: no server, no Redis, no database by default.
 
-Messages take the way of real ones from the parser to the answer; only HTTP is left out.
+Messages pass through the real code from the parser to the answer; only HTTP is skipped.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
 
 @dataclass(slots=True)
 class Client:
-    """A session of its own with everything the code defines.
+    """A session with all entries that the code defines.
 
     ::
 
         async with Client() as client:
             result = await client.call_tool("add", {"a": 1, "b": 2})
 
-    ``user`` and ``permissions`` define the caller; a user's own permissions apply unless some are given.
-    ``stored=True`` serves the database's catalogue as administrators left it, which needs
-    ``manage.py mcp_prepare`` or ``mirror()`` and a test that may use transactions.
-    ``approved=True`` runs tools that need approval as if they were approved; else they are refused.
-    ``extensions`` are the ids of those it declares, or their settings by id.
-    ``timeout`` is how many seconds one request may take, questions and all.
+    ``user`` and ``permissions`` define the caller; by default the user's own permissions apply.
+    ``stored=True`` serves the stored catalogue with the changes of administrators. It needs
+    ``manage.py mcp_prepare`` or ``mirror()``, and a test that may use transactions.
+    ``approved=True`` runs tools that need approval; else they are refused.
+    ``extensions`` are the ids of declared extensions, or their settings by id.
+    ``timeout`` limits one request, including its questions, in seconds.
     ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
-    what the server sent besides answers; ``notification`` waits for one.
+    messages other than answers; ``notification`` waits for one.
     """
 
     user: Any = None
@@ -97,7 +97,7 @@ class Client:
             self.server = await self.request("server/discover")
         else:
             await self._initialize(version)
-        # Last: what fails before closes nothing.
+        # Last: an earlier failure must not leave anything registered.
         resource_updates.serve_here(self._process.streams)
 
     async def __aexit__(self, *_: object) -> None:
@@ -114,9 +114,10 @@ class Client:
     ) -> Params:
         """Send any request and return its result; raises RequestError for an error.
 
-        With ``on_progress`` each progress notification's params are handed to it. Cancelling the awaiting
-        task cancels the request at the server. On 2026-07-28 the questions of its result are answered, and it
-        is sent again, until the result is complete. Raises TimeoutError after ``timeout`` seconds in all.
+        ``on_progress`` receives the params of each progress notification. Cancelling the awaiting task
+        cancels the request at the server. On 2026-07-28 the questions of a result are answered and the
+        request is repeated until the result is complete. Raises TimeoutError after ``timeout`` seconds in
+        total.
         """
         try:
             async with asyncio.timeout(self.timeout):
@@ -141,7 +142,7 @@ class Client:
             raise
 
     async def notify(self, method: str, params: Params | None = None) -> None:
-        """Send any notification; on 2026-07-28 there is none to send."""
+        """Send any notification; does nothing on 2026-07-28, which has none."""
         if self._session is None:
             return
         payload = jsonrpc.encode_notification(method, params)
@@ -151,23 +152,23 @@ class Client:
     async def call_tool(
         self, name: str, arguments: Params | None = None, *, on_progress: Handler | None = None
     ) -> Params:
-        """Return the ``CallToolResult``; ``isError`` is always there, and True for a tool that failed."""
+        """Call a tool and return the ``CallToolResult``; ``isError`` is always present."""
         params = {"name": name, "arguments": arguments or {}}
         result = await self.request("tools/call", params, on_progress=on_progress)
-        # The specification lets a server leave it out where it is false.
+        # The specification lets servers omit a false isError.
         return {"isError": False, **result}
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> Params:
-        """The ``GetPromptResult``."""
+        """Return the ``GetPromptResult``."""
         return await self.request("prompts/get", {"name": name, "arguments": arguments or {}})
 
     async def read_resource(self, uri: str) -> list[Params]:
-        """The contents of a resource."""
+        """Return the contents of a resource."""
         contents: list[Params] = (await self.request("resources/read", {"uri": uri}))["contents"]
         return contents
 
     async def subscribe(self, uri: str) -> None:
-        """Have ``notifications/resources/updated`` sent when this resource changes, in any revision."""
+        """Subscribe to ``notifications/resources/updated`` for this resource, in any revision."""
         if self._session is not None:
             await self.request("resources/subscribe", {"uri": uri})
         else:
@@ -175,7 +176,7 @@ class Client:
             await self._news.subscribe(self._asked(exchange), uri)
 
     async def notification(self, method: str) -> Params:
-        """The params of the next such notification, the first time of the first; waits for it.
+        """Wait for the next notification of this method, from the first one on; return its params.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
@@ -186,25 +187,25 @@ class Client:
             raise TimeoutError(f"{method} did not come within {self.timeout:g} s") from None
 
     async def complete(self, ref: Params, argument: str, value: str, **known: str) -> list[str]:
-        """The completions of an argument, given other arguments that are known already."""
+        """Return the completions of an argument; ``known`` are other arguments."""
         params = {"ref": ref, "argument": {"name": argument, "value": value}, "context": {"arguments": known}}
         values: list[str] = (await self.request("completion/complete", params))["completion"]["values"]
         return values
 
     async def list_tools(self) -> list[Params]:
-        """Every tool this caller may use."""
+        """Return all tools that this caller may use."""
         return await self._all("tools/list", "tools")
 
     async def list_prompts(self) -> list[Params]:
-        """Every prompt this caller may use."""
+        """Return all prompts that this caller may use."""
         return await self._all("prompts/list", "prompts")
 
     async def list_resources(self) -> list[Params]:
-        """Every resource this caller may read."""
+        """Return all resources that this caller may read."""
         return await self._all("resources/list", "resources")
 
     async def list_templates(self) -> list[Params]:
-        """Every resource template this caller may read."""
+        """Return all resource templates that this caller may read."""
         return await self._all("resources/templates/list", "resourceTemplates")
 
     async def _all(self, method: str, member: str) -> list[Params]:
@@ -245,7 +246,7 @@ class Client:
             params["requestState"] = result["requestState"]
 
     async def _exchange(self, method: str, params: Params, on_progress: Handler | None) -> Params:
-        """One request of 2026-07-28; as with any client, nothing is left of the one before."""
+        """Send one request of 2026-07-28, without state from earlier ones."""
         self._count += 1
         number, meta = self._count, {**params.get("_meta", {}), **self._envelope()}
         if on_progress is not None:
@@ -266,7 +267,7 @@ class Client:
         return unwrap(orjson.loads(reply.answered))
 
     def _asked(self, session: Negotiated) -> Asked:
-        """Return the beginning of a request, with the catalogue as it is now."""
+        """Return a request with the current catalogue."""
         catalogue = self._process.views.of(self._principal.permissions)
         return Asked(self._process, session, self._principal, catalogue)
 
@@ -311,7 +312,7 @@ class Client:
         raise RuntimeError("The stream ended without an answer.")
 
     async def _heard(self, message: Params, on_progress: Handler | None) -> None:
-        """A question or a notification that arrived before the answer."""
+        """Process a question or notification that arrived before the answer."""
         method, params = message.get("method"), message.get("params", {})
         if method is None:
             return
@@ -350,7 +351,7 @@ class Client:
 
 
 class _AllApproved:
-    """A catalogue whose tools need no approval; only the in-process client puts it in force."""
+    """A catalogue whose tools need no approval; used by the in-process client only."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -361,7 +362,7 @@ class _AllApproved:
 
 
 def call_tool(name: str, arguments: Params | None = None, **options: Any) -> Params:
-    """``Client(**options).call_tool`` for tests that are not async."""
+    """Run ``Client(**options).call_tool`` in tests that are not async."""
 
     async def call() -> Params:
         async with Client(**options) as client:

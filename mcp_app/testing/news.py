@@ -1,4 +1,4 @@
-"""What the client of a test hears besides answers: collected, and waited for."""
+"""Notifications for a test's client: collected and awaited."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_SECONDS = 60.0
 
 
 class News:
-    """``notifications`` grows by all that arrives; use it from the event loop only."""
+    """A collector that appends notifications to ``notifications``; for the event loop only."""
 
     def __init__(self, process: Process, notifications: list[tuple[str, Params]]) -> None:
         self._process = process
@@ -36,12 +36,12 @@ class News:
         self._open: list[Subscription] = []
 
     def add(self, method: str, params: Params) -> None:
-        """One has arrived."""
+        """Record a notification."""
         self._notifications.append((method, params))
         self._arrived.set()
 
     async def next(self, method: str) -> Params:
-        """The params of the first that was not waited for before."""
+        """Return the params of the first notification of this method that was not returned before."""
         while True:
             arrived = [params for name, params in self._notifications if name == method]
             if len(arrived) > self._waited_for[method]:
@@ -51,14 +51,14 @@ class News:
             await self._arrived.wait()
 
     async def follow(self, session: LiveSession) -> None:
-        """Collect what is sent to the session by itself, as a client does that opened its GET stream."""
+        """Collect messages sent to the session outside of requests, like a client with a GET stream."""
         streams = self._process.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
         self._following = asyncio.create_task(self._read(reader))
 
     async def subscribe(self, asked: Asked, uri: str) -> None:
-        """Listen for changes of a resource, as 2026-07-28 has it; raises RequestError if it is unknown."""
+        """Subscribe to changes of a resource as in 2026-07-28; raises RequestError if it is unknown."""
         params = {"notifications": {RESOURCES: [uri]}}
         request = jsonrpc.Request(f"listen {uri}", LISTEN, params)
         subscriptions = self._subscriptions = self._subscriptions or Subscriptions(self._process)
@@ -71,7 +71,7 @@ class News:
             raise RequestError(error.to_wire())
 
     async def close(self) -> None:
-        """Hear no more."""
+        """End all subscriptions."""
         if self._subscriptions is not None:
             for subscription in self._open:
                 self._subscriptions.close(subscription, "the test is over")

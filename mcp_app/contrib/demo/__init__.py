@@ -1,1 +1,1 @@
-"""The demo catalogue: a few tools, prompts and resources that show each feature and double as examples."""
+"""The demo catalogue: tools, prompts and resources that show each feature and serve as examples."""

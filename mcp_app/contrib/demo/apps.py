@@ -1,4 +1,4 @@
-"""Django's entry for the demo catalogue."""
+"""The app for the demo catalogue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class DemoConfig(AppConfig):
-    """Nothing but names: the catalogue finds ``mcp.py`` by itself."""
+    """The app; the catalogue discovers ``mcp.py``."""
 
     name = "mcp_app.contrib.demo"
     label = "mcp_demo"

@@ -1,7 +1,7 @@
-"""Evaluates arithmetic from untrusted text: an own parser without ``eval``, every size bounded beforehand.
+"""Evaluation of arithmetic from untrusted text: a parser without ``eval``, with bounds on every size.
 
-Precedence and meaning follow Python: ``**`` binds tighter than a sign on its left and to the right of itself,
-``/`` gives a float, ``//`` and ``%`` round towards minus infinity.
+Precedence and meaning follow Python: ``**`` binds tighter than a sign on its left and groups to the right,
+``/`` returns a float, ``//`` and ``%`` round towards minus infinity.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _END = ""
 
 
 class ArithmeticFault(ValueError):
-    """The expression has no value; the message says why and may be shown to its author."""
+    """An expression without a value; the message has the reason and may be shown to its author."""
 
 
 def evaluate(expression: str) -> Number:
-    """The value of ``expression``; raises ArithmeticFault, quickly, for anything else than a small sum."""
+    """Return the value of ``expression``; raises ArithmeticFault, quickly, for invalid or excessive input."""
     if len(expression) > MAX_CHARACTERS:
         raise ArithmeticFault(f"The expression is longer than {MAX_CHARACTERS} characters.")
     return _Parser(list(_tokens(expression))).run()
@@ -52,7 +52,7 @@ def _tokens(expression: str) -> Iterator[str]:
 
 
 class _Parser:
-    """A precedence climber that computes as it reads; ``_depth`` bounds the recursion."""
+    """A precedence climber that computes while it parses; ``_depth`` bounds the recursion."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -79,7 +79,7 @@ class _Parser:
         left = self._operand()
         while _BINDING.get(self._peek(), -1) >= max(binding, 1):
             symbol = self._take()
-            # "**" groups to the right, so its right side may begin with another "**"; the rest to the left.
+            # "**" groups to the right, so another "**" may follow in its right side; others group left.
             left = _apply(symbol, left, self._expression(_BINDING[symbol] + (symbol != "**")))
         self._depth -= 1
         return left

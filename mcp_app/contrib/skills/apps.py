@@ -1,4 +1,4 @@
-"""Django's entry for skills; what is wrong with one is said at start."""
+"""The app for skills; invalid skills are reported at start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class SkillsConfig(AppConfig):
-    """Nothing but names: the catalogue finds ``mcp.py`` by itself."""
+    """The app; the catalogue discovers ``mcp.py``."""
 
     name = "mcp_app.contrib.skills"
     label = "mcp_skills"

@@ -1,4 +1,4 @@
-"""The typed view of ``settings.MCP_SKILLS``: where skills are."""
+"""The typed form of ``settings.MCP_SKILLS``: the folders of skills."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KEYS: Final = ("DIRECTORIES", "APP_DIRECTORIES")
 
 
 def roots() -> Iterator[Path]:
-    """The folders that hold skills: those of apps, then those of the settings.
+    """Yield the folders of skills: those of apps, then those of the settings.
 
-    Raises ImproperlyConfigured naming the key and what it needs.
+    Raises ImproperlyConfigured naming the key and the requirement.
     """
     values = getattr(django_settings, "MCP_SKILLS", {})
     if unknown := sorted(set(values) - set(KEYS)):

@@ -1,4 +1,4 @@
-"""Finds skills in folders and reads them: what is announced is what was read, until the next start."""
+"""Discovery of skills in folders; their files are read once, at start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_app.contrib.skills import frontmatter
 
 SCHEME: Final = "skill://"
 MANIFEST: Final = "SKILL.md"
-# What every client has to take (SEP-2640, limits).
+# Limits that every client must support (SEP-2640, limits).
 MOST_FILES: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
 _LEFT_OUT: Final = frozenset(("__pycache__",))
@@ -35,18 +35,18 @@ class SkillFile:
     content: str | bytes
 
     def told(self) -> dict[str, Any]:
-        """Its line in the manifest of a skill."""
+        """Return the entry for a skill's manifest."""
         return {"uri": self.uri, "digest": self.digest, "size": len(self.data)}
 
     @property
     def digest(self) -> str:
-        """Of the bytes as they were read."""
+        """The digest of the bytes."""
         return "sha256:" + hashlib.sha256(self.data).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A folder with a SKILL.md, and what is below it, other skills included."""
+    """A folder with a SKILL.md and all files below it, including other skills."""
 
     uri: str
     frontmatter: dict[str, Any]
@@ -55,7 +55,7 @@ class Skill:
 
 
 def find(roots: Iterable[Path]) -> dict[str, Skill]:
-    """The skills below some folders by their URI; raises ImproperlyConfigured naming the file."""
+    """Map URIs to the skills below some folders; raises ImproperlyConfigured naming the file."""
     found: dict[str, Skill] = {}
     homes: dict[str, Path] = {}
     for root in roots:
@@ -91,7 +91,7 @@ def _read(root: Path, manifest: Path) -> Skill:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Every file below, without what is hidden; a link could lead anywhere, so there may be none."""
+    """Yield every file below a folder, except hidden ones; refuse links, which could lead anywhere."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not _is_left_out(name)]
         for name in (*folders, *names):

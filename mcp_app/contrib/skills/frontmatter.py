@@ -1,4 +1,4 @@
-"""What a SKILL.md says of itself: the YAML at its top, as the JSON that clients compare with it."""
+"""The frontmatter of a SKILL.md: YAML, converted to the JSON that clients compare with it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LONGEST_DESCRIPTION: Final = 1_024
 
 
 class _Core(yaml.SafeLoader):
-    """The core schema of YAML 1.2, as clients read it: neither dates nor ``yes`` mean more than text."""
+    """A loader for the core schema of YAML 1.2, as in clients: dates and ``yes`` are plain text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 
     def construct_integer(self, node: yaml.ScalarNode) -> int:
-        """``010`` is ten."""
+        """Convert an integer; ``010`` is ten."""
         text = str(self.construct_scalar(node))
         return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
 
@@ -43,7 +43,7 @@ _Core.add_constructor("tag:yaml.org,2002:int", _Core.construct_integer)
 
 
 def read(text: str, folder: str) -> dict[str, Any]:
-    """The frontmatter of a SKILL.md in a folder of that name; raises ValueError saying what is wrong."""
+    """Parse the frontmatter of a SKILL.md in the folder ``folder``; raises ValueError with the problem."""
     block = _BLOCK.match(text.removeprefix("\ufeff"))
     if block is None:
         raise ValueError("it does not begin with frontmatter between two lines of '---'")
@@ -55,7 +55,7 @@ def read(text: str, folder: str) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"its frontmatter cannot be written as JSON: {error}") from None
     if not isinstance(found, dict):
-        raise ValueError("its frontmatter is no mapping")  # noqa: TRY004 - told as one kind of fault
+        raise ValueError("its frontmatter is no mapping")  # noqa: TRY004 - one exception type for all faults
     _check(found, folder)
     return found
 

@@ -1,4 +1,4 @@
-"""Offers the skills of this installation; discovered at start."""
+"""Registration of this installation's skills; discovered at start."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from mcp_app.contrib.skills.folders import MANIFEST, Skill, SkillFile
 from mcp_app.protocol.messages.pagination import CursorCodec
 
 DIRECTORY: Final = "inode/directory"
-# A page ends with the entry that reaches it: entries are never divided.
+# A page ends with the entry that reaches this number: entries are never split.
 MOST_FILES_OF_A_PAGE: Final = 2_000
 
 Resource = dict[str, Any]
 
 
 class Skills:
-    """The skills of this installation, as one caller may see them."""
+    """The skills of this installation, with access checks per caller."""
 
     def __init__(self, skills: Mapping[str, Skill]) -> None:
         self._skills = skills
@@ -30,7 +30,7 @@ class Skills:
                 self._enter(skill.uri.removesuffix(f"/{MANIFEST}"), file)
 
     def _enter(self, root: str, file: SkillFile) -> None:
-        """Note a file in its folder, and each folder in the one above, up to the skill's own."""
+        """Add a file to its folder, and each folder to its parent, up to the skill's own."""
         child: Resource = {
             "uri": file.uri,
             "name": file.name,
@@ -44,19 +44,19 @@ class Skills:
 
     @property
     def files(self) -> Iterator[tuple[SkillFile, Skill | None]]:
-        """Every file once, with the skill it is the manifest of."""
+        """Each file once, with the skill whose manifest it is."""
         seen = {file.uri: file for skill in self._skills.values() for file in skill.files}
         yield from ((file, self._skills.get(uri)) for uri, file in sorted(seen.items()))
 
     def get(self, ctx: Context, uri: str) -> dict[str, Any]:
-        """One entry; raises ToolError when there is none for the caller."""
+        """Return one entry; raises ToolError if the caller has none."""
         skill = self._skills.get(uri)
         if skill is None or not _may_see(ctx, skill):
             raise ToolError("There is no such skill.")
         return skill.entry
 
     def page(self, ctx: Context, cursor: str | None) -> dict[str, Any]:
-        """The entries after a cursor; those that the caller may read."""
+        """Return the entries after a cursor that the caller may read."""
         after = self._after("skills", cursor)
         entries: list[dict[str, Any]] = []
         files = 0
@@ -70,7 +70,7 @@ class Skills:
         return {"skills": entries}
 
     def folder(self, ctx: Context, uri: str, cursor: str | None) -> dict[str, Any]:
-        """What lies in a folder; raises ToolError when there is none for the caller."""
+        """Return the contents of a folder; raises ToolError if the caller has none."""
         if not self._is_there(ctx, uri):
             raise ToolError("There is no such directory.")
         after = self._after(uri, cursor)
@@ -97,7 +97,7 @@ class Skills:
 
 
 def _may_see(ctx: Context, skill: Skill) -> bool:
-    """A skill is all of its files: one of which a file is withheld could not be verified."""
+    """Return True if the caller may read all files: with a hidden file, the skill could not be verified."""
     return all(ctx.may_read(file.uri) for file in skill.files)
 
 
@@ -105,7 +105,7 @@ def offer(skills: Skills) -> None:
     """Register the resources and the extension."""
     for file, skill in skills.files:
         _offer_file(file, skill)
-    # Clients call its methods when they have seen it announced; the SEP has them declare nothing.
+    # Clients call its methods without declaring the extension, as the SEP specifies.
     found = extension("io.modelcontextprotocol/skills", settings={"directoryRead": True}, declared_only=False)
 
     @found.method("skills/list", cacheable=True)

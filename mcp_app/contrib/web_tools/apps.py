@@ -1,4 +1,4 @@
-"""Django's entry for the web tools; a wrong setting is found by ``manage.py check``."""
+"""The app for the web tools; ``manage.py check`` reports wrong settings."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from django.core.exceptions import ImproperlyConfigured
 
 
 class WebToolsConfig(AppConfig):
-    """Registers the settings check."""
+    """The app; it registers the settings check."""
 
     name = "mcp_app.contrib.web_tools"
     label = "mcp_web_tools"
     verbose_name = "MCP web tools"
 
     def ready(self) -> None:
-        """Called by Django once all apps are loaded."""
         checks.register(check_settings)
 
 
 def check_settings(**_: Any) -> list[checks.CheckMessage]:
-    """Whether ``settings.MCP_WEB_TOOLS`` can be used."""
+    """Return an error if ``settings.MCP_WEB_TOOLS`` is invalid."""
     from mcp_app.contrib.web_tools import conf
 
     try:

@@ -1,4 +1,4 @@
-"""The typed view of ``settings.MCP_WEB_TOOLS``: what may be fetched, and how much of it is returned."""
+"""The typed form of ``settings.MCP_WEB_TOOLS``: limits of the fetch and of the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_app.egress.policy import networks
 
 @dataclass(frozen=True, slots=True)
 class WebToolsSettings:
-    """``policy`` bounds the fetch, ``max_characters`` the answer, ``convert_seconds`` the work on a page."""
+    """The limits: ``policy`` for fetches, ``max_characters`` of results, ``convert_seconds`` per page."""
 
     policy: Policy = field(default_factory=Policy)
     max_characters: int = 100_000
@@ -46,7 +46,7 @@ def _texts(value: Any) -> list[str]:
 
 def _ports(value: Any) -> frozenset[int]:
     if not isinstance(value, (list, tuple, set, frozenset)):
-        raise ValueError("a list of port numbers is needed")  # noqa: TRY004 - told as one kind of fault
+        raise ValueError("a list of port numbers is needed")  # noqa: TRY004 - one exception type for all faults
     return frozenset(_whole(item) for item in value)
 
 
@@ -74,7 +74,7 @@ KEYS = {**_POLICY_KEYS, **_OWN_KEYS}
 
 
 def load(values: dict[str, Any]) -> WebToolsSettings:
-    """Build the typed settings; raises ImproperlyConfigured naming the key and what it needs."""
+    """Build the typed settings; raises ImproperlyConfigured naming the key and the requirement."""
     policy: dict[str, Any] = {}
     own: dict[str, Any] = {}
     for key, value in values.items():
@@ -92,7 +92,7 @@ def load(values: dict[str, Any]) -> WebToolsSettings:
 
 @lru_cache(maxsize=1)
 def get() -> WebToolsSettings:
-    """The settings in force; read once, and again after a test overrides them."""
+    """Return the current settings; cached until a test overrides them."""
     return load(getattr(django_settings, "MCP_WEB_TOOLS", {}))
 
 

@@ -1,4 +1,4 @@
-"""From the bytes of a page to text, in whatever encoding and never with an error; knows no HTML trees."""
+"""Decoding of a page's bytes in any encoding, without errors; independent of HTML trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _META = re.compile(rb"<meta[^>]{0,256}?charset\s{0,8}=\s{0,8}[\"']?([\w.:-]{1,40
 
 
 def decode(body: bytes, charset: str = "") -> str:
-    """The text of ``body``: by byte order mark, the given charset, a meta tag, UTF-8, then Windows-1252."""
+    """Decode ``body`` by byte order mark, the given charset, a meta tag, UTF-8, then Windows-1252."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
@@ -34,6 +34,6 @@ def _codec(name: str) -> str | None:
         known = codecs.lookup(name).name if name else ""
     except (LookupError, ValueError):
         return None
-    if known == "iso8859-1":  # Pages that say Latin-1 mean Windows-1252 (WHATWG Encoding, labels).
+    if known == "iso8859-1":  # Latin-1 means Windows-1252 on the web (WHATWG Encoding, labels).
         return "cp1252"
     return known if _NAMES.fullmatch(known) else None

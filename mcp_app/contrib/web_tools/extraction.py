@@ -1,7 +1,7 @@
-"""From a page's HTML to its main content as Markdown, text or clean HTML; pure, opens no connection.
+"""Extraction of a page's main content as Markdown, text or clean HTML; pure, no connections.
 
-The work is bounded by size before parsing and by a deadline while converting, because it runs in a thread
-that cannot be stopped from outside.
+The work is bounded by size before parsing and by a deadline while converting. It runs in a thread that cannot
+be stopped from outside.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BLOCKS = (
     "address,article,aside,blockquote,br,caption,dd,div,dl,dt,figcaption,figure,footer,form,h1,h2,h3,h4,h5,h6,"
     "header,hr,li,main,nav,ol,p,pre,section,table,tr,ul"
 )
-_BREAK, _HARD_SPACE = "\ufdd0", "\ufdd1"  # Noncharacters: no page has a use for them.
+_BREAK, _HARD_SPACE = "\ufdd0", "\ufdd1"  # Noncharacters, which pages do not use.
 _MAIN = ("main,[role=main]", "article")
 _KEPT_ATTRIBUTES = frozenset({"href", "src", "alt", "title", "lang"})
 _LINK_SCHEMES = frozenset({"http", "https", "mailto"})
@@ -39,10 +39,10 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def main_content(html: str, base: str, format: Format, max_characters: int, seconds: float) -> str:  # noqa: A002
-    """The page's title and main content; at most ``max_characters``, with a note when something was cut.
+    """Return the page's title and main content, at most ``max_characters``, with a note if it was cut.
 
-    ``base`` is the address that relative links start from. Raises TooMuchWork after ``seconds`` of processor
-    time, so that a busy machine does not make an honest page fail.
+    ``base`` is the base address of relative links. Raises TooMuchWork after ``seconds`` of processor time, so
+    that a busy machine does not fail a harmless page.
     """
     deadline = time.thread_time() + seconds
     tree = LexborHTMLParser(bounded(html))
@@ -65,7 +65,7 @@ def _title(tree: LexborHTMLParser) -> str:
 
 
 def _main(tree: LexborHTMLParser) -> LexborNode | None:
-    """The node that holds what the page is about: a marked one with enough of the text, else the body."""
+    """Return the node of the main content: a marked one with enough of the text, else the body."""
     for node in tree.css(_NEVER_CONTENT):
         node.decompose()
     body = tree.body
@@ -82,7 +82,7 @@ def _main(tree: LexborHTMLParser) -> LexborNode | None:
 
 
 def _text(node: LexborNode) -> str:
-    """The node's text, one line for each block; lines and spaces inside ``pre`` stay as they are."""
+    """Return the node's text, one line per block; ``pre`` is unchanged."""
     for block in node.css("pre"):
         kept = block.text().replace("\n", _BREAK).replace(" ", _HARD_SPACE)
         block.inner_html = ""
@@ -97,7 +97,7 @@ def _text(node: LexborNode) -> str:
 
 
 def _clean(node: LexborNode, base: str, deadline: float) -> str:
-    """The node's HTML with links made absolute and only harmless attributes."""
+    """Return the node's HTML with absolute links and harmless attributes only."""
     for item in node.traverse():
         _check(deadline)
         for name, value in list(item.attributes.items()):
@@ -110,7 +110,7 @@ def _clean(node: LexborNode, base: str, deadline: float) -> str:
 
 
 def _link(value: str, base: str) -> str | None:
-    """``value`` as an absolute address, or None for a scheme that does more than point somewhere."""
+    """Return ``value`` as an absolute address, or None for a scheme other than a plain link."""
     try:
         link = urljoin(base, value.strip())
         return link if urlsplit(link).scheme in _LINK_SCHEMES else None
@@ -118,11 +118,11 @@ def _link(value: str, base: str) -> str | None:
         return None
 
 
-_Converter: Any = MarkdownConverter  # Its type stub leaves out the methods that are meant to be overridden.
+_Converter: Any = MarkdownConverter  # The type stub lacks the methods to override.
 
 
 class _Markdown(_Converter):  # type: ignore[misc]
-    """markdownify that stops at a deadline and numbers no huge lists."""
+    """A markdownify converter with a deadline and without numbers in huge lists."""
 
     class Options:
         heading_style = ATX
@@ -166,7 +166,7 @@ def _escaped(text: str) -> str:
 
 
 def cut(text: str, max_characters: int) -> str:
-    """At most ``max_characters`` of ``text``, followed by a note when something is missing."""
+    """Return at most ``max_characters`` of ``text``, with a note if something was cut."""
     if len(text) <= max_characters:
         return text
     return (

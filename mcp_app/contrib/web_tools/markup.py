@@ -1,8 +1,7 @@
-"""Makes hostile HTML harmless to parse: few tags, shallow, balanced, wanted attributes only; one linear pass.
+"""Sanitizing of hostile HTML before parsing, in one linear pass: few tags, shallow, balanced.
 
 An HTML parser takes quadratic time on deep nesting, on thousands of attributes, and on formatting elements
-that it re-opens in every block. What comes out of here has a bounded number of each. It knows nothing of
-what the page means.
+that it re-opens in every block. The output has a bounded number of each. Content is not interpreted.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
      "wbr")
 )  # fmt: skip
-# Without an end tag these swallow the rest of the page, in a browser too.
+# Without an end tag, browsers treat the rest of the page as their content.
 _RAW = frozenset(
     ["script", "style", "noscript", "textarea", "iframe", "noembed", "noframes", "plaintext", "xmp"]
 )
@@ -34,7 +33,7 @@ _WANTED = frozenset(
     ["href", "src", "alt", "title", "id", "class", "role", "hidden", "aria-hidden", "style", "lang"]
 )
 
-# An open element that the next start tag ends without an end tag of its own.
+# Open elements that a start tag closes implicitly.
 _ENDED_BY = {
     name: frozenset({"p"})
     for name in (
@@ -59,16 +58,16 @@ _SPACES = re.compile(rf"[ \t\r\n\f\v]{{{_MAX_SPACES},}}")
 
 
 class TooMuchWork(Exception):
-    """The page could not be converted within its time."""
+    """Raised if a page could not be converted in time."""
 
 
 def bounded(html: str) -> str:
-    """``html`` balanced, with at most MAX_TAGS start tags and MAX_DEPTH levels, without active content."""
+    """Return ``html`` balanced, within MAX_TAGS start tags and MAX_DEPTH levels, without active content."""
     return _Pass(_SPACES.sub(lambda run: run.group()[:_MAX_SPACES], html).replace("\0", "")).run()
 
 
 class _Pass:
-    """One walk over the text; ``_open`` holds the names of the elements open in the output."""
+    """One pass over the text; ``_open`` has the names of open elements in the output."""
 
     def __init__(self, html: str) -> None:
         self._html = html
@@ -92,7 +91,7 @@ class _Pass:
         return "".join(self._out)
 
     def _markup(self, start: int) -> int:
-        """Handle what begins with '<' at ``start``; returns where the walk goes on."""
+        """Process the markup at ``start``; return the next position."""
         if self._html.startswith("<!--", start):
             return self._after("-->", start + 4)
         tag = _TAG.match(self._html, start)
@@ -126,7 +125,7 @@ class _Pass:
             end = re.compile(rf"</{name}[\s/>]", re.IGNORECASE).search(self._html, position)
             if end is not None:
                 return self._after(">", end.end() - 1)
-            self._endless.add(name)  # Searching to the end again for each such tag would be quadratic.
+            self._endless.add(name)  # Searching to the end for each such tag would be quadratic.
         return len(self._html) if name in _RAW else position
 
     def _start(self, name: str, attributes: str) -> None:
@@ -154,7 +153,7 @@ class _Pass:
 
 
 def _wanted(attributes: str) -> str:
-    """The attributes that extraction reads, each once, in their own quotes."""
+    """Return the attributes that extraction uses, each once, with their quotes."""
     found: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(attributes):
         name = (match[1] or match[3]).lower()

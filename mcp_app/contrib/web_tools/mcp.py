@@ -1,4 +1,4 @@
-"""The ``web_scrape`` tool: fetch through the guard, convert in a bounded thread, say what went wrong."""
+"""The ``web_scrape`` tool: fetch through the guard, convert in a bounded thread, report failures."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ async def web_scrape(
 
 @lru_cache(maxsize=1)
 def _converters() -> ThreadPoolExecutor:
-    # Hostile pages can cost seconds of work each: they may fill these threads, never the server's own.
+    # Hostile pages can cost seconds each: they may occupy these threads, never the server's own.
     return ThreadPoolExecutor(max_workers=2, thread_name_prefix="web-scrape")
 
 
 def _convert(fetched: Fetched, form: Format, settings: conf.WebToolsSettings) -> str:
-    # Here, because what it needs may not be installed, which must not keep other tools from being served.
+    # Imported here: a missing library must not prevent other tools from being served.
     from mcp_app.contrib.web_tools.extraction import cut, main_content
 
     text = decode(fetched.body, fetched.charset)
