@@ -1,12 +1,12 @@
-"""The deployable project: settings, URLs, servers and the supervisor; wiring only, no protocol.
+"""The deployable project: settings, URLs, servers and the supervisor; no protocol code.
 
-Whatever runs here, a command and a shell too, hands jobs to the Celery of this project: so it is made first.
+All processes, including commands and shells, enqueue jobs with this project's Celery, so it is created here.
 """
 
 import gc
 
-# Hardly anything that is loaded becomes garbage, and a request leaves hardly any cycles behind. With the
-# default thresholds, Python looks for cycles thousands of times during a start: about a tenth of its time.
+# Little of the loaded code becomes garbage, and requests create few cycles. With the default thresholds,
+# garbage collection runs thousands of times and takes about a tenth of the start.
 gc.set_threshold(20_000, 20, 20)
 
 from mcpsite.celery import app as celery_app  # noqa: E402

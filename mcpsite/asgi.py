@@ -1,4 +1,4 @@
-"""This project's ASGI application: MCP beside Django, whose requests have bodies within bounds."""
+"""This project's ASGI application: MCP beside Django, with bounds for Django's request bodies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcpsite.pages import pages  # noqa: E402
 
 
 class Pages(ASGIHandler):
-    """Django's handler behind a front of ours: bounds of bodies, and words for a database that is away."""
+    """Django's handler behind bounds for bodies and errors for an unreachable database."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,9 +32,9 @@ class Pages(ASGIHandler):
     def create_request(
         self, scope: Mapping[str, Any], body_file: IO[bytes]
     ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
-        """A request whose form is read as UTF-8, as browsers write it, whatever charset it names.
+        """Build a request whose form is decoded as UTF-8, whatever charset it names.
 
-        Django refuses another one, and fails in the same way while it makes the page that says so: a 500.
+        Django refuses other charsets, and fails in the same way while it renders the error: a 500.
         """
         made = super().create_request(scope, body_file)
         if made[0] is not None and made[0].content_type == "application/x-www-form-urlencoded":
@@ -47,14 +47,14 @@ class Pages(ASGIHandler):
         receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """Serve one request that is not for MCP."""
+        """Serve one request outside of MCP."""
         path = scope["path"]
-        # Clients look there for an authorization server before each connection: nothing to warn of.
+        # Clients look there for an authorization server before each connection: not worth a warning.
         absent = path.startswith("/.well-known/") and not (path in SERVER_METADATA and offers_oauth())
         await bounded(not_there if absent else self._front, scope, receive, send)
 
 
 application = get_application(Pages())
-# MCP's own endpoints authenticate before they read a body, and bound it with their own errors.
+# MCP's endpoints authenticate before they read a body, and bound it with their own errors.
 for path in ("/healthz", "/readyz"):
     application.routes[path] = partial(bounded, application.routes[path])

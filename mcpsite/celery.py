@@ -1,4 +1,4 @@
-"""Owns the Celery application: settings from Django, tasks from ``mcp_app.tasks``."""
+"""The Celery application: settings from Django, tasks from all installed apps."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
 app = Celery("mcpsite")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-# Of every installed app: some are not ours (MCP_APPS).
+# In every installed app, including MCP_APPS.
 app.autodiscover_tasks()
-# In every thread; by itself it is only that of this one.
+# For all threads, not only this one.
 app.set_default()
 
 
-# It warns of workers that run as root: a pickled message is code of whoever can write to the broker. None is
-# read here (CELERY_ACCEPT_CONTENT), and the web processes beside the worker are root just as well.
+# Celery warns of workers that run as root, because pickled messages are code. None is read here
+# (CELERY_ACCEPT_CONTENT), and the web processes have the same rights.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
 
 @after_setup_logger.connect
 @after_setup_task_logger.connect
 def write_as_the_others(logger: logging.Logger, **_: Any) -> None:
-    """Celery gives its loggers handlers of its own: their lines are worded like everybody's."""
+    """Give Celery's log handlers the formatter of the other loggers."""
     ours = next((handler.formatter for handler in logging.getLogger().handlers), None)
     for each in (logger, multiprocessing_logger()):
         for handler in each.handlers:
@@ -53,22 +53,23 @@ def write_as_the_others(logger: logging.Logger, **_: Any) -> None:
 
 @celeryd_init.connect
 def name_worker(sender: str = "worker", **_: Any) -> None:
-    """A worker without a configured name is known by its node name."""
+    """Set the name of a worker without a configured one to its node name."""
     os.environ.setdefault(PROCESS, sender)
 
 
 @beat_init.connect
 @beat_embedded_init.connect
 def name_beat(**_: Any) -> None:
-    """Also the beat of a worker with ``--beat``, which is a process of its own."""
+    """Set the name of beat, also for the process of a worker with ``--beat``."""
     os.environ[PROCESS] = "beat"
 
 
 @worker_init.connect
 def show_life(**_: Any) -> None:
-    """Tell the supervisor that the main process does not stand still.
+    """Start sending signs of life to the supervisor.
 
-    From a thread, and from the start: Celery waits for Redis while that is away, and is well all the same.
+    They come from a thread, and from the start: Celery waits while Redis is unreachable, and is still
+    healthy.
     """
     permits.to_serve()
     if signs_of_life.wanted and not permits.needed:
@@ -77,9 +78,9 @@ def show_life(**_: Any) -> None:
 
 @worker_ready.connect
 def take_over(**_: Any) -> None:
-    """In place of a worker with earlier code: that one may leave once this one consumes, and so may this one.
+    """Replace a worker with earlier code: handle SIGHUP and send signs of life once this worker consumes.
 
-    A signal of our own, because those of Celery say that Ctrl-C was pressed.
+    The signal is our own, because Celery reports its signals as Ctrl-C.
     """
     if permits.needed:
         signal.signal(signal.SIGHUP, _finish)

@@ -1,4 +1,4 @@
-"""Owns Django's connection parameters for the database of an installation; knows nothing of Django."""
+"""Django's connection parameters for the database of an installation; independent of Django."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 
 def from_url(url: str) -> dict[str, Any]:
-    """Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError."""
+    """Return Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return sqlite(Path(unquote(parts.path.removeprefix("/"))))
@@ -30,19 +30,19 @@ def from_url(url: str) -> dict[str, Any]:
         "HOST": options.pop("host", unquote(parts.hostname or "")),
         "PORT": str(port or ""),
         "CONN_MAX_AGE": 0,
-        # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
+        # Unacknowledged data ends a connection to an unreachable server after this time (milliseconds).
         "OPTIONS": {"connect_timeout": 2, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
     }
 
 
 def sqlite(path: Path) -> dict[str, Any]:
-    """Django's connection parameters for one SQLite file that several processes write."""
+    """Return Django's connection parameters for one SQLite file that several processes write."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
         "OPTIONS": {
-            # A deferred transaction that reads and then writes fails at once when another process wrote in
-            # between; taking the write lock at BEGIN waits for it instead.
+            # A deferred transaction that reads and then writes fails at once if another process wrote in
+            # between; taking the write lock at BEGIN waits instead.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",

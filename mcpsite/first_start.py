@@ -1,4 +1,4 @@
-"""Owns bringing the database up to date and making the first administrator; knows nothing of processes."""
+"""Preparation of the database and the first administrator; independent of processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADMINISTRATOR = "admin"
 
 @dataclass(frozen=True, slots=True)
 class FirstStart:
-    """What was generated for the first administrator; shown once and stored only as hashes."""
+    """The generated credentials of the first administrator; shown once and stored only as hashes."""
 
     user: str
     password: str = field(repr=False)
@@ -26,12 +26,12 @@ class FirstStart:
 
 
 def prepare() -> None:
-    """Bring the database, the code's catalogue entries and the roles to this version; safe to repeat.
+    """Update the database, the code's catalogue entries and the roles to this version; safe to repeat.
 
-    Raises django.db.Error when the database cannot be reached or changed, and CommandError when a former
-    version has to finish it first.
+    Raises django.db.Error if the database cannot be reached or changed, and CommandError if an earlier
+    version must finish first.
     """
-    # Commands that are called check nothing, and Django's own advice for this would be wrong.
+    # call_command runs no checks, and Django's own advice for this would be wrong.
     for found in squashed_migrations_are_whole(databases=[DEFAULT_DB_ALIAS]):
         raise CommandError(f"{found.msg} {found.hint}")
     call_command("migrate", interactive=False, verbosity=0)
@@ -39,7 +39,7 @@ def prepare() -> None:
 
 
 def first_administrator() -> FirstStart | None:
-    """Make the first administrator with a password and an API key; None when there is any user already."""
+    """Create the first administrator with a password and an API key; return None if any user exists."""
     users = get_user_model().objects
     with transaction.atomic():
         if users.exists():

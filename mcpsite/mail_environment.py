@@ -1,4 +1,4 @@
-"""The part of the environment that says how people are notified; knows nothing of Django."""
+"""Environment settings for mail and notifications; independent of Django."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PORTS: Final = {"smtp": 587, "smtps": 465}
 
 
 class MailEnvironment(BaseSettings):
-    """The mail server, and what notifications hold."""
+    """The mail server and the content of notifications."""
 
     email_url: str = Field("", repr=False)
     email_from: str = ""
@@ -35,13 +35,13 @@ class MailEnvironment(BaseSettings):
         except ValueError:
             named = False
         if not named or parts.scheme not in _PORTS or parts.path.strip("/") or parts.query:
-            # Not the value: it has a password.
+            # Without the value, which contains a password.
             raise ValueError("is no address of a mail server")
         return value
 
     @property
     def in_mail_settings(self) -> dict[str, Any]:
-        """Django's settings of mail; none where no server is named."""
+        """Django's mail settings; empty without a server."""
         if not self.email_url:
             return {}
         parts = urlsplit(self.email_url)
@@ -53,7 +53,7 @@ class MailEnvironment(BaseSettings):
             "EMAIL_HOST_USER": unquote(parts.username or ""),
             "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
             "EMAIL_USE_SSL": parts.scheme == "smtps",
-            # Never in the clear, but to a server on this machine.
+            # Unencrypted only to a server on this machine.
             "EMAIL_USE_TLS": parts.scheme == "smtp" and not local,
             "EMAIL_TIMEOUT": SECONDS,
             **({"DEFAULT_FROM_EMAIL": self.email_from} if self.email_from else {}),

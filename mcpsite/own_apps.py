@@ -1,4 +1,4 @@
-"""Owns the apps that an installation adds to ours without a change of this project (MCP_APPS)."""
+"""Apps that an installation adds without changing this project (MCP_APPS)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpsite.processes.own_code import wait_for_permission
 
 
 def own_apps(environment: Environment) -> list[str]:
-    """The apps to install, whose folder is put on Python's path; raises WrongSettings for a missing one."""
+    """Return the apps to install and add their folder to Python's path; raises WrongSettings."""
     folder = environment.mcp_apps_path
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)

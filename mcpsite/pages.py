@@ -1,4 +1,4 @@
-"""Django's own pages, with an error that says what is wrong while the database is away: 503, try again."""
+"""Django's pages, with a 503 instead of a 500 while the database is unreachable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FAULT = "mcp.database_fault"
 
 
 def pages(django: Application) -> Application:
-    """The application of Django, with those answers in place of its 500."""
+    """Wrap Django's application to replace 500 responses that a database fault caused."""
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
         refused = False
@@ -50,7 +50,7 @@ async def _refuse(send: Send) -> None:
 
 
 def _note_fault(request: Any = None, **_: Any) -> None:
-    # Where the error is caught its type is known; Django's answer does not tell it any more.
+    # The error's type is known only here; Django's response does not contain it.
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
         request.scope[_FAULT] = True
 

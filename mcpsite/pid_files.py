@@ -1,4 +1,4 @@
-"""Owns ``DATA_DIR/run/*.pid``: which process is what, true at any moment."""
+"""The pid files ``DATA_DIR/run/*.pid``, correct at any moment."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 
 
 class AlreadyRunning(Exception):
-    """Another supervisor works on this data folder."""
+    """Raised if another supervisor uses this data folder."""
 
 
 class PidFiles:
-    """The pid files of one supervisor; holding ``up.pid`` locked keeps a second one out."""
+    """The pid files of one supervisor; the lock on ``up.pid`` excludes a second one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = -1
-        # Files that the disk has not taken yet: the process of each name, None to remove its file.
+        # Unwritten changes: the process id by name, None to remove the file.
         self._pending: dict[str, int | None] = {}
 
     def claim(self) -> None:
-        """Write ``up.pid`` and forget what an earlier run left behind; raises AlreadyRunning."""
+        """Write ``up.pid`` and remove files of earlier runs; raises AlreadyRunning."""
         path = self._folder / "up.pid"
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # The kernel drops the lock when its holder dies, so a stale file never blocks a start.
+            # The kernel releases the lock when its holder dies, so a stale file never blocks a start.
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             owner = path.read_text().strip() or "unknown"
@@ -42,7 +42,7 @@ class PidFiles:
         os.write(self._lock, f"{os.getpid()}\n".encode())
 
     def write(self, name: str, pid: int) -> None:
-        """Record that ``name`` is the process ``pid`` from now on; ``settle`` writes it."""
+        """Record the process id of ``name``; ``settle`` writes it."""
         self._pending[name] = pid
 
     def remove(self, name: str) -> None:
@@ -50,7 +50,7 @@ class PidFiles:
         self._pending[name] = None
 
     def settle(self) -> OSError | None:
-        """Bring the files up to date; return the error of one that has to wait until the disk takes it."""
+        """Update the files; return the error of a file that must be retried."""
         fault = None
         for name, pid in list(self._pending.items()):
             try:
@@ -75,7 +75,7 @@ class PidFiles:
             raise
 
     def release(self) -> None:
-        """Remove ``up.pid`` and let the next supervisor in."""
+        """Remove ``up.pid`` and release the lock."""
         self.remove("up")
         self.settle()
         os.close(self._lock)

@@ -1,4 +1,4 @@
-"""The part of the environment that names an external identity provider; knows nothing of Django."""
+"""Environment settings for an external identity provider; independent of Django."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Mapping = Annotated[dict[str, str], NoDecode]
 
 
 class ProviderEnvironment(BaseSettings):
-    """Who else than this installation says who somebody is, and what becomes of it here."""
+    """The settings of identity providers: tokens, logins, users and network access."""
 
     api_keys: bool = True
     oauth_issuer: str = ""
@@ -102,7 +102,7 @@ class ProviderEnvironment(BaseSettings):
         try:
             parts = urlsplit(value)
             good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # No such port, or no such address in brackets.
+        except ValueError:  # An invalid port or bracketed address.
             good = False
         if value and (not good or parts.path not in ("", "/") or parts.query or parts.fragment):
             raise ValueError("is not the address of a proxy")
@@ -110,5 +110,5 @@ class ProviderEnvironment(BaseSettings):
 
     @property
     def in_settings(self) -> dict[str, Any]:
-        """These as keys of ``settings.MCP``."""
+        """These settings as keys of ``settings.MCP``."""
         return {name.upper(): getattr(self, name) for name in ProviderEnvironment.model_fields}

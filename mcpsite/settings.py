@@ -1,4 +1,4 @@
-"""Django's settings; what an installation may change comes typed from environment.py."""
+"""Django's settings; configurable values come typed from environment.py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASGI_APPLICATION = "mcpsite.asgi.application"
 _HAS_COMPANY_LOGIN = find_spec("allauth") is not None
 _HAS_SECOND_FACTOR = _HAS_COMPANY_LOGIN and find_spec("qrcode") is not None
 INSTALLED_APPS = [
-    # First, so that `runserver` is Daphne's; only there, for Twisted costs each process 0.5 s and 30 MB.
+    # First, so that `runserver` is Daphne's; only there, as Twisted costs each process 0.5 s and 30 MB.
     *(["daphne"] if "runserver" in sys.argv[1:2] else []),
     "unfold",  # Before the admin, whose templates it replaces.
     "django.contrib.admin",
@@ -43,7 +43,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_svelte_jsoneditor",
     "oauth2_provider",
-    # Where it is installed: the library of the company login.
+    # The library of the company login, if installed.
     *(("allauth.account", "allauth.socialaccount") if _HAS_COMPANY_LOGIN else ()),
     *(("allauth.mfa",) if _HAS_SECOND_FACTOR else ()),
     "mcp_app",
@@ -100,9 +100,9 @@ DATABASES = {
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# So that a command typed beside a running `up` tells its processes what it changed.
+# So that a command beside a running `up` can notify its processes of changes.
 REDIS_URL = ENVIRONMENT.redis_url or _environment.running_redis_url(ENVIRONMENT.run_dir)
-# The usual cache stays in each process: Redis evicts nothing, and must not fill with what other apps cache.
+# The default cache stays in each process: Redis evicts nothing, and other apps must not fill it.
 _ALONE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 _SHARED = {
     "BACKEND": "mcpsite.http.throttles.ThrottleCache",
@@ -116,10 +116,10 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
-# One form of time on the skin's own pages, too.
+# The same time format on the skin's own pages.
 FORMAT_MODULE_PATH = ["mcpsite.formats"]
 STATIC_URL = "static/"
-# In the place of the skin's large files; what these load of the originals has another address.
+# Replaces the skin's large files, which load the originals from another address.
 _SCRIPTS = _unfold.PACKAGE / "static" / "unfold" / "js"
 STATICFILES_DIRS = [
     _environment.PACKAGE / "skin",
@@ -127,15 +127,15 @@ STATICFILES_DIRS = [
     ("unfold/js/htmx/whole", _SCRIPTS / "htmx"),
 ]
 MEDIA_ROOT = DATA_DIR / "uploads"
-# Served straight from the packages, so that `make run` needs no collecting step.
+# Served directly from the packages, so that `make run` needs no collecting step.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_ADD_HEADERS_FUNCTION = _weak_etag
 
-# Mail. Only where a server is named: Django's defaults would look for one on this machine.
+# Mail. Only with a configured server: Django's defaults would use one on this machine.
 globals().update(ENVIRONMENT.in_mail_settings)
 
-# Security. Cookies and redirects follow the address people use.
+# Security. Cookies and redirects depend on the public address.
 _HTTPS = ENVIRONMENT.public_url.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_HTTPONLY = True
@@ -143,13 +143,13 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
-# Only behind a proxy trusted to say which requests came in by https; else every page redirects to itself.
+# Only behind a trusted proxy that reports https; else every page would redirect to itself.
 SECURE_SSL_REDIRECT = _HTTPS and bool(ENVIRONMENT.trusted_proxies)
 SECURE_HSTS_SECONDS = 31_536_000 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
 X_FRAME_OPTIONS = "DENY"
-# S11: text of clients and tools that got into a page as markup runs no script all the same. The skin compiles
-# its own expressions (eval) and sets styles; neither lets markup bring code of its own.
+# S11: text of clients and tools cannot run scripts even if it gets into a page as markup. The skin compiles
+# its own expressions (eval) and sets styles; neither allows injected code.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [csp.SELF],
@@ -166,11 +166,11 @@ CONTENT_SECURITY_POLICY = {
 }
 CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if ENVIRONMENT.public_url else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
-# S22: guessing passwords locks an address for a while, whatever names are tried and whoever logs in between.
-# By address and not by name, or anybody could lock an administrator out.
+# S22: wrong passwords lock an address for a while, for any names and despite logins in between. By address,
+# not by name: otherwise anybody could lock an administrator out.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    # Before whatever checks passwords: a right one is not enough for who has a second factor.
+    # Before backends that check passwords: a password is not enough for users with a second factor.
     "mcp_app.integrations.second_factor.Gate",
     "django.contrib.auth.backends.ModelBackend",
 ]
@@ -179,7 +179,7 @@ AXES_LOCKOUT_PARAMETERS = ["ip_address"]
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=10)
 AXES_RESET_ON_SUCCESS = True
-# What is tried during a lock neither puts its end off nor fills the table with one row for each name.
+# Attempts during a lock neither extend it nor add a row per name.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_TEMPLATE = "login_locked.html"
 AXES_HTTP_RESPONSE_CODE = 429
@@ -225,7 +225,7 @@ MCP = {
 # The library of the authorization server; its tables of clients and tokens are ours.
 OAUTH2_PROVIDER = {
     "PKCE_REQUIRED": True,
-    # Its own check of addresses; ours lets this machine's own, too (mcp_app/oauth/redirects.py).
+    # The library's check of addresses; ours also allows loopback addresses (mcp_app/oauth/redirects.py).
     "ALLOWED_REDIRECT_URI_SCHEMES": ["https"],
     "ROTATE_REFRESH_TOKEN": True,
     "REFRESH_TOKEN_REUSE_PROTECTION": True,
@@ -245,9 +245,9 @@ OAUTH2_PROVIDER = {
         True,
     ),
 }
-# The library of the company login: this decides who somebody is, and leaves the library's tables empty.
+# The company login: our adapter identifies the user and leaves the library's tables empty.
 SOCIALACCOUNT_ADAPTER = "mcp_app.integrations.socialaccount.Adapter"
-# That of the second factor: secrets are sealed.
+# The second factor: our adapter seals secrets.
 MFA_ADAPTER = "mcp_app.integrations.mfa.Adapter"
 OAUTH2_PROVIDER_APPLICATION_MODEL = "mcp_oauth.Client"
 OAUTH2_PROVIDER_GRANT_MODEL = "mcp_oauth.AuthorizationCode"
@@ -265,21 +265,21 @@ CELERY_TIMEZONE = "UTC"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-# A message is given back when the process that ran it dies, and looked for every 2 seconds instead of 100.
+# A message is requeued if its process dies, checked every 2 seconds instead of 100.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# A restart of Redis must not kill the calls that run: a message given back finds its call taken (R11).
+# A restart of Redis must not kill running calls: a requeued message finds its call leased (R11).
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 2.0
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 960,  # Longer than any tool may run: what works is not given out once more.
+    "visibility_timeout": 960,  # Longer than any tool may run: running jobs are not delivered again.
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
-    # Queueing a call must not wait for a broker that is away: the call's row is found again (R11).
+    # Enqueuing must not wait for an unavailable broker: the call's row is found again (R11).
     "max_retries": 1,
     "interval_start": 0.1,
-    # A connection that a firewall forgot says nothing any more, not even that it is gone (R11).
+    # Detects connections that a firewall dropped without a notice (R11).
     "socket_timeout": 5.0,
     "socket_connect_timeout": 2.0,
     "socket_keepalive": True,
@@ -288,7 +288,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "mcpsite.processes.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {"purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0}}
 
-# S11, S14: what clients and tools said neither forges a line nor speaks to a terminal; none has a credential.
+# S11, S14: data of clients and tools can neither forge lines nor control a terminal; no credentials.
 _LINES = {
     "text": "mcp_app.observability.logs.TextLines",
     "json": "mcp_app.observability.logs.JsonLines",
@@ -304,13 +304,13 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
-        # A wrong Host is answered 400; anybody can send one, and each would leave a traceback in the log.
+        # Anybody can send a wrong Host (400), and each would log a traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "axes": {"level": "WARNING"},
         "watchfiles": {"level": "WARNING"},
-        # Also in workers, whose other lines begin with warnings (`--loglevel`).
+        # Also in workers, which otherwise log warnings and errors only (`--loglevel`).
         "mcp.worker": {"level": "INFO"},
     },
 }
-# Warnings of Python's own are lines like all others then.
+# Formats Python's warnings like other lines.
 logging.captureWarnings(ENVIRONMENT.log_format == "json")

@@ -1,4 +1,4 @@
-"""What a process and its supervisor, if it has one, say to each other: it lives; it may go on."""
+"""Communication of a process with its supervisor, if any: signs of life and permissions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ SECONDS = 1.0
 
 
 class SignsOfLife:
-    """The pipe to the supervisor; only its own process writes, whichever processes inherit it."""
+    """The pipe to the supervisor; only the process that created this object writes."""
 
     def __init__(self) -> None:
-        """Takes the descriptor out of the environment: no program that we start gets to know of it."""
+        """Take the descriptor out of the environment, so that started programs do not inherit it."""
         self._descriptor = _inherited("READY_FD")
         self._owner = os.getpid()
         if self._descriptor is not None:
@@ -21,19 +21,19 @@ class SignsOfLife:
 
     @property
     def wanted(self) -> bool:
-        """Whether a supervisor waits for them."""
+        """True if a supervisor expects signs."""
         return self._descriptor is not None
 
     def give(self, sign: bytes = b"1") -> None:
-        """Say that this process serves; never waits and never fails."""
+        """Send a sign; never blocks and never fails."""
         if self._descriptor is not None and os.getpid() == self._owner:
-            # A supervisor that stands still reads nothing, and one that is gone never will.
+            # A blocked or dead supervisor does not read.
             with suppress(OSError):
                 os.write(self._descriptor, sign)
 
 
 class Permits:
-    """Waits for the supervisor where code may be edited: before that code is loaded, and before it serves."""
+    """The supervisor's permissions to load edited code and to serve it."""
 
     def __init__(self) -> None:
         self._descriptor = _inherited("PERMIT_FD")
@@ -41,15 +41,15 @@ class Permits:
 
     @property
     def needed(self) -> bool:
-        """Whether a supervisor decides."""
+        """True if a supervisor decides."""
         return self._descriptor is not None
 
     def to_load(self) -> None:
-        """Wait until the code that may be edited is to be loaded."""
+        """Wait for permission to load code that may be edited."""
         self._wait_for(1)
 
     def to_serve(self) -> None:
-        """Say that all code is loaded, and wait until it is to serve."""
+        """Report that all code is loaded, and wait for permission to serve."""
         self._wait_for(1)
         signs_of_life.give(b"0")
         self._wait_for(2)
@@ -57,7 +57,7 @@ class Permits:
     def _wait_for(self, number: int) -> None:
         while self._descriptor is not None and self._given < number:
             if not os.read(self._descriptor, 1):
-                sys.exit(0)  # The supervisor is gone.
+                sys.exit(0)  # The supervisor is dead.
             self._given += 1
 
 
@@ -69,6 +69,6 @@ def _inherited(name: str) -> int | None:
     return int(given)
 
 
-# One of each per process: the first look takes the descriptors out of the environment.
+# One of each per process: creating them removes the descriptors from the environment.
 signs_of_life = SignsOfLife()
 permits = Permits()

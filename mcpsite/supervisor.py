@@ -1,4 +1,4 @@
-"""Owns child processes: start, watch, replace, stop in order; knows nothing of what they do."""
+"""The supervisor of child processes: start, watch, replace, stop in order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mcpsite.processes.program import Child, Program
 CHILD = str(Path(__file__).with_name("child.py"))
 LINE_LIMIT = 64 * 1024
 TICK_SECONDS = 0.5
-# A turn that took longer was slow because we were, or the whole machine: no child can be blamed for it.
+# A longer turn was slow because of the supervisor or the machine: children are not blamed for it.
 TURN_SECONDS_MAX = 1.0
 
 
 class CrashLoop(Exception):
-    """A child died again and again before the service was healthy for the first time."""
+    """Raised if a child dies repeatedly before the service was healthy for the first time."""
 
 
 def _due(child: Child) -> bool:
@@ -35,7 +35,7 @@ def _due(child: Child) -> bool:
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
-    """Make a pipe, the two ends of which are closed by these stacks."""
+    """Create a pipe whose ends these stacks close."""
     ends = os.pipe()
     for stack, end in zip((reads, writes), ends, strict=True):
         stack.callback(os.close, end)
@@ -43,7 +43,7 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
 
 
 def _as_json(name: str, line: str) -> str:
-    """A line of a child that writes JSON as it is, any other wrapped."""
+    """Return a JSON line of a child unchanged, other lines wrapped."""
     if line.startswith("{"):
         with suppress(ValueError):
             json.loads(line)
@@ -52,13 +52,13 @@ def _as_json(name: str, line: str) -> str:
 
 
 class Supervisor:
-    """Starts programs in their own sessions, replaces the dead and stops them in order.
+    """A supervisor that starts programs in their own sessions, replaces dead ones and stops all in order.
 
-    One thread: the selector waits for the children's output, for signals and for the next restart.
+    It has one thread: the selector waits for output, signals and the next restart.
     """
 
     def __init__(self, pid_files: PidFiles, *, directory: Path, out: IO[str], as_json: bool = False) -> None:
-        """``as_json``: each line is written as one JSON object, as the children's own lines are then."""
+        """Initialize the supervisor; with ``as_json`` it writes each line as a JSON object."""
         self._pid_files = pid_files
         self._directory = directory
         self._out = out
@@ -76,7 +76,7 @@ class Supervisor:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether Ctrl-C or TERM has been received."""
+        """True after Ctrl-C or TERM."""
         return self._stops > 0
 
     @property
@@ -84,7 +84,7 @@ class Supervisor:
         return self._stopping or self.stop_requested
 
     def listen_to_signals(self) -> None:
-        """Take INT and TERM as the wish to stop; the second one kills. CHLD only wakes the loop."""
+        """Handle INT and TERM as stop requests; the second one kills. CHLD only wakes the loop."""
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, self._on_stop_signal)
         signal.signal(signal.SIGTERM, self._on_stop_signal)
@@ -93,19 +93,19 @@ class Supervisor:
             signal.signal(signal.SIGHUP, self._on_stop_signal)
 
     def attend(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call back whenever there is something to read."""
+        """Call ``callback`` whenever ``descriptor`` is readable."""
         self._selector.register(descriptor, selectors.EVENT_READ, callback)
 
     def start(self, program: Program) -> Child:
-        """Start a program and keep it alive from now on."""
+        """Start a program and keep it running."""
         return self._add(Child(program))
 
     def try_out(self, program: Program) -> Child:
-        """Start a program that is let die, and whose words are withheld, until it is kept."""
+        """Start a program on trial: it is not restarted, and its output is withheld until it is kept."""
         return self._add(Child(program, kept=False))
 
     def keep(self, child: Child) -> None:
-        """Keep alive from now on what was tried out, in place of the program of its name."""
+        """Keep a program on trial running, in place of the one with its name."""
         child.kept = True
         if child.process is not None:
             self._pid_files.write(child.program.name, child.process.pid)
@@ -113,7 +113,7 @@ class Supervisor:
         self.tell_withheld(child)
 
     def leave(self, child: Child) -> None:
-        """Have a child finish what it has begun, and end; it is not started again."""
+        """Let a child finish its work and exit; it is not restarted."""
         child.kept = False
         child.leaves_until = time.monotonic() + child.program.leave_seconds
         if child.process is not None:
@@ -121,18 +121,18 @@ class Supervisor:
                 child.process.send_signal(child.program.leave_signal)
 
     def discard(self, child: Child) -> None:
-        """End what was tried out, without a word of it."""
+        """Kill a program on trial and drop its output."""
         child.kept, child.withheld = False, []
         child.signal_group(signal.SIGKILL)
 
     def tell_withheld(self, child: Child) -> None:
-        """Say what a child said on trial; from now on it speaks for itself."""
+        """Write a child's withheld output, and stop withholding."""
         lines, child.withheld = child.withheld or [], None
         for line in lines:
             self.say(child.program.name, line)
 
     def ready(self, names: Iterable[str] | None = None) -> bool:
-        """Whether every program that announces readiness has done so."""
+        """Return True if every program that announces readiness is ready."""
         wanted = None if names is None else set(names)
         return all(
             child.ready
@@ -141,7 +141,7 @@ class Supervisor:
         )
 
     def run_until(self, condition: Callable[[], bool], seconds: float, *, every: float = 0.1) -> bool:
-        """Serve the children until ``condition``; False when stopped or out of time. Raises CrashLoop."""
+        """Run until ``condition`` is True; return False on a stop request or timeout. Raises CrashLoop."""
         deadline = time.monotonic() + seconds
         while not self.stop_requested and time.monotonic() < deadline:
             if condition():
@@ -153,7 +153,7 @@ class Supervisor:
         return False
 
     def run(self, each_turn: Callable[[], None] = lambda: None) -> None:
-        """Serve the children until the wish to stop comes."""
+        """Run until a stop request."""
         while not self.stop_requested:
             self._turn(TICK_SECONDS)
             each_turn()
@@ -173,7 +173,7 @@ class Supervisor:
         os.close(self._wake_write)
 
     def say(self, name: str, line: str) -> None:
-        """Write one line of log under a name."""
+        """Write one log line under a name."""
         with suppress(OSError, ValueError):
             self._out.write((_as_json(name, line) if self._as_json else f"{name:<8}| {line}") + "\n")
             self._out.flush()
@@ -197,12 +197,12 @@ class Supervisor:
         return child
 
     def _start(self, child: Child) -> None:
-        """Start a child, or later, if the system has no process or descriptor to spare."""
+        """Start a child; retry later if the system has no process or descriptor available."""
         child.started_at = time.monotonic()
         try:
             self._spawn(child)
         except OSError as error:
-            child.signal_group(signal.SIGKILL)  # It may have started, and nothing would read its output.
+            child.signal_group(signal.SIGKILL)  # It may have started, but its output would not be read.
             self._start_later(child, f"cannot be started ({error}); trying again")
 
     def _start_later(self, child: Child, why: str) -> None:
@@ -253,11 +253,11 @@ class Supervisor:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=descriptors,
-            start_new_session=True,  # Ctrl-C is for us; the children are stopped in order.
+            start_new_session=True,  # Ctrl-C reaches only the supervisor, which stops children in order.
         )
 
     def _settle_pid_files(self) -> None:
-        """Bring the pid files up to date; a full disk delays them, and ends nothing."""
+        """Update the pid files; a full disk only delays them."""
         error = self._pid_files.settle()
         fault = "" if error is None else error.strerror or str(error)
         if fault and fault != self._pid_fault:
@@ -265,7 +265,7 @@ class Supervisor:
         self._pid_fault = fault
 
     def _turn(self, seconds: float) -> None:
-        """Wait for something to happen, at most ``seconds``; then reap and restart."""
+        """Wait for events for at most ``seconds``; then reap and restart children."""
         for key, _ in self._selector.select(self._wait(seconds)):
             key.data()
         now = time.monotonic()
@@ -279,7 +279,7 @@ class Supervisor:
         self._settle_pid_files()
 
     def _wait(self, seconds: float) -> float:
-        """``seconds``, or less when a restart is due before."""
+        """Return ``seconds``, or less if a restart is due earlier."""
         now = time.monotonic()
         due = [child.start_at - now for child in self._children if child.kept and child.process is None]
         return 0.1 if self._stopping else max(0.0, min([seconds, *due]))
@@ -293,7 +293,7 @@ class Supervisor:
         if child.kept:
             self._pid_files.remove(child.program.name)
             self._settle_pid_files()
-        # What the dead one started would keep working beside its replacement.
+        # Descendants of the dead process would continue beside its replacement.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         if process.stdout is not None:
@@ -307,7 +307,7 @@ class Supervisor:
         self._start_later(child, f"ended with {process.returncode}; starting it again")
 
     def _end_silent(self, child: Child, passed: float) -> None:
-        """End a process that stands still (SIGSTOP, a stuck event loop): the kernel still accepts for it."""
+        """Kill a blocked process (SIGSTOP, stuck event loop): the kernel still accepts connections for it."""
         if not child.alive or self._ends:
             return
         if child.leaves_until is not None:
@@ -324,7 +324,7 @@ class Supervisor:
         except BlockingIOError:
             if child.process is not None:
                 return
-            chunk = b""  # A process that left the group still holds the pipe; it is not worth waiting for.
+            chunk = b""  # A process that left the group still has the pipe open; do not wait for it.
         except OSError:
             chunk = b""
         if not chunk:
@@ -342,7 +342,7 @@ class Supervisor:
                 child.withheld.append(text)
 
     def _on_sign_of_life(self, child: Child, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        # The pipe of a process before it may be held open by what that left behind.
+        # Descendants of an earlier process may hold its pipe open.
         signs = os.read(descriptor, LINE_LIMIT)
         if signs and child.process is process:
             child.loaded, child.silent = True, 0.0

@@ -1,4 +1,4 @@
-"""Owns how this deployment's admin looks in Unfold: title, sidebar, icons; one number beside a link."""
+"""The admin of this deployment in Unfold: title, sidebar, icons, and a badge for approvals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGE = Path(unfold.__path__[0])
 
 
 def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: str = "") -> dict[str, Any]:
-    """One sidebar line, for those who may look at that model, or at another that says who may."""
+    """Return a sidebar line for users who may view or change that model, or ``seen_with``."""
 
     def permitted(request: HttpRequest) -> bool:
         permissions = [f"{app}.{action}_{seen_with or model}" for action in ("view", "change")]
@@ -29,12 +29,12 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: st
 
 
 def _at(request: HttpRequest, *pages: str) -> bool:
-    """Whether one of these is the page that is shown; the skin would go by how addresses begin."""
+    """Return True if one of these pages is shown; the skin would compare address prefixes."""
     return request.resolver_match is not None and request.resolver_match.view_name in pages
 
 
 def _page(title: str, icon: str, *pages: str) -> dict[str, Any]:
-    """One sidebar line to a page that is made of the message log, and to those behind it."""
+    """Return a sidebar line to a page of the message log; also active on its further pages."""
     names = [f"admin:mcp_app_message_{page}" for page in pages]
     return {
         **_link(title, icon, "message"),
@@ -44,20 +44,19 @@ def _page(title: str, icon: str, *pages: str) -> dict[str, Any]:
 
 
 def _connect_is_served(request: HttpRequest) -> bool:
-    """Whether anybody may see how to connect."""
     from mcp_app import conf
 
     return conf.get().connect_page
 
 
 class _Waiting:
-    """How many calls wait for approval; called by the template, which shows nothing for 0."""
+    """The number of waiting approvals; called by the template, which hides 0."""
 
     def __init__(self) -> None:
         self._counted: int | None = None
 
     def __call__(self) -> int:
-        """The skin copies its lines for every page, and asks twice on each: one copy counts once."""
+        """Return the number, counted once per copy: the skin copies lines per page and calls twice."""
         from mcp_app.admin.calls.approval import waiting_count
 
         if self._counted is None:
@@ -66,7 +65,7 @@ class _Waiting:
 
 
 def _drafts() -> dict[str, Any]:
-    """The line of drafts, for those who may look at some kind of entry."""
+    """Return the line of drafts, for users who may view some kind of entry."""
     kinds = ("tool", "prompt", "resource", "resourcetemplate")
     seen = [_link("", "", kind)["permission"] for kind in kinds]
     line = _link("Drafts", "edit_note", "draft")
@@ -74,7 +73,7 @@ def _drafts() -> dict[str, Any]:
 
 
 def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
-    """One sidebar line to a page of the console, which asks for the very permission to view."""
+    """Return a sidebar line to a page of the console, which requires the view permission itself."""
 
     return {
         **_link(title, icon, model),
@@ -85,7 +84,7 @@ def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
 
 
 def _account(_: HttpRequest) -> list[dict[str, Any]]:
-    """What the menu of one's own account leads to, besides the password."""
+    """Return the account menu's links besides the password."""
     from mcp_app.auth.site import second_factor_lacks
 
     if second_factor_lacks():
@@ -94,28 +93,25 @@ def _account(_: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _anything(request: HttpRequest) -> str:
-    """The search for anything, on the skin's own pages, too."""
     from mcp_app.admin.base import anything_script
 
     return anything_script()
 
 
 def _zone(_: HttpRequest) -> str:
-    """The zone of the page's times, on the skin's own pages, too."""
     from mcp_app.auth.time_zone import zone_script
 
     return zone_script()
 
 
 def _notices(_: HttpRequest) -> str:
-    """What notifies in the browser, on the skin's own pages, too."""
     from mcp_app.admin.base import notices_script
 
     return notices_script()
 
 
 def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """The first page without what the sidebar leads to, of which it says only what can be added."""
+    """Reduce the first page to models that the sidebar does not link, and links to add objects."""
     lines = [line for group in context["sidebar_navigation"] for line in group["items"]]
     linked = {str(line["link"]) for line in lines if line.get("has_permission")}
     beyond, added = [], []
@@ -140,7 +136,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "MCP server",
     "SITE_SYMBOL": "hub",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
-    # On the skin's own pages, too: a long word must not push any of them wider than the screen.
+    # Also on the skin's own pages: a long word must not make a page wider than the screen.
     "STYLES": [lambda _: static("mcp_app/admin.css")],
     "SCRIPTS": [
         *(_anything, _zone, _notices),
@@ -158,7 +154,7 @@ UNFOLD: dict[str, Any] = {
             "300": "#5eead4",
             "400": "#2dd4bf",
             "500": "#14b8a6",
-            # Of text on white: a lighter one has less than the contrast of 4.5 (WCAG 1.4.3).
+            # For text on white: a lighter one is below the contrast of 4.5 (WCAG 1.4.3).
             "600": "#0d7d73",
             "700": "#0f766e",
             "800": "#115e59",

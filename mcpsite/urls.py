@@ -1,4 +1,4 @@
-"""The addresses that Django serves; /mcp and the health checks are answered before Django is asked."""
+"""Django's URLs; /mcp and the health checks are served before Django."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from django.urls import include, path
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic import RedirectView
 
-# What is refused before any view is asked, in the words of the place that was asked.
+# Requests refused before any view, in the format of the requested path.
 handler400 = "mcp_app.api.problems.bad_request"
 
 
 def login(request: HttpRequest) -> HttpResponse:
-    """The admin's login. Where to go next is checked as it reads once it is decoded, too."""
+    """Show the admin's login; the next page is also checked in decoded form."""
     wanted = request.POST.get(REDIRECT_FIELD_NAME, request.GET.get(REDIRECT_FIELD_NAME, ""))
     hosts = {request.get_host()}
     if wanted and not url_has_allowed_host_and_scheme(unquote(wanted), hosts, request.is_secure()):

@@ -1,4 +1,4 @@
-"""One web process: uvicorn on the listening socket that the supervisor bound, with bounds uvicorn lacks."""
+"""A web process: uvicorn on the socket that the supervisor bound, with additional bounds."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ TCP_USER_TIMEOUT_MS = 30_000
 SWEEP_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
-# For the calls of a process whose code was edited: longer than any may run.
+# For calls in a process with outdated code: longer than any may run.
 LEAVE_SECONDS = 960.0
-# What a page of the console says is short.
+# Messages of console pages are short.
 WEBSOCKET_BYTES = 16 * 1024
 
 
 class CannotListen(Exception):
-    """The address cannot be listened on; the text names the remedy."""
+    """Raised if the address cannot be used; the text has the remedy."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket that every web process shares; raises CannotListen naming the remedy."""
+    """Return a listening socket for all web processes; raises CannotListen with the remedy."""
     host = host.strip("[]")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -50,7 +50,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Accepted connections inherit it: without it a client whose network was cut stays "connected"
+            # Accepted connections inherit it. Otherwise a client with a broken network stays "connected"
             # for hours.
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
         listening.bind(address)
@@ -71,20 +71,20 @@ def _why(host: str, port: int, error: OSError) -> str:
 
 
 def websocket(**facts: Any) -> asyncio.Protocol:
-    """Uvicorn's WebSocket protocol, loaded when a page of the console opens the first one."""
+    """Build uvicorn's WebSocket protocol, loaded at the first connection."""
     from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
     return WSProtocol(**facts)
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that says that it lives, closes slow senders and lets event streams end before it waits."""
+    """A uvicorn server with signs of life, limits for slow senders, and an early end of event streams."""
 
-    # When it ends at the latest, once another process has taken over; 0 before that.
+    # The deadline once another process has taken over; 0 before.
     leaves_by = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; then tell the supervisor."""
+        """Listen, then notify the supervisor."""
         allow_many_connections()
         keep_from_children(sockets or ())
         await super().startup(sockets)
@@ -95,14 +95,14 @@ class Server(uvicorn.Server):
         signs_of_life.give()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until the server was asked to stop, whatever application code does on the event loop."""
+        """Serve until a stop request, whatever application code does on the event loop."""
         with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
             loop = runner.get_loop()
             serving = loop.create_task(self.serve(sockets))
             outlast(partial(loop.run_until_complete, serving), serving.done)
 
     def answer_quickly(self) -> None:
-        """The service runs: let it answer what it can without waiting."""
+        """Enable quick answers once the service runs."""
         from mcp_app.transports.application import mcp
         from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 
@@ -112,7 +112,7 @@ class Server(uvicorn.Server):
             QuickAnswers.quick_delete = staticmethod(endpoint.quick_delete)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second; the sweep costs one comparison per connection every two seconds."""
+        """Send signs of life and close slow senders; return True to stop. Runs ten times a second."""
         if counter % 10 == 0:
             signs_of_life.give()
         if counter % int(SWEEP_SECONDS * 10) == 0:
@@ -120,7 +120,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or (self.leaves_by > 0 and self.has_left())
 
     def close_slow_senders(self) -> None:
-        """Close each connection that has been sending headers (408), or no request at all, for too long."""
+        """Close connections with slow headers (408) or without a request for too long."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             if isinstance(connection, BoundedConnection):
@@ -128,18 +128,18 @@ class Server(uvicorn.Server):
                 connection.close_if_idle(now)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop: event streams are closed first, for an open one would hold the process until the deadline."""
+        """Stop; close event streams first, because open ones would delay the end until the deadline."""
         from mcpsite.asgi import application
 
         application.drain()
         await super().shutdown(sockets)
 
     def leave(self) -> None:
-        """Another process has taken over: let the calls of this one end, and end with the last."""
+        """Stop accepting work and exit with the last running call: another process has taken over."""
         self.leaves_by = asyncio.get_running_loop().time() + LEAVE_SECONDS
 
     def has_left(self) -> bool:
-        """Whether nothing is left to be done; from the first time on, nothing new is begun."""
+        """Return True if no work is left or the deadline has passed; close all listeners and connections."""
         from mcp_app.transports.application import mcp
 
         for server in self.servers:
@@ -151,7 +151,7 @@ class Server(uvicorn.Server):
 
 
 def allow_many_connections() -> None:
-    """Use as many descriptors as the system lets this process have: each open event stream is one."""
+    """Raise the limit of descriptors to the allowed maximum: each open event stream needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -159,13 +159,13 @@ def allow_many_connections() -> None:
 
 
 def spare_the_collector() -> None:
-    """Keep what was loaded at start out of garbage collections."""
+    """Exclude objects loaded at start from garbage collections."""
     gc.collect()
     gc.freeze()
 
 
 def configuration(settings: environment.Environment) -> uvicorn.Config:
-    """How uvicorn serves: fast parser and loop, no access log, no server header."""
+    """Return the configuration of uvicorn: fast parser and loop, no access log, no server header."""
     options: dict[str, Any] = {}
     if settings.trusted_proxies:
         options["forwarded_allow_ips"] = list(settings.trusted_proxies)
@@ -190,7 +190,7 @@ def configuration(settings: environment.Environment) -> uvicorn.Config:
 
 
 def main() -> None:
-    """Serve on the inherited socket, or on an own one when started alone."""
+    """Serve on the inherited socket, or on a new one without a supervisor."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
     os.environ.setdefault(PROCESS, "web")
     settings = environment.read()

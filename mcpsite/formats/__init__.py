@@ -1,1 +1,1 @@
-"""How times and dates are written on the skin's own pages: as on all others."""
+"""Date and time formats for the skin's own pages, the same as on all others."""

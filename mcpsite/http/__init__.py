@@ -1,1 +1,1 @@
-"""HTTP below Django and the app: bounds on connections and bodies, and the short cut for quick requests."""
+"""HTTP below Django and the app: bounds on connections and bodies, and the fast path for quick requests."""

@@ -1,6 +1,6 @@
-"""Owns how large a body may be, and how long it may take, before Django sees it; on any ASGI server (S28).
+"""Bounds on the size and time of bodies before Django reads them, on any ASGI server (S28).
 
-Django takes a body whole, from memory to disk, before it looks at anything else of a request.
+Django reads a whole body, from memory to disk, before it processes the request.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# A catalogue file of 32 MiB with what is around it in a form. Uploads of other kinds are smaller.
+# A catalogue file of 32 MiB inside a form. Other uploads are smaller.
 FILE_BYTES = 33 * 1024 * 1024
 FILES = ("/admin/", "/api/catalogue/import/")
 GONE: Message = {"type": "http.disconnect"}
 
 
 async def bounded(application: Application, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve a request whose body is within its bounds; answer 413 or 408 for any other.
+    """Serve a request with a body within its bounds; respond 413 or 408 to others.
 
-    Anybody may send ``MAX_UNKNOWN_BODY_BYTES``, who is signed in ``MAX_BODY_BYTES``, and below ``FILES`` even
-    ``FILE_BYTES``. It must arrive within ``BODY_SECONDS`` for each ``MAX_BODY_BYTES`` that are allowed.
+    Anonymous callers may send ``MAX_UNKNOWN_BODY_BYTES``, authenticated ones ``MAX_BODY_BYTES``, and below
+    ``FILES`` even ``FILE_BYTES``. The body must arrive within ``BODY_SECONDS`` per allowed
+    ``MAX_BODY_BYTES``.
     """
     body = _Body(scope, receive)
     answered = False
@@ -63,7 +64,7 @@ class _Body:
     """The body of one request, counted while it is read."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        # An own list: the length of the body is added when it is known.
+        # A copy, to which the length of the body is added.
         self.scope = {**scope, "headers": list(scope["headers"])}
         self.refusal: Refused | None = None
         self._receive = receive
@@ -76,13 +77,13 @@ class _Body:
         self._began = asyncio.get_running_loop().time()
 
     async def check_declared(self) -> None:
-        """Raises Refused for a length that is too large, before a byte is asked for."""
+        """Raise Refused for an excessive declared length, before reading."""
         for name, value in self.scope["headers"]:
             if name == b"content-length":
                 await self._make_room(declared_length(value))
 
     async def receive(self) -> Message:
-        """The next message; a client whose body is refused is told to the application as gone."""
+        """Return the next message; for a refused body, a disconnect."""
         if self._whole:
             return await self._receive()
         try:
@@ -102,7 +103,7 @@ class _Body:
         return GONE
 
     async def _make_room(self, size: int) -> None:
-        """Raises Refused unless the caller may send so much."""
+        """Raise Refused unless the caller may send ``size`` bytes."""
         if size > self._limit and not self._known:
             allowed = FILE_BYTES if self.scope["path"].startswith(FILES) else self._most
             if size <= allowed and not await _is_signed_in(self.scope["headers"]):
@@ -114,7 +115,7 @@ class _Body:
             raise _too_large(f"{self._limit} bytes")
 
     def _note_length(self) -> None:
-        """What came in chunks has a length now (RFC 9112 section 7.1.3): without one Django reads nothing."""
+        """Add the length of a chunked body (RFC 9112 section 7.1.3): without it Django reads nothing."""
         self._whole = True
         headers = self.scope["headers"]
         if self._size and all(name != b"content-length" for name, _ in headers):
@@ -123,7 +124,7 @@ class _Body:
 
 
 async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the caller is authenticated. Raises Refused (503) if the database is away."""
+    """Return True if the caller is authenticated; raises Refused (503) without the database."""
     found = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }
@@ -148,7 +149,7 @@ def _too_large(limit: str) -> Refused:
 
 
 async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
-    """The refusal in the words of the place that was asked. The connection ends: its rest is not read."""
+    """Send the refusal in the format of the requested path, and close the connection."""
     status, detail = refusal.http_status, str(refusal)
     if scope["path"].startswith("/api/"):
         kind = b"application/problem+json"

@@ -1,4 +1,4 @@
-"""Sends pages and static files compressed; owns which kinds."""
+"""Compression of pages and static files, by content type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
-# Fonts and pictures are compressed already; a stream of events must not wait for a full block.
+# Without fonts and images, which are compressed, and event streams, which compression would delay.
 KINDS = (
     "text/html",
     "text/css",
@@ -21,16 +21,16 @@ KINDS = (
 
 
 class CompressionMiddleware(GZipMiddleware):
-    """Django's own, which hides lengths (BREACH), for text that is sent whole."""
+    """Django's middleware, which hides lengths (BREACH), for complete text responses only."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Neither part of a file, nor anything else than text."""
+        """Compress the response, except partial content and types other than text."""
         if response.status_code == 206 or not response.get("Content-Type", "").startswith(KINDS):
             return response
         return super().process_response(request, response)
 
 
 def weak_etag(headers: Headers, path: str, url: str) -> None:
-    """What a browser asks with for changes of a static file; the same for its compressed form."""
+    """Set the ETag of a static file, the same for its compressed form."""
     found = Path(path).stat()
     headers["ETag"] = f'W/"{found.st_mtime_ns:x}-{found.st_size:x}"'

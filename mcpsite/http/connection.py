@@ -1,4 +1,4 @@
-"""One HTTP connection with bounds that uvicorn lacks, on all that comes before anybody is known (S28)."""
+"""An HTTP connection with bounds that uvicorn lacks, on all input before authentication (S28)."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 STATUS_LINES = b"HTTP/1.1 "
 CONTENT_LENGTH = b"\r\ncontent-length: "
 HEADER_SECONDS = 10.0
-# How long a process that stops waits for the first request of a connection.
+# Time that a stopping process waits for a connection's first request.
 ARRIVAL_SECONDS = 1.0
 HEADER_BYTES = 32 * 1024
-# More than /mcp takes, which refuses in words of its own.
+# More than /mcp accepts, which has its own error.
 HEADER_FIELDS = 128
-# What is still taken of a request that was answered before its end, so that its sender reads the answer.
+# Data still read of a request that was answered before its end, so that its sender reads the answer.
 UNREAD_BYTES = 64 * 1024 * 1024
 REQUESTS_AHEAD = 100
-# Where an application finds ``writer`` among the extensions of a scope (ASGI).
+# The key of ``writer`` in an ASGI scope's extensions.
 WRITER = "mcp.writer"
 
 
 class Refused(Exception):
-    """The connection was refused: nothing that comes on it is looked at any more."""
+    """Raised to stop parsing a refused connection."""
 
 
 class JoinedWrites:
-    """A transport that sends the head of an answer of known length together with its body.
+    """A transport that sends the head of a response of known length together with its body.
 
-    Uvicorn writes them one after the other, and uvloop makes a system call and a packet of each.
+    Uvicorn writes both separately, and uvloop sends each with a system call and a packet of its own.
     """
 
     __slots__ = ("_ending", "_head", "_transport", "unread")
@@ -40,19 +40,19 @@ class JoinedWrites:
         self._transport = transport
         self._head = b""
         self._ending = False
-        # Whether the request that is being received has not come to its end.
+        # True while a request is incomplete.
         self.unread = False
 
     @property
     def plain(self) -> asyncio.Transport:
-        """The transport itself."""
+        """The wrapped transport."""
         return self._transport
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Write; the head of an answer is held until its body follows, or until ``release``."""
+        """Write data; hold the head of a response until its body follows, or until ``release``."""
         if self._head:
             data, self._head = self._head + data, b""
         elif data.startswith(STATUS_LINES) and CONTENT_LENGTH in data:
@@ -61,13 +61,13 @@ class JoinedWrites:
         self._transport.write(data)
 
     def release(self) -> None:
-        """Send a head that no body follows: of an answer to HEAD."""
+        """Send a head without a body, as for a HEAD request."""
         if self._head:
             head, self._head = self._head, b""
             self._transport.write(head)
 
     def write_chunk(self, data: bytes) -> bool:
-        """Write a chunk of a body; False if something waits to be sent, or nothing may be sent any more."""
+        """Write a chunk of a body; return False if data is still buffered or the connection is closing."""
         transport = self._transport
         if self._head or self._ending or transport.is_closing() or transport.get_write_buffer_size():
             return False
@@ -76,18 +76,18 @@ class JoinedWrites:
 
     @property
     def ending(self) -> bool:
-        """Whether everything was said, and the end of the request is waited for."""
+        """True after the response, while the end of the request is awaited."""
         return self._ending
 
     def is_closing(self) -> bool:
-        """Whether nothing may be written any more."""
+        """Return True if nothing may be written."""
         return self._ending or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close after what is held.
+        """Close after sending buffered data.
 
-        While the client still sends its request, only our side is ended at first: closing would reset the
-        connection, and with it what the client has not read yet. The second time it is closed whatever comes.
+        While the client still sends its request, only our side is closed at first: a full close would reset
+        the connection and discard unread data. The second call closes in any case.
         """
         self.release()
         if self.unread and not self.is_closing() and self._transport.can_write_eof():
@@ -98,9 +98,9 @@ class JoinedWrites:
 
 
 class Trailers(list[tuple[bytes, bytes]]):
-    """Takes the place of a request's headers behind its first chunk: what comes now is counted and dropped.
+    """A replacement for a request's headers after its first chunk, which counts and drops fields.
 
-    A field that a proxy would have checked, set or removed among the headers must not come in behind the body
+    A proxy would have checked, set or removed headers, so fields after the body must not count as headers
     (RFC 9110 section 6.5.1).
     """
 
@@ -110,7 +110,7 @@ class Trailers(list[tuple[bytes, bytes]]):
         self._fields = self._bytes = 0
 
     def append(self, field: tuple[bytes, bytes]) -> None:
-        """Count; raises Refused over the limits of headers."""
+        """Count a field; raises Refused over the limits of headers."""
         self._fields += 1
         self._bytes += len(field[0]) + len(field[1])
         if self._fields > HEADER_FIELDS or self._bytes > HEADER_BYTES:
@@ -118,14 +118,13 @@ class Trailers(list[tuple[bytes, bytes]]):
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """HTTP with bounds on all that is neither body nor answer, in bytes and in time; uvicorn has none.
+    """An HTTP connection with bounds, in bytes and time, on everything except bodies and responses.
 
-    That is the headers, the trailers, the sizes of chunks and what is written behind them, the rest of a
-    request that was answered before its end, and requests sent ahead of their turn. The size and time of
-    bodies is for the application to bound (``bodies``).
+    The bounds apply to headers, trailers, chunk sizes and extensions, the rest of an answered request, and
+    pipelined requests. The application bounds size and time of bodies (``bodies``).
     """
 
-    # Uvicorn's own fill the dictionary that Python shares among instances: with ours each would have its own.
+    # Uvicorn's attributes fill the key-sharing dictionary; with ours, each instance would have its own.
     __slots__ = (
         "active",
         "idle_since",
@@ -140,36 +139,36 @@ class BoundedConnection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        # Since when something is incomplete that must not take long, and the bytes it has so far.
+        # Start of an incomplete part with a time limit, and its size so far.
         self.since: float | None = None
         self.loose = 0
-        # Since when everything is answered and the next request has not begun.
+        # Start of the idle time: everything is answered, no new request has started.
         self.idle_since: float | None = None
-        # What came of a request after its answer.
+        # Bytes of a request after its response.
         self.unwanted = 0
-        # Whether headers ended or body arrived in the bytes that are being parsed.
+        # True if the current data contained the end of headers or body data.
         self.moved = False
         self.keep_alive = False
-        # The process stops: a request that arrives until then is answered, and its connection ends.
+        # While stopping: requests are answered until then, and their connection ends.
         self.leaves_at: float | None = None
-        # The request whose turn it is to be answered.
+        # The request being answered.
         self.active: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A connection that sends nothing is as slow as one that sends its headers slowly."""
+        """Start the time limit of headers: a silent connection counts as slow."""
         self.joined = JoinedWrites(transport)
         super().connection_made(cast("asyncio.Transport", self.joined))
         self.since = self.loop.time()
 
     def handle_websocket_upgrade(self) -> None:
-        """From here on nothing is an answer with a head and a body."""
+        """Stop joining writes and limiting headers."""
         self.since = None
         self.joined.release()
         self.transport = self.joined.plain
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
-        """Parse; note since when something is incomplete."""
+        """Parse data, and record the start of incomplete parts."""
         before = self.scope
         super().data_received(data)
         scope = cast("dict[str, Any] | None", self.scope)
@@ -179,19 +178,19 @@ class BoundedConnection(HttpToolsProtocol):
             if not self.moved:
                 self._count(len(data))
             self.moved = False
-        # Uvicorn makes a scope at a request's first byte and names the method when its headers are complete.
+        # Uvicorn creates a scope at a request's first byte and sets the method after its headers.
         elif scope is not None and "method" in scope:
             self.since = None
         else:
             self._count(len(data) if scope is before else self._begun(data))
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Process the first byte of a request."""
         self.idle_since = None
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Begin a request; raises Refused for one that is not understood or out of bounds."""
+        """Start a request; raises Refused for an invalid or excessive one."""
         if self.transport.is_closing():
             raise Refused
         headers = cast("list[tuple[bytes, bytes]]", self.scope["headers"])
@@ -204,34 +203,34 @@ class BoundedConnection(HttpToolsProtocol):
         self.scope["extensions"] = cast("Any", {WRITER: writer})
         super().on_headers_complete()
         if self.cycle is not cycle:
-            # An answer that comes before the end of its request is the last one: what follows on the
-            # connection is the rest of an unwanted body.
+            # A response before the end of its request is the last one: the rest of an unwanted body
+            # follows on the connection.
             self.keep_alive = self.cycle.keep_alive and self.leaves_at is None
             self.cycle.keep_alive = False
             self.joined.unread = self.moved = True
             self.since = None
 
     def on_chunk_header(self) -> None:
-        """From the first chunk on, fields are trailers: the parser tells them like headers."""
+        """Treat later fields as trailers: the parser reports both alike."""
         if type(self.headers) is list:
-            self._check_codings(self.headers)  # Of a request that was held back nobody has looked at them.
+            self._check_codings(self.headers)  # Not checked yet for a held request.
             self.headers = Trailers(self)
 
     def _check_codings(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Raises Refused for what is coded otherwise than in chunks (RFC 9112 sections 6.1 and 6.3)."""
+        """Raise Refused for codings other than chunked (RFC 9112 sections 6.1 and 6.3)."""
         codings = b",".join([value for name, value in headers if name == b"transfer-encoding"]).lower()
         if codings not in (b"", b"chunked"):
             self.stop(501 if codings.endswith(b"chunked") else 400)
 
     def on_body(self, body: bytes) -> None:
-        """Hand the body on; a sender of it is not slow."""
+        """Pass the body on; its sender does not count as slow."""
         self.moved, self.loose = True, 0
         if not self.joined.ending:
             self.since = None
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The end of a request: its connection may serve the next one."""
+        """Finish a request and allow the next one on this connection."""
         if self.joined.unread:
             self.joined.unread = False
             if self.joined.ending:
@@ -242,10 +241,10 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Nothing of an answer stays behind; the rest of its request, and the next one, have limits of time.
+        """Finish a response and start the time limits for the rest of its request and for the next one.
 
-        This replaces uvicorn's own, which sets a timer behind each answer. Any byte cancels that, also one of
-        an empty line, and then nothing ended the connection.
+        This replaces uvicorn's method, whose timer any byte cancels, even an empty line, so that the
+        connection would stay open.
         """
         self.joined.release()
         self.server_state.total_requests += 1
@@ -257,13 +256,13 @@ class BoundedConnection(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
-        elif "method" in self.scope:  # The headers of the next request have not begun: see ``data_received``.
+        elif "method" in self.scope:  # No new request has started: see ``data_received``.
             self.idle_since = self.loop.time()
 
     def shutdown(self) -> None:
-        """The connection ends with the answer, whenever its request does.
+        """Close the connection after the response.
 
-        A request that a client has just connected for is on its way: it is waited for a moment.
+        A new connection's first request is awaited for a moment.
         """
         self.keep_alive = False
         is_on_its_way = self.since is not None and not self.joined.ending
@@ -279,61 +278,61 @@ class BoundedConnection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Uvicorn tells the newest request only, which may still be waiting for its turn."""
+        """Notify the active request; uvicorn notifies only the newest, which may be queued."""
         self._leave()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP; nothing if an answer was sent or is being sent."""
+        """Respond 400 to invalid HTTP, unless a response was started."""
         if self._give_up():
             super().send_400_response(msg)
         else:
             self.joined.close()
 
     def refuse_if_slow(self, now: float) -> None:
-        """Refuse what should have come to its end by now, in seconds of the loop's clock (408)."""
+        """Refuse an incomplete part after its time limit (408); ``now`` is the loop's time in seconds."""
         if self.since is None and self.joined.ending:
-            self.since = now  # The answer broke off.
+            self.since = now  # The response was interrupted.
         if self.since is not None and self.since < now - HEADER_SECONDS:
             self.refuse(408)
 
     def close_if_idle(self, now: float) -> None:
-        """Close what has waited too long for its next request, in seconds of the loop's clock."""
+        """Close a connection without a new request for too long; ``now`` is the loop's time in seconds."""
         if self.idle_since is not None and self.idle_since < now - self.timeout_keep_alive:
             self.timeout_keep_alive_handler()
 
     def stop(self, status: int) -> NoReturn:
-        """Refuse inside of the parser, which raises ``Refused`` on and parses nothing more."""
+        """Refuse a request inside the parser, and stop parsing by raising ``Refused``."""
         self.refuse(status)
         raise Refused
 
     def refuse(self, status: int) -> None:
-        """Answer with a bare status, where an answer can be given, and close."""
+        """Respond with a bare status if possible, and close."""
         if self._give_up():
             self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.joined.close()
 
     def _give_up(self) -> bool:
-        """Give the connection up; whether an answer to what came last can still be told from others."""
+        """Abandon the connection; return True if a response to the last request is still possible."""
         closing, self.joined.unread = self.transport.is_closing(), False
         active = self.active
         if active is None or active.response_complete:
             return not closing
-        self._leave()  # So that only one of the two answers.
+        self._leave()  # Ensures a single response.
         return not closing and not active.response_started and not self.pipeline
 
     def _leave(self) -> None:
-        """Tell the application that the client of what it is answering has gone."""
+        """Mark the client of the active request as disconnected."""
         if self.active is not None and not self.active.response_complete:
             self.active.disconnected = True
             self.active.message_event.set()
 
     def _begun(self, data: bytes) -> int:
-        """The size of headers that began in ``data``, perhaps behind the body of another request."""
+        """Return the size of headers that started in ``data``, perhaps after another request's body."""
         return len(self.url) + _size(self.headers) + len(data) - (data.rfind(b"\n") + 1)
 
     def _count(self, size: int) -> None:
-        """Refuse what has grown too long without coming to an end (431)."""
+        """Refuse an incomplete part over its size limit (431)."""
         if self.since is None:
             self.since, self.loose = self.loop.time(), 0
         self.loose += size
@@ -341,17 +340,17 @@ class BoundedConnection(HttpToolsProtocol):
             self.refuse(431)
 
     def _drop(self, size: int) -> None:
-        """End a connection whose client goes on sending what was refused."""
+        """Close a connection whose client continues to send a refused request."""
         self.unwanted += size
         if self.unwanted > UNREAD_BYTES:
             self.joined.close()
 
 
 def writer(send: object) -> Callable[[bytes], bool] | None:
-    """What writes a piece of a body that has begun, without a message of ASGI for it.
+    """Return a function that writes a piece of a started body without an ASGI message, or None.
 
-    It returns False, and has written nothing, if the piece would have to wait or comes too late. None if
-    ``send`` is not this server's own: what wraps that would not see what is written.
+    It returns False, without writing, if the piece would be buffered or comes too late. None if ``send`` is
+    not this server's own: a wrapper would not see the writes.
     """
     cycle = getattr(send, "__self__", None)
     if isinstance(cycle, RequestResponseCycle) and cycle.chunked_encoding:
@@ -360,7 +359,7 @@ def writer(send: object) -> Callable[[bytes], bool] | None:
 
 
 def _write_piece(cycle: RequestResponseCycle, joined: JoinedWrites, data: bytes) -> bool:
-    # Behind its end, a piece would be taken for the beginning of the next answer.
+    # After the end of the body, a piece would look like the start of the next response.
     return not (cycle.response_complete or cycle.disconnected) and joined.write_chunk(data)
 
 

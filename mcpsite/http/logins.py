@@ -1,4 +1,4 @@
-"""Counts wrong passwords: a right one forgives those of its own account only."""
+"""Counting of wrong passwords: a right one resets only its own account's failures."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from django.http import HttpRequest
 
 
 class OwnFailuresHandler(AxesDatabaseHandler):  # type: ignore[misc]  # The library has no types.
-    """Attempts in the database, counted by address.
+    """A handler with attempts in the database, counted by address.
 
-    The library's handler would forget all failures of an address at a right password. Whoever has an account
-    could then guess the passwords of others without end, with a login of their own after every nine guesses.
+    The library's handler resets all failures of an address after a right password. The owner of an account
+    could guess other passwords without limit, with a login after every nine guesses.
     """
 
     def reset_user_attempts(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:

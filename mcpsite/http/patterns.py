@@ -1,4 +1,4 @@
-"""Refuses regular expressions in the query strings of the admin."""
+"""Refusal of regular expressions in the admin's query strings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PATTERNS: Final = ("__regex", "__iregex")
 
 
 class PatternsMiddleware(MiddlewareMixin):
-    """Keeps patterns out of every admin list, those of other apps' models included.
+    """The middleware that refuses pattern lookups in every admin list, including other apps'.
 
-    Django accepts lookups on a model's own fields. SQLite matches patterns in the web process, whose other
-    requests wait meanwhile: one request could stop it for as long as its pattern takes.
+    Django accepts lookups on a model's own fields. SQLite matches patterns in the web process, so one
+    expensive pattern would block all its requests.
     """
 
     def process_view(self, request: HttpRequest, *_: Any) -> None:

@@ -1,10 +1,9 @@
-"""Answers what needs little or no waiting without a task, without ASGI messages, in one write.
+"""Fast responses to simple requests: no task, no ASGI messages, one write.
 
-Most requests to an MCP server are lists, pings and quick tools. Uvicorn makes a task and several messages of
-each; here a request that arrived in one piece is offered to the service first, as a plain call. What the
-service does not take goes the ordinary way, as if nothing had happened. A call that it has begun is held
-until it has an answer; if that does not come soon, or something else happens on the connection, the call goes
-the ordinary way from where it stands.
+Most requests to an MCP server are lists, pings and quick tools. Uvicorn creates a task and several messages
+for each. Here a request that arrived complete is first offered to the service as a plain call. If the service
+declines, the request takes the ordinary path. A started call is held until its answer; if that takes too
+long, or the connection changes, the call continues on the ordinary path.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ HEAD = (
 HEAD_OF_SESSION = b"%bcache-control: no-cache, no-transform\r\n%bcontent-length: %d\r\n\r\n%b"
 KIND = b"content-type: application/json\r\n"
 METHODS = {b"POST": "POST", b"DELETE": "DELETE"}
-# Headers, body and the client's address in, the JSON body of a 200 answer out; None: not taken.
+# Takes headers, body and client address; returns the JSON body of a 200 response, or None to decline.
 Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], "bytes | Begun | BegunSession | None"]
 # The same for DELETE, which has no body.
 QuickDelete = Callable[[Iterable[tuple[bytes, bytes]], str], "BegunSession | None"]
 
 
 class Parsed:
-    """What the parser says of every request that may be held; by now it may be reading the next one."""
+    """A replacement for the parser of a held request: the real one may be parsing the next request."""
 
     def __init__(self, method: str) -> None:
         self.get_method = method.encode
@@ -50,7 +49,7 @@ class Parsed:
 
 
 class QuickAnswers(BoundedConnection):
-    """HTTP with a short cut; what it asks is set for the whole process when the service runs."""
+    """An HTTP connection with a fast path; its functions are set per process when the service runs."""
 
     __slots__ = ("_context", "_grace", "begun", "held")
 
@@ -65,29 +64,29 @@ class QuickAnswers(BoundedConnection):
         self._grace: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
-        """A request that was sent ahead of its turn waits behind the one that is held."""
+        """Release a held call when a pipelined request arrives."""
         if self.begun is not None:
             self._go_on()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Hold a POST to the endpoint back until its body is there, and a DELETE until its end."""
+        """Hold a POST or DELETE to the endpoint until its end."""
         method = METHODS.get(self.parser.get_method()) if self.url == PATH else None
         if method is not None and type(self).quick is not None and self._may_be_quick():
             self.held = []
-            self.scope["method"] = method  # The sign that the headers are complete.
+            self.scope["method"] = method  # Marks the headers as complete.
         else:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Collect a held body."""
+        """Collect the body of a held request."""
         if self.held is None:
             super().on_body(body)
         else:
             self.held.append(body)
 
     def on_message_complete(self) -> None:
-        """Answer a held request, or let it go the ordinary way."""
+        """Answer a held request, or pass it to the ordinary path."""
         if self.held is not None:
             quick = type(self).quick if self.scope["method"] == "POST" else self._delete
             address = self.client[0] if self.client else ""
@@ -109,7 +108,7 @@ class QuickAnswers(BoundedConnection):
         return quick_delete(headers, address) if quick_delete and not body else None
 
     def data_received(self, data: bytes) -> None:
-        """Parse; a request that has not arrived whole is none to hold, its body has a time limit."""
+        """Parse data; release a request that has not arrived complete, because its body has a time limit."""
         if self.begun is not None:
             self._go_on()
         super().data_received(data)
@@ -118,18 +117,18 @@ class QuickAnswers(BoundedConnection):
                 self._let_go()
 
     def shutdown(self) -> None:
-        """The connection ends with the answer."""
+        """Close the connection after the response."""
         self._go_on()
         super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """What that means for a call is for the service to say."""
+        """Release a held call: the service decides its end."""
         self._go_on()
         super().connection_lost(exc)
 
     def _may_be_quick(self) -> bool:
-        """An ordinary request, alone on its connection, whose client reads what it is sent."""
-        # Uvicorn's annotation forgets that there is none before the first request.
+        """Return True for an ordinary request, alone on its connection, with a client that reads."""
+        # None before the first request, contrary to uvicorn's annotation.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return (
             (cycle is None or cycle.response_complete)
@@ -144,9 +143,9 @@ class QuickAnswers(BoundedConnection):
         )
 
     def _let_go(self) -> None:
-        """The ordinary way, from where it was left."""
+        """Pass a held request to the ordinary path."""
         held, self.held = self.held, None
-        self.expect_100_continue = False  # A trailer may have said so.
+        self.expect_100_continue = False  # A trailer may have set it.
         super().on_headers_complete()
         for body in held or ():
             super().on_body(body)
@@ -164,7 +163,7 @@ class QuickAnswers(BoundedConnection):
             self._go_on()
 
     def _on_change(self) -> None:
-        """There is something to send for the call that is held; called by its task."""
+        """Send the held call's answer, if any; called by the call's task."""
         if self.begun is not None and (answer := self.begun.answer):
             self._release()
             self._send(answer)
@@ -179,13 +178,13 @@ class QuickAnswers(BoundedConnection):
         return begun
 
     def _go_on(self) -> None:
-        """Have a call that is held go the ordinary way, from where it stands."""
+        """Pass a held call to the ordinary path, in its current state."""
         if self.begun is None:
             return
         self._release().go_on_in(cast("dict[str, Any]", self.scope))
         parser, self.parser = self.parser, cast("Any", Parsed(self.scope["method"]))
         try:
-            # Not our own: the request is complete, and its connection may be closing.
+            # The library's methods, not ours: the request is complete, and its connection may be closing.
             HttpToolsProtocol.on_headers_complete(self)
             HttpToolsProtocol.on_message_complete(self)
         finally:
@@ -193,7 +192,7 @@ class QuickAnswers(BoundedConnection):
 
     def _send(self, answer: bytes | Answered) -> None:
         more = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
-        # Head and body are joined already.
+        # Head and body are joined here.
         if isinstance(answer, bytes):
             self.joined.plain.write(HEAD % (more, len(answer), answer))
         else:
@@ -202,7 +201,7 @@ class QuickAnswers(BoundedConnection):
 
 
 def _of_session(answer: Answered, more: bytes) -> bytes:
-    """The whole answer to a request that opens, confirms or ends a session."""
+    """Return the complete response to a request that opens, confirms or ends a session."""
     more = (KIND if answer.body else b"") + more
     if answer.session_id is not None:
         more += b"mcp-session-id: %b\r\n" % answer.session_id.encode()

@@ -1,4 +1,4 @@
-"""The cache of throttles: counted in Redis for all processes, in this process alone while Redis is away."""
+"""The cache of throttles: shared in Redis, or per process during an outage."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from redis.exceptions import RedisError
 
 
 class Json:
-    """Values as JSON: Django's own serializer would unpickle whatever stands in Redis (S19)."""
+    """A JSON serializer: Django's own would unpickle data from Redis (S19)."""
 
     def dumps(self, value: Any) -> bytes:
-        """Return a value that throttles keep: a list of times, or a number."""
+        """Encode a value of a throttle: a list of times or a number."""
         return orjson.dumps(value)
 
     def loads(self, stored: bytes) -> Any:
-        """Return a stored value; None for bytes that are no JSON."""
+        """Decode a stored value; return None for invalid JSON."""
         try:
             return orjson.loads(stored)
         except orjson.JSONDecodeError:
@@ -30,7 +30,7 @@ class Json:
 
 
 class ThrottleCache(RedisCache):
-    """A cache for the throttles of the REST framework: ``get`` and ``set``."""
+    """A cache with ``get`` and ``set`` for the throttles of REST framework."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         options = {"serializer": Json, "socket_timeout": 2.0, "socket_connect_timeout": 1.0}
@@ -38,7 +38,6 @@ class ThrottleCache(RedisCache):
         self._alone = LocMemCache("throttles", params)
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
-        """Return the stored value."""
         try:
             found = super().get(key, default, version)
         except RedisError:
@@ -46,7 +45,6 @@ class ThrottleCache(RedisCache):
         return default if found is None else found
 
     def set(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
-        """Store a value."""
         try:
             super().set(key, value, timeout, version)
         except RedisError:
@@ -54,12 +52,12 @@ class ThrottleCache(RedisCache):
 
 
 class SiteConfig(AppConfig):
-    """The ready-made project, whose exposed viewsets share the counts of their throttles."""
+    """The ready-made project, whose exposed viewsets share their throttle counts."""
 
     name = "mcpsite"
 
     def ready(self) -> None:
-        """Have the framework's throttles count in the shared cache, unless they name one of their own."""
+        """Set the shared cache as the default of REST framework's throttles."""
         from rest_framework.throttling import SimpleRateThrottle
 
         throttle: Any = SimpleRateThrottle

@@ -1,1 +1,1 @@
-"""The processes of one installation: what runs them, and what replaces them when code is edited."""
+"""The processes of an installation: programs, supervision, and replacement after edits."""

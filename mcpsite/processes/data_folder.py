@@ -1,4 +1,4 @@
-"""The data folder: made private to its user, with the secret key that is generated in it."""
+"""The data folder, private to its user, and the generated secret key in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpsite.environment import REMEDIES, WrongSettings
 
 
 def prepare_data_dir(path: Path) -> None:
-    """Make the data folder, private to this user; raises WrongSettings when it cannot be written."""
+    """Create the data folder, private to this user; raises WrongSettings if it is not writable."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         (path / "run").mkdir(mode=0o700, exist_ok=True)
@@ -32,9 +32,9 @@ def _refusal(path: Path, reason: str | None) -> WrongSettings:
 
 
 def stored_secret_key(path: Path) -> str:
-    """Return the generated key kept in ``path``, made on first use; all processes that ask get the same.
+    """Return the key stored in ``path``, generated on first use, the same for all processes.
 
-    Raises WrongSettings when it cannot be stored.
+    Raises WrongSettings if it cannot be stored.
     """
     try:
         if not path.exists():
@@ -50,7 +50,7 @@ def _make_secret_key(path: Path) -> None:
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(50))
-        # A link cannot replace a file: of several first starts one wins and the others read its key.
+        # A link cannot replace a file: of several first starts one succeeds, and the others read its key.
         with suppress(FileExistsError):
             os.link(draft, path)
     finally:

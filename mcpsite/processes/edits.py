@@ -1,4 +1,4 @@
-"""Owns noticing that code was edited; knows nothing of what happens then."""
+"""Detection of edited code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from queue import Empty, SimpleQueue
 
 from mcpsite.environment import WrongSettings
 
-# What Python and Django read when they load, and not what tools may write as they work.
+# Files that Python and Django load, not files that tools may write.
 SUFFIXES = (".py", ".html", ".mo")
-# Several files are saved at once, and one file in several steps.
+# Editors save several files at once, and one file in several steps.
 QUIET_MS = 50
 MOST_MS = 400
 MISSING = "--reload needs watchfiles: install it (pip install 'django-mcp-app[dev]'), or use `make dev`."
@@ -22,10 +22,10 @@ NOTHING = "--reload has nothing to watch: name your apps in MCP_APPS, and their 
 
 
 class Edits:
-    """Watches folders in a thread; ``descriptor`` is readable when ``take`` has something."""
+    """A watcher of folders in a thread; ``descriptor`` is readable while ``take`` has results."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Raises WrongSettings where the library is missing, or no folder is there."""
+        """Start watching; raises WrongSettings without the library or an existing folder."""
         try:
             from watchfiles import DefaultFilter, watch
         except ImportError:
@@ -36,13 +36,13 @@ class Edits:
         self._changed: SimpleQueue[list[str]] = SimpleQueue()
         self.descriptor, self._wake = os.pipe()
         os.set_blocking(self.descriptor, False)
-        # Editors' own files, caches, environments and repositories.
+        # Excludes editors' files, caches, environments and repositories.
         self._is_of_interest = DefaultFilter()
         self._watch = watch
         threading.Thread(target=self._look, name="edits", daemon=True).start()
 
     def take(self) -> list[str]:
-        """The files that were changed, added or removed since the last look."""
+        """Return the files changed, added or removed since the last call."""
         changed: list[str] = []
         with suppress(Empty):
             while True:
@@ -50,12 +50,12 @@ class Edits:
         return sorted(set(changed))
 
     def wait(self, file: Path, before: int) -> None:
-        """Block until the next edit; one of ``file``, which was changed at ``before``, is never missed."""
+        """Block until the next edit; an edit of ``file`` since ``before`` is never missed."""
         while changed_at(file) == before and not select.select([self.descriptor], [], [], 0.2)[0]:
             pass
 
     def seen(self) -> None:
-        """Let ``descriptor`` wait for the next edit."""
+        """Reset ``descriptor`` until the next edit."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 4096)
 
@@ -73,7 +73,7 @@ class Edits:
 
 
 def changed_at(file: Path) -> int:
-    """When a file was changed, in nanoseconds; 0 if it is not there."""
+    """Return the modification time of a file in nanoseconds; 0 if it does not exist."""
     with suppress(OSError):
         return file.stat().st_mtime_ns
     return 0

@@ -1,7 +1,7 @@
-"""Loads code that may be edited while it is served: when the supervisor says so, and with mistakes reported.
+"""Loading of code that may be edited while it is served: on permission, with reported errors.
 
 A process may start ahead of the next edit: it loads the libraries and our code, and waits before the first
-module of the user's apps. So an edit of theirs is served in a fraction of the time that a start takes.
+module of the user's apps. So edits of apps are served in a fraction of a full start.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mcpsite.environment import PACKAGE, Environment, read
 from mcpsite.supervised import permits
 
 OURS = (str(PACKAGE), str(PACKAGE.parent / "mcp_app"))
-# Django looks for these of each app early: a process that starts ahead has loaded or missed them.
+# Django loads these files of each app early: a process started ahead has loaded or missed them.
 LOADED_AHEAD = ("__init__.py", "apps.py", "models.py", "admin.py")
 
 
 def own_folders(environment: Environment) -> list[str]:
-    """Where the user's apps are: MCP_APPS_PATH, and the packages that are installed elsewhere."""
+    """Return the folders of the user's apps: MCP_APPS_PATH, and packages installed elsewhere."""
     folders = [environment.mcp_apps_path] if environment.mcp_apps_path else []
     for name in environment.mcp_apps:
         found = find_spec(name.partition(".")[0])
@@ -41,7 +41,7 @@ def own_folders(environment: Environment) -> list[str]:
 
 
 class Barrier(MetaPathFinder):
-    """Waits at the first module of the user's apps; their packages and ``apps.py`` come earlier."""
+    """An import hook that waits at the first module of the user's apps, except packages and ``apps.py``."""
 
     def __init__(self, apps: Sequence[str], folders: Sequence[str]) -> None:
         self._apps = apps
@@ -50,7 +50,7 @@ class Barrier(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Never finds anything itself."""
+        """Wait for permission if the module is the user's; always return None."""
         if self._within and self._is_own(name, path):
             self._within = ()
             permits.to_load()
@@ -60,20 +60,20 @@ class Barrier(MetaPathFinder):
         if any(app == name or app.startswith(f"{name}.") for app in self._apps) or name.endswith(".apps"):
             return False
         places = self._within if path is None else [p for p in path if str(p).startswith(self._within)]
-        # Django also asks for modules that are not there.
+        # Django also looks for modules that do not exist.
         return bool(places) and PathFinder.find_spec(name, list(places)) is not None
 
 
 def wait_for_permission(environment: Environment) -> None:
-    """Where edits are watched for: let nothing of the user's apps be loaded before it is to be."""
+    """Install the barrier if edits are watched."""
     if permits.needed:
-        # Two edits within a second can be of equal length: Python would take the first one's byte code.
+        # Two edits within a second can have equal length: Python would use the first one's byte code.
         sys.dont_write_bytecode = True
         sys.meta_path.insert(0, Barrier(environment.mcp_apps, own_folders(environment)))
 
 
 def load_all(environment: Environment) -> None:
-    """Load what a web process and a worker load, wait until it may serve, and bring its entries in."""
+    """Load the code of web processes and workers, wait for permission to serve, and mirror its entries."""
     if not permits.needed:
         return
     sys.excepthook = _Report(environment)
@@ -90,7 +90,7 @@ def load_all(environment: Environment) -> None:
 
 
 class _Report:
-    """Leaves an error that ends this process where the supervisor, and the processes that serve, find it."""
+    """An exception hook that stores a fatal error for the supervisor and the serving processes."""
 
     def __init__(self, environment: Environment) -> None:
         self._folders = own_folders(environment)
@@ -105,9 +105,9 @@ class _Report:
 
 
 def explain_at_start(error: Exception) -> None:
-    """End a command that a mistake in the user's apps keeps from starting, and show only their lines.
+    """End a command that fails because of an error in the user's apps, and show only their lines.
 
-    One that serves edits starts again after the next.
+    With ``up --reload``, wait for the next edit and start again.
     """
     folders = [] if apps.ready else own_folders(read())
     fault = CodeFault.of(error, folders)
@@ -118,7 +118,7 @@ def explain_at_start(error: Exception) -> None:
         sys.exit(shown)
     from mcpsite.processes.edits import Edits, changed_at
 
-    # Before anybody is told: the correction may follow at once.
+    # Before the message: the correction may follow at once.
     edits, file = Edits(folders), Path(fault.file)
     before = changed_at(file)
     print(f"{shown}\n\nThe server starts as soon as that is corrected.", file=sys.stderr)  # noqa: T201
@@ -130,7 +130,7 @@ def explain_at_start(error: Exception) -> None:
 
 
 def is_loaded_ahead(changed: Iterable[str]) -> bool:
-    """Whether a process that started ahead may have loaded, or missed, one of these files."""
+    """Return True if a process started ahead may have loaded or missed one of these files."""
     return any(
         path.startswith(OURS) or Path(path).name in LOADED_AHEAD for path in changed if path.endswith(".py")
     )

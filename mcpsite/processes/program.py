@@ -1,4 +1,4 @@
-"""Owns what the supervisor knows of one program and of the process that runs it."""
+"""The supervisor's description of a program and its process."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 
 HEALTHY_SECONDS = 10.0
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-# How long a program may take to its first sign of life, where its signs are looked for.
+# The limit until a program's first sign of life, if it sends any.
 START_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One child to keep alive; programs of a higher ``stage`` are stopped before those of a lower one.
+    """A child to keep running; programs of a higher ``stage`` are stopped before those of a lower one.
 
-    One that ``announces_ready`` writes a byte to the descriptor ``READY_FD`` when it serves. With
-    ``silence_seconds`` it goes on writing one each second, and is replaced when none came for so long.
-
-    One that ``asks_permission`` (supervised.py) reads a byte from ``PERMIT_FD`` before it loads the code that
-    may be edited, and another before it serves. Asked by ``leave_signal``, it finishes what it has begun,
-    for ``leave_seconds``, and ends.
+    With ``announces_ready`` it writes a byte to the descriptor ``READY_FD`` when it serves. With
+    ``silence_seconds`` it must write one each second, and is replaced after that time without one. With
+    ``asks_permission`` (supervised.py) it reads a byte from ``PERMIT_FD`` before it loads code that may be
+    edited, and another before it serves. After ``leave_signal`` it finishes its work within ``leave_seconds``
+    and exits.
     """
 
     name: str
@@ -41,9 +40,9 @@ class Program:
 
 
 class Child:
-    """One running, or waiting to be started again, process of a program.
+    """A process of a program, running or waiting for a restart.
 
-    One that is not ``kept`` stays dead: it is on trial, or leaves. What it says on trial is ``withheld``.
+    Without ``kept`` it is not restarted: it is on trial, or leaves. ``withheld`` is its output on trial.
     """
 
     def __init__(self, program: Program, *, kept: bool = True) -> None:
@@ -64,36 +63,36 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether its process has not been reaped."""
+        """True until its process is reaped."""
         return self.process is not None
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the process and everything it started."""
+        """Send a signal to the process and its descendants."""
         if self.process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
     def permit(self, permits: int) -> None:
-        """Let it load its code (1), or serve as well (2); it may ask later."""
+        """Allow the process to load its code (1), or also to serve (2), now or later."""
         missing, self.permits = permits - self.permits, max(permits, self.permits)
         if missing > 0 and self.permit_pipe >= 0:
             with suppress(BrokenPipeError):
                 os.write(self.permit_pipe, b"1" * missing)
 
     def hear_nothing(self, seconds: float) -> bool:
-        """Count more silence; whether it has been too long by now."""
+        """Add to the time of silence; return True if it exceeds the limit."""
         if self.permits == 0 or (self.loaded and self.permits == 1):
-            return False  # It waits for us.
+            return False  # It waits for permission.
         self.silent += seconds
         return 0.0 < self.silence_limit < self.silent
 
     @property
     def silence_limit(self) -> float:
-        """How many seconds it may be silent now; 0 for ever."""
+        """The allowed silence in seconds; 0 for no limit."""
         limit = self.program.silence_seconds
         return limit if self.ready or not limit else START_SECONDS
 
     def delay_after_death(self, now: float) -> float:
-        """Seconds to wait before the next start: none for a single death, growing in a crash loop."""
+        """Return the seconds to wait before the next start: 0 for a single death, growing in a crash loop."""
         self.quick_deaths = self.quick_deaths + 1 if now - self.started_at < HEALTHY_SECONDS else 0
         return BACKOFF_SECONDS[min(max(self.quick_deaths - 1, 0), len(BACKOFF_SECONDS) - 1)]

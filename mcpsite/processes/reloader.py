@@ -1,9 +1,8 @@
-"""Replaces processes by others with edited code once those have loaded it; nobody is refused meanwhile.
+"""Replacement of processes after an edit, without refused requests.
 
-Edited code is loaded by new processes beside those that serve. If one of them cannot load it, all of them are
-discarded and nothing else has happened. Otherwise they take over stage by stage, the worker before the web
-processes: a client that is offered a new background tool finds a worker that knows it. What is replaced
-finishes what it has begun: requests, and background calls to their end.
+New processes load edited code beside the serving ones. If one fails to load it, all new ones are discarded.
+Otherwise they take over stage by stage, the worker before the web processes: a client that sees a new
+background tool finds a worker that knows it. Replaced processes finish their requests and background calls.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mcpsite.supervisor import Supervisor
 
 
 class Reloader:
-    """The current processes, those on trial, and those that have started ahead of the next edit."""
+    """The serving processes, those on trial, and those started ahead of the next edit."""
 
     def __init__(
         self,
@@ -31,7 +30,7 @@ class Reloader:
         started: dict[str, Child],
         fault_file: Path,
     ) -> None:
-        """``programs`` makes those of a generation, told apart by its number; ``started`` are those of 0."""
+        """Initialize the reloader; ``programs`` takes a generation's number, ``started`` are those of 0."""
         self._supervisor = supervisor
         self._edits = edits
         self._programs = programs
@@ -44,7 +43,7 @@ class Reloader:
         supervisor.attend(edits.descriptor, edits.seen)
 
     def turn(self) -> None:
-        """Look for edits, and at those on trial; called whenever something has happened."""
+        """Process edits and check the processes on trial; called after every event."""
         if changed := self._edits.take():
             self._try(changed)
         elif self._trial:
@@ -59,7 +58,7 @@ class Reloader:
     def _try(self, changed: list[str]) -> None:
         self._supervisor.say("up", f"{_named(changed)} changed: loading the edited code")
         self._discard(self._trial)
-        with suppress(OSError):  # A disk that takes nothing must not end the server.
+        with suppress(OSError):  # A full disk must not end the server.
             self._fault_file.unlink(missing_ok=True)
         self._edited_at = time.monotonic()
         if is_loaded_ahead(changed) or not all(child.alive for child in self._ahead):
@@ -70,7 +69,7 @@ class Reloader:
             child.permit(1)
 
     def _judge(self) -> None:
-        """Go on with those on trial as far as they have come."""
+        """Advance the processes on trial as far as they are ready."""
         if not all(child.loaded or not child.alive for child in self._trial):
             return
         if dead := [child for child in self._trial if not child.alive]:
@@ -94,7 +93,7 @@ class Reloader:
             self._supervisor.say("up", f"the edited code serves, {took:.1f} s after the edit")
 
     def _refuse(self, dead: list[Child]) -> None:
-        """Keep what serves, and say where the mistake is."""
+        """Discard the processes on trial and report the fault."""
         fault = CodeFault.read(self._fault_file)
         if fault is None:
             text = f"{dead[0].program.name} ended before it had loaded the code"
@@ -110,7 +109,7 @@ class Reloader:
     def _discard(self, children: Iterable[Child]) -> None:
         for child in children:
             if child.ready:
-                self._supervisor.leave(child)  # It may have begun something.
+                self._supervisor.leave(child)  # It may have started work.
             else:
                 self._supervisor.discard(child)
 

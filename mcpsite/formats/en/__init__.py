@@ -1,1 +1,1 @@
-"""In English, the language of all pages."""
+"""Formats for English, the language of all pages."""

@@ -1,4 +1,4 @@
-"""One form of time; Django's own, ``Nov. 22, 2026, 10:13 p.m.``, cannot be compared at a glance."""
+"""Sortable date and time formats; Django's ``Nov. 22, 2026, 10:13 p.m.`` is hard to compare."""
 
 DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
 TIME_FORMAT = "H:i:s"

@@ -1,4 +1,4 @@
-"""``manage.py prepare``: bring the database to this version, once, before any process serves from it."""
+"""``manage.py prepare``: update the database to this version, once, before any process serves it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mcpsite.first_start import prepare
 
 
 class Command(BaseCommand):
-    """Migrate and mirror the catalogue that the code defines; safe to repeat."""
+    """The command that migrates and mirrors the catalogue of the code; safe to repeat."""
 
     help = "Bring the database and the catalogue to this version (what `up` does before it serves)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do it; errors of the database are Django's own. Raises CommandError for a Redis Cluster."""
+        """Update the database; raises Django's database errors, and CommandError for a Redis Cluster."""
         if refused := cluster_fault(settings.REDIS_URL):
             raise CommandError(refused)
         prepare()

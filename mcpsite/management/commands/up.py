@@ -40,25 +40,24 @@ from mcpsite.web import LEAVE_SECONDS, CannotListen, bind
 
 REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
 HEALTHY_SECONDS = 60.0
-# A machine that has ten times too much to do lets no process wait for so long.
+# Even a machine with ten times its capacity of work schedules every process within this time.
 SILENCE_SECONDS = 10.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Command(BaseCommand):
-    """Start Redis (unless REDIS_URL is set), the Celery worker with beat, and the web processes."""
+    """The command that starts Redis (without REDIS_URL), the worker with beat, and the web processes."""
 
     help = "Run the whole server: Redis, worker, web processes. Ctrl-C stops it."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The one option, for whoever writes tools."""
         parser.add_argument(
             "--reload", action="store_true", help="serve code as it is edited; what runs is finished first"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run until Ctrl-C or TERM; anything that prevents a start ends in one line and exit code 1."""
+        """Run until Ctrl-C or TERM; a failed start ends with one line and exit code 1."""
         try:
             self._run(environment := read(), watched(environment) if options["reload"] else None)
         except (WrongSettings, AlreadyRunning, CannotListen, RedisServerError, CrashLoop) as error:
@@ -119,7 +118,7 @@ class Command(BaseCommand):
 
 
 def start_redis(supervisor: Supervisor, environment: Environment) -> str:
-    """Start the embedded Redis as a child; returns its URL once it answers."""
+    """Start the embedded Redis as a child; return its URL once it is ready."""
     server = RedisServer(environment.data_dir / "redis")
     if server.banner and environment.log_format == "json":
         supervisor.say("redis", " ".join(server.banner.split()))
@@ -132,14 +131,14 @@ def start_redis(supervisor: Supervisor, environment: Environment) -> str:
 
 
 def watched(environment: Environment) -> Edits:
-    """Edits of the user's apps, and of ours where this project was cloned and not installed."""
+    """Return the edits of the user's apps, and of our own code in a clone."""
     return Edits([*own_folders(environment), *(OURS if (BASE_DIR / "manage.py").exists() else ())])
 
 
 def programs(
     environment: Environment, redis_url: str, listening: socket.socket, generation: int, *, reload: bool
 ) -> list[Program]:
-    """What runs beside Redis, in one generation of the code."""
+    """Return the programs besides Redis for one generation of the code."""
     numbers = range(1, environment.web_processes + 1)
     return [
         worker(environment, redis_url, generation, reload=reload),
@@ -148,7 +147,7 @@ def programs(
 
 
 def worker(environment: Environment, redis_url: str, generation: int = 0, *, reload: bool = False) -> Program:
-    """The Celery worker, with the beat in it; two generations run beside each other for a while."""
+    """Return the Celery worker with beat; two generations run in parallel for a while."""
     name = f"worker.{generation}" if generation else "worker"
     schedule = f"celerybeat-schedule{'-2' * (generation % 2)}"
     return Program(
@@ -161,7 +160,7 @@ def worker(environment: Environment, redis_url: str, generation: int = 0, *, rel
             *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
         ),
         stage=WORKER_STAGE,
-        # TERM then gives running jobs back to the queue after two seconds instead of waiting for their end.
+        # With REMAP_SIGTERM, TERM returns running jobs to the queue after two seconds instead of waiting.
         environment={"REDIS_URL": redis_url, "REMAP_SIGTERM": "SIGQUIT"},
         grace_seconds=8.0,
         announces_ready=True,
@@ -173,7 +172,7 @@ def worker(environment: Environment, redis_url: str, generation: int = 0, *, rel
 
 
 def web(number: int, redis_url: str, listening: socket.socket, *, reload: bool = False) -> Program:
-    """One web process on the shared socket."""
+    """Return one web process on the shared socket."""
     return Program(
         name=f"web-{number}",
         argv=(sys.executable, "-m", "mcpsite.web"),
@@ -190,7 +189,7 @@ def web(number: int, redis_url: str, listening: socket.socket, *, reload: bool =
 
 
 class Health:
-    """Asks the server itself whether everything it needs is there."""
+    """A readiness check of the running server."""
 
     def __init__(self, listening: socket.socket) -> None:
         host, self._port = listening.getsockname()[:2]
@@ -198,7 +197,7 @@ class Health:
         self.complaint = "no answer"
 
     def good(self) -> bool:
-        """Whether ``/readyz`` answers 200; otherwise ``complaint`` says what it answered."""
+        """Return True if ``/readyz`` responds 200; otherwise set ``complaint`` to its response."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=2)
         try:
             connection.request("GET", "/readyz")
@@ -213,7 +212,7 @@ class Health:
 
 
 def healthy_line(environment: Environment, first: FirstStart | None) -> str:
-    """The same as one line of JSON, without what was generated: lines of log are kept, and sent elsewhere."""
+    """Return the healthy block as one JSON line, without generated secrets: logs are stored and forwarded."""
     facts = {"mcp": environment.base_url + ENDPOINT, "admin": f"{environment.base_url}/admin/"}
     if first:
         facts |= {"user": first.user, "remedy": f"manage.py changepassword {first.user} sets a password"}
@@ -221,12 +220,12 @@ def healthy_line(environment: Environment, first: FirstStart | None) -> str:
 
 
 def healthy_block(environment: Environment, first: FirstStart | None) -> str:
-    """The one block for a person to read: the address, the access rule, and the line to paste."""
+    """Return the block for people: the addresses, the access rule, and the line to paste."""
     url = environment.base_url + ENDPOINT
     needs_key = environment.auth != "loopback" and environment.api_keys
     key = first.api_key if first and needs_key else KEY_PLACEHOLDER
     provider = environment.oauth_issuer if environment.auth == "external" else ""
-    # Clients are told of a provider by the metadata of this server, which need its address.
+    # Clients find a provider by this server's metadata, which need its address.
     logs_in = environment.offers_oauth or bool(provider and environment.client_url)
     connection = ServerConnection(conf.get().server.name, url, needs_key=needs_key, key=key, logs_in=logs_in)
     (client,) = snippets(connection, "claude-code")
@@ -255,7 +254,7 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
 
 
 def _login_lines(url: str, first: FirstStart | None, provider: str) -> list[str]:
-    """How a person logs a client in: here, or at the identity provider."""
+    """Return the instructions for logging in a client, here or at the identity provider."""
     whom = "this user logs in" if first else "a user of the admin logs in"
     return [
         "  Log in   give a client the MCP address and no key: it opens a browser, where "
