@@ -27,9 +27,8 @@ class DecisionRefused(Exception):
 def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
     """Approve a waiting call.
 
-    After the commit its client is notified and its job is queued.
-
-    Raise DecisionRefused if the call no longer waits or the actor may not decide.
+    After the commit its client is notified and its job is queued. Raise DecisionRefused if the call no longer
+    waits or the actor may not decide.
     """
     reason = reason.strip()
     row = _open(call_id)
@@ -51,9 +50,8 @@ def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
 def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     """Refuse a waiting call.
 
-    Its client gets the reason, but not the operator's name.
-
-    Raise DecisionRefused if the call no longer waits or the reason is empty.
+    Its client gets the reason, but not the operator's name. Raise DecisionRefused if the call no longer waits
+    or the reason is empty.
     """
     reason = records.storable(reason.strip(), pending_approvals.LONGEST_REASON)
     if not reason:

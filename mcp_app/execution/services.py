@@ -82,10 +82,8 @@ class RetryRefused(Exception):
 def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an operator") -> bool:
     """Stop a waiting or running call (R8).
 
-    Return False if it has finished.
-
-    A waiting call ends at once. The worker of a running call is notified by broadcast after the commit, and
-    checks the row when Redis is down.
+    Return False if it has finished. A waiting call ends at once. The worker of a running call is notified by
+    broadcast after the commit, and checks the row when Redis is down.
     """
     with transaction.atomic():
         call = records.request_cancel_of(call_id, reason)
@@ -237,10 +235,9 @@ def start_call(
 ) -> tuple[UUID, bool]:
     """Start a tool as a background call of ``principal``.
 
-    Return its id and True if it is new.
-
-    Checked and limited like a client's call. A repeated ``key`` of the same principal returns the call it
-    started (R7). The call cannot ask questions, because it has no client. Raise McpError with a code.
+    Return its id and True if it is new. Checked and limited like a client's call. A repeated ``key`` of the
+    same principal returns the call it started (R7). The call cannot ask questions, because it has no client.
+    Raise McpError with a code.
     """
     session_id = _session_of(principal, key)
     with _refusals(tool, WORDS_OF_START):

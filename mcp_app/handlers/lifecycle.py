@@ -35,10 +35,9 @@ async def initialize(
 ) -> tuple[LiveSession, bytes]:
     """Open a session.
 
-    Return it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02).
-
-    A transport that already had to create the ``session`` passes it to be updated. ``assumed`` is the
-    revision of a client that names none (DLG-000-03).
+    Return it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02). A transport that already had to
+    create the ``session`` passes it to be updated. ``assumed`` is the revision of a client that names none
+    (DLG-000-03).
     """
     silent = MISSING_VERSION in services.settings.dialects
     said = (

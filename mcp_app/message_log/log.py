@@ -87,10 +87,8 @@ class MessageLog:
     ) -> None:
         """Log one client request and its answer.
 
-        ``facts`` are method, request id and target.
-
-        ``seconds`` is None for a call that did not run. ``refusal`` is the code of a call that the gate
-        refused.
+        ``facts`` are method, request id and target. ``seconds`` is None for a call that did not run.
+        ``refusal`` is the code of a call that the gate refused.
         """
         self._add(
             (

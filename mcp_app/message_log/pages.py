@@ -119,10 +119,8 @@ def _included(before: int | None, after: int | None) -> int | None:
 class Tally:
     """The number of matching messages and their values.
 
-    ``whole``: all matching messages were counted.
-
-    ``rest`` maps each field to the number of messages without a value and with another value. With these, the
-    counts of a field add up to ``hits``.
+    ``whole``: all matching messages were counted. ``rest`` maps each field to the number of messages without
+    a value and with another value. With these, the counts of a field add up to ``hits``.
     """
 
     hits: int

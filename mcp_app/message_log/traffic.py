@@ -184,8 +184,7 @@ def calls_of(cells: Q) -> QuerySet[Rollup]:
 
 
 def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) -> Q:
-    """Return the fewest cells that cover the time from ``first`` to the end of the ``shortest`` span at
-    ``last``.
+    """Return the fewest cells from ``first`` to the end of the ``shortest`` span at ``last``.
 
     A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up. Only cells within their
     retention are used, which for longer spans is a setting. One query covers all spans, because building a

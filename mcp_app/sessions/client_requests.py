@@ -112,8 +112,7 @@ class ClientRequests:
         return result
 
     async def _confirmed(self, session: Negotiated) -> None:
-        """Wait until the client has sent ``notifications/initialized``, before which nothing is asked
-        (LIFE-04).
+        """Wait for ``notifications/initialized``, before which no question may be sent (LIFE-04).
 
         Clients send it in parallel with their first request, so either may arrive first, at different
         processes. Polls the stored session, independent of broadcasts.

@@ -32,9 +32,8 @@ _COMMON = frozenset(("_meta", "resultType", *downlevel.CACHE_HINTS))
 class Exchange(Negotiated):
     """A single modern request.
 
-    Its ``id`` is random, because request ids are unique per client only (T-MOD-13).
-
-    ``log_level`` is "" if the request asked for no log messages (LOG-03). ``server`` is named in its results.
+    Its ``id`` is random, because request ids are unique per client only (T-MOD-13). ``log_level`` is "" if
+    the request asked for no log messages (LOG-03). ``server`` is named in its results.
     """
 
     __slots__ = ("_id", "server")

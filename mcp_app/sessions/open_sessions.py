@@ -29,10 +29,9 @@ log = logging.getLogger("mcp.sessions")
 class Sessions:
     """The sessions of one process.
 
-    Cached copies are trusted for a few seconds, then checked again.
-
-    Broadcasts (topic ``session``) end or refresh the copies of other processes at once. The short trust
-    limits the effect of a lost broadcast (R25).
+    Cached copies are trusted for a few seconds, then checked again. Broadcasts (topic ``session``) end or
+    refresh the copies of other processes at once. The short trust limits the effect of a lost broadcast
+    (R25).
     """
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
@@ -157,9 +156,7 @@ class Sessions:
     async def end_without_calls(self, session: LiveSession, reason: str) -> bool:
         """End a session without background calls.
 
-        Return False, without effect, if it may have some.
-
-        Raise SessionEnded if it had ended before.
+        Return False, without effect, if it may have some. Raise SessionEnded if it had ended before.
         """
         ended = await self._streams.sessions.end_unless(
             session.id,

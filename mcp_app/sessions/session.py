@@ -92,6 +92,7 @@ class TaskSession(LiveSession):
         self._task_id = task_id
 
     def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the params of a message with the task's id added (TASK4-09)."""
         fitted = super().message(method, params)
         return None if fitted is None else related(fitted, self._task_id)
 

@@ -27,9 +27,8 @@ class Standalone:
     async def listen(self, session: LiveSession, token: str, *, take_over: bool) -> bool:
         """Become the stream's reader.
 
-        Return False if it has one that may not be replaced.
-
-        A client that resumes has lost its old connection, even if the process that holds it has not noticed.
+        Return False if it has one that may not be replaced. A client that resumes has lost its old
+        connection, even if the process that holds it has not noticed.
         """
         if await self._acquire(session, token):
             return True

@@ -74,7 +74,7 @@ class Application:
             self._endpoint.connections.drain()
 
     def leave(self) -> None:
-        """Drain slowly after another process has taken over: pending answers are still given."""
+        """Close resumable event streams after a takeover by another process. Pending answers are sent."""
         if self._endpoint is not None:
             self._endpoint.connections.leave()
 

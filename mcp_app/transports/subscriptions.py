@@ -132,9 +132,8 @@ class Subscriptions:
     ) -> tuple[Subscription, bytes]:
         """Open a subscription.
 
-        It collects changes from now on, before it is acknowledged (SUB-05).
-
-        Return it with the acknowledgement. ``wake`` is called when it has notifications. Raise InvalidParams.
+        It collects changes from now on, before it is acknowledged (SUB-05). Return it with the
+        acknowledgement. ``wake`` is called when it has notifications. Raise InvalidParams.
         """
         started = perf_counter()
         exchange, principal = asked.session, asked.principal

@@ -71,9 +71,8 @@ class Queued(Protocol):
 class Inline:
     """A call that runs in this process.
 
-    ``running`` counts each principal's calls running here.
-
-    A call with ``may_wait`` asks its client for input first and continues as a background call.
+    ``running`` counts each principal's calls running here. A call with ``may_wait`` asks its client for input
+    first and continues as a background call.
     """
 
     principal: str
@@ -103,9 +102,8 @@ class Inline:
 class Check(ABC):
     """A check of a web process.
 
-    ``concerns`` returns a false value for calls that the check never refuses.
-
-    ``limit`` names the member of ``ToolLimits`` that enables the check for inline calls, or "".
+    ``concerns`` returns a false value for calls that the check never refuses. ``limit`` names the member of
+    ``ToolLimits`` that enables the check for inline calls, or "".
     """
 
     limit: ClassVar = ""

@@ -57,10 +57,8 @@ def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
 async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last: bool = False) -> None:
     """Send a notification on the stream of a waiting call.
 
-    Drop it if that is not possible.
-
-    The ``last`` notification is written with the fence of the first attempt, so that no late reminder can
-    follow it.
+    Drop it if that is not possible. The ``last`` notification is written with the fence of the first attempt,
+    so that no late reminder can follow it.
     """
     encoded = notice(call, words)
     if encoded is None:
@@ -76,10 +74,8 @@ async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last
 def sweep() -> int:
     """End calls that waited too long or that can no longer be approved.
 
-    Remind the clients of the others.
-
-    Return the number of ended calls. The sweep also covers lost broadcasts and changes made directly in the
-    database.
+    Remind the clients of the others. Return the number of ended calls. The sweep also covers lost broadcasts
+    and changes made directly in the database.
     """
     ended = [*_expired(), *_orphaned(), *_refused()]
     # Clients without a progress token are notified once. Comments on the stream show them that it is alive.
@@ -118,8 +114,7 @@ def _orphaned() -> list[Ended]:
 
 
 def refuse_fallen(which: Q, *, actor: Any) -> int:
-    """Refuse the waiting calls matching ``which`` whose credential is no longer valid, and return their
-    number.
+    """Refuse the calls in ``which`` whose credential is no longer valid, and return their number.
 
     Runs in the transaction that revoked the credential. Clients get their answers after its commit.
     """

@@ -64,9 +64,8 @@ def is_found() -> bool:
 def knows_our_tasks() -> bool:
     """Return True if a worker of the application could run a background call.
 
-    Loads all of its tasks.
-
-    Loading Celery runs Django's checks, one of which calls this function. The nested call returns True.
+    Loads all of its tasks. Loading Celery runs Django's checks, one of which calls this function. The nested
+    call returns True.
     """
     app = application()
     if TASK in app.tasks or _loading.locked():
@@ -102,9 +101,8 @@ def _module() -> str:
 def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> None:
     """Queue one job for a call, by its id.
 
-    Raise BrokerUnavailable. Without ``job_id`` Celery chooses an id.
-
-    Blocks for a millisecond or two, and for seconds when Redis does not respond.
+    Raise BrokerUnavailable. Without ``job_id`` Celery chooses an id. Blocks for a millisecond or two, and for
+    seconds when Redis does not respond.
     """
     app, name = application(), str(call.id)
     try:
@@ -164,10 +162,9 @@ def _learn(app: Celery, call: CallRecord, channel: Any) -> None:
 def hand_on_new(call: CallRecord) -> bool:
     """Queue the job of a call just accepted.
 
-    Return False if the broker is down: the reaper does it later.
-
-    If the process dies first, the row claims to have a job. The reaper detects that by counting (R4). A call
-    that waits for approval gets its job once it is approved.
+    Return False if the broker is down: the reaper does it later. If the process dies first, the row claims to
+    have a job. The reaper detects that by counting (R4). A call that waits for approval gets its job once it
+    is approved.
     """
     if call.waits_for_approval:
         return False

@@ -26,11 +26,9 @@ log = logging.getLogger("mcp.reply")
 class ExchangeReply:
     """An outlet for a call of a modern request, as ``Reply`` is for legacy requests.
 
-    Event loop only.
-
-    ``answered`` is the complete response once it exists, ``outcome`` is how the call ended, and ``error`` is
-    the immediate refusal, if any. ``take`` returns the messages before the answer. If the client reads
-    slowly, messages beyond a bound are dropped. The answer never is.
+    Event loop only. ``answered`` is the complete response once it exists, ``outcome`` is how the call ended,
+    and ``error`` is the immediate refusal, if any. ``take`` returns the messages before the answer. If the
+    client reads slowly, messages beyond a bound are dropped. The answer never is.
     """
 
     __slots__ = (

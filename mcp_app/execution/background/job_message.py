@@ -38,9 +38,7 @@ class JobMessage:
 
     @classmethod
     def like(cls, key: str, message: dict[str, Any], call: str) -> JobMessage | None:
-        """Return a template of the job that Celery queued for ``call``, or None if it depends on more than
-        the id.
-        """
+        """Return a template of Celery's job for ``call``, or None if it depends on more than the id."""
         headers, properties = message.get("headers", {}), message.get("properties", {})
         usual = (
             message.keys() <= MEMBERS

@@ -1,8 +1,7 @@
 """Recovery of calls whose worker or job was lost: end or restart them.
 
-Any process may run it.
-
-Synchronous passes over the rows. Each change is a compare-and-set, so concurrent reapers are safe.
+Any process may run it. Synchronous passes over the rows. Each change is a compare-and-set, so concurrent
+reapers are safe.
 """
 
 from __future__ import annotations

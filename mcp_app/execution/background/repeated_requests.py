@@ -38,9 +38,8 @@ class RepeatedRequests:
     async def repeated(self, new: NewCall) -> CallRecord | None:
         """Return the call that a request repeats, or None if its id is free.
 
-        Waits for a recent answer to settle.
-
-        Raise InvalidRequest if another call with this id is still in flight. Raise DatabaseError.
+        Waits for a recent answer to settle. Raise InvalidRequest if another call with this id is still in
+        flight. Raise DatabaseError.
         """
         until = monotonic() + SETTLE_SECONDS
         while True:

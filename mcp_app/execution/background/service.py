@@ -67,11 +67,9 @@ class Background:
     async def accept(self, new: NewCall, inputs: Inputs | None = None) -> tuple[CallRecord, Position]:
         """Accept a call.
 
-        Return the call and the position in its stream to follow from.
-
-        The stream is created first, so that the row's commit is the moment of acceptance. The job is queued
-        after it: there is never a job without a row, and the reaper finds rows without a job. A call that
-        waits for approval gets no job here.
+        Return the call and the position in its stream to follow from. The stream is created first, so that
+        the row's commit is the moment of acceptance. The job is queued after it: there is never a job without
+        a row, and the reaper finds rows without a job. A call that waits for approval gets no job here.
 
         A retry attaches to its call (R7), even if the gate accepts no new calls. The single-use parts of
         ``inputs`` are spent once the gate has admitted the call. Raise InvalidRequest if another call with
@@ -160,9 +158,8 @@ class Background:
     async def answer_core_task(self, session_id: str, response: jsonrpc.Response) -> bool | None:
         """Store a client's response as the answer to a task's question.
 
-        Raise Unavailable.
-
-        Return None if the response is not about a task's question, False if the question is not open.
+        Raise Unavailable. Return None if the response is not about a task's question, False if the question
+        is not open.
         """
         asked = core_tasks.asked_by(response.id)
         if asked is None:
@@ -229,9 +226,8 @@ class Background:
     async def complete(self, session_id: str, stream: str) -> bool:
         """Add the answer that a stream in Redis may lack.
 
-        Return False if it is not a background call's.
-
-        While the database is down, the stream stays incomplete.
+        Return False if it is not a background call's. While the database is down, the stream stays
+        incomplete.
         """
         if not stream.startswith((PREFIX, WAIT)):
             return False
@@ -242,9 +238,8 @@ class Background:
     async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Stop a waiting or running call, in any worker (R8).
 
-        Return False if there is none.
-
-        Return False, too, while the database is down. The caller can then only broadcast the cancellation.
+        Return False if there is none. Return False, too, while the database is down. The caller can then only
+        broadcast the cancellation.
         """
         if not self.available or not await self._had_calls(session_id):
             return False
@@ -336,9 +331,8 @@ def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRec
 async def _stored(work: Awaitable[T]) -> T:
     """Return the result of ``work``.
 
-    Raise Unavailable while the database is down.
-
-    Use ``aquery_soon`` in ``work`` for requests that may be refused (R15). Accepted work waits longer.
+    Raise Unavailable while the database is down. Use ``aquery_soon`` in ``work`` for requests that may be
+    refused (R15). Accepted work waits longer.
     """
     try:
         return await work

@@ -1,10 +1,8 @@
 """Detection of jobs that Celery's main process lost when a child died.
 
-Independent of Celery.
-
-A job is lost on its way to the child, or if the child's start message is read after its death was handled.
-Such a job is neither run nor acknowledged and occupies a prefetch place forever. Once there are as many as
-children, the worker takes no more jobs but looks healthy.
+Independent of Celery. A job is lost on its way to the child, or if the child's start message is read after
+its death was handled. Such a job is neither run nor acknowledged and occupies a prefetch place forever. Once
+there are as many as children, the worker takes no more jobs but looks healthy.
 """
 
 from __future__ import annotations

@@ -29,10 +29,8 @@ class TaskResults:
     async def begin(self, call: CallRecord, session_id: str, request_id: str | int) -> tuple[str, Position]:
         """Wait for a task.
 
-        Return the session's stream that will carry the answer, and its start.
-
-        The wait is stored before the task is read, so that its end is not missed. Raise the errors of
-        ``admit``.
+        Return the session's stream that will carry the answer, and its start. The wait is stored before the
+        task is read, so that its end is not missed. Raise the errors of ``admit``.
         """
         await admit(self._streams, call.principal)
         wait = Wait(call.id, session_id, request_id, task_waits.PREFIX + secrets.token_hex(9))

@@ -38,9 +38,7 @@ class WaitingNotes:
     def accepted(self, call: CallRecord, size: int, note: Callable[[], None]) -> None:
         """Log the request of an accepted call with ``note`` if it waits.
 
-        ``size`` is its length in bytes.
-
-        A call that needs approval is logged at once.
+        ``size`` is its length in bytes. A call that needs approval is logged at once.
         """
         if call.waits_for_approval:
             note()

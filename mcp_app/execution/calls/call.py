@@ -242,9 +242,8 @@ class RunningCall:
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress.
 
-        Thread-safe. Without a progress token nothing is sent (PROG-01).
-
-        Raise ValueError for a number that is not finite.
+        Thread-safe. Without a progress token nothing is sent (PROG-01). Raise ValueError for a number that is
+        not finite.
         """
         if self.outcome:
             return

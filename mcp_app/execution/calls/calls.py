@@ -97,10 +97,9 @@ class RunningCalls:
     ) -> RunningCall:
         """Start work on a request.
 
-        Its answer is sent on its reply, at once if the work never ``waits``.
-
-        Raise InvalidRequest for an id that is still in flight in this session (RPC-03). Raise TooManyRequests
-        if the principal already runs as many calls as allowed.
+        Its answer is sent on its reply, at once if the work never ``waits``. Raise InvalidRequest for an id
+        that is still in flight in this session (RPC-03). Raise TooManyRequests if the principal already runs
+        as many calls as allowed.
         """
         session, principal = request.session, request.principal
         share = share_of(Bound.RUNNING_CALLS, principal.key)
@@ -154,7 +153,7 @@ class RunningCalls:
     def on_cancel(self, payload: dict[str, Any]) -> None:
         """Cancel a call by a broadcast from another process.
 
-        Calls stored in the database are up to their worker.
+        The worker of a stored call cancels it.
         """
         if "session" in payload and "call" not in payload:
             self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))

@@ -12,8 +12,7 @@ from mcp_app.protocol.errors import InternalError, ResourceNotFound
 
 
 def to_messages(value: Any) -> list[dict[str, Any]]:
-    """Return the ``messages`` of prompts/get from text, content, a Message, a wire message or a list of
-    these.
+    """Return the ``messages`` of prompts/get from text, content, a message or a list of these.
 
     A dict with ``messages`` counts as that list. Raise InternalError for anything else.
     """

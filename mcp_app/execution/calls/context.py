@@ -252,9 +252,8 @@ class Context:
     def gather(self, *asked: Coroutine[Any, Any, Any]) -> list[Any]:
         """Ask several questions at once in synchronous code.
 
-        Pass the coroutines of the ``a…`` methods.
-
-        Return the answers in the same order. Async code uses ``asyncio.gather``.
+        Pass the coroutines of the ``a…`` methods. Return the answers in the same order. Async code uses
+        ``asyncio.gather``.
         """
         try:
             return self._wait(lambda: _together(asked))

@@ -12,7 +12,6 @@ class Cancelled(Exception):
 class Suspended(Passing):
     """The call ends here with a question to its client.
 
-    Do not catch it, as CancelledError.
-
-    Not a subclass of Exception, so that ``except Exception`` does not treat it as a failure.
+    Do not catch it, as CancelledError. Not a subclass of Exception, so that ``except Exception`` does not
+    treat it as a failure.
     """

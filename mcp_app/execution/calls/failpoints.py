@@ -1,9 +1,8 @@
 """Named points at which a test can pause a process.
 
-Disabled unless MCP_FAILPOINTS is set.
-
-The variable names a folder. A file named like a point pauses the first process that reaches the point. The
-file is renamed to ``<point>.<pid>``, and the process continues once that file is removed.
+Disabled unless MCP_FAILPOINTS is set. The variable names a folder. A file named like a point pauses the first
+process that reaches the point. The file is renamed to ``<point>.<pid>``, and the process continues once that
+file is removed.
 """
 
 from __future__ import annotations

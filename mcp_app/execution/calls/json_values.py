@@ -63,9 +63,8 @@ def _holds_bytes(value: Any) -> bool:
 def plain_text(value: Any) -> str | None:
     """Return compact JSON of a dict or list of JSON's own types, else None.
 
-    Use ``jsonable`` for others.
-
-    UUIDs and members of enums are accepted, too, because their JSON is the same as with ``jsonable``.
+    Use ``jsonable`` for others. UUIDs and members of enums are accepted, too, because their JSON is the same
+    as with ``jsonable``.
     """
     if type(value) not in (dict, list):
         return None

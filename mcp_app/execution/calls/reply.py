@@ -118,10 +118,9 @@ class Reply:
     ) -> None:
         """Create a reply for ``expected`` answers.
 
-        ``shared`` is True for the members of a batch.
-
-        ``error`` becomes the reason if a call failed because its question needed a stream. The stream and its
-        session are in ``writing`` as long as this process will write to it.
+        ``shared`` is True for the members of a batch. ``error`` becomes the reason if a call failed because
+        its question needed a stream. The stream and its session are in ``writing`` as long as this process
+        will write to it.
         """
         self._streams = streams
         self._expected = expected

@@ -95,10 +95,8 @@ class Runner:
     ) -> dict[str, Any]:
         """Return a tool's result in the newest legacy form.
 
-        Failures become ``isError`` (TOOL-12).
-
-        All calls of a tool's code pass here or through ``run_at_once``, so a tool that needs approval never
-        runs without it.
+        Failures become ``isError`` (TOOL-12). All calls of a tool's code pass here or through
+        ``run_at_once``, so a tool that needs approval never runs without it.
         """
         if entry.needs_approval and not approved:
             return _unapproved(entry)

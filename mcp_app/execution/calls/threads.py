@@ -1,10 +1,9 @@
 """The bounded thread pool of one process for synchronous code.
 
-Independent of the code it runs.
-
-Work is passed in containers whose operations are atomic, so neither side waits for a lock of the other. One
-thread is woken at a time and wakes the next if there is more work, so the first thread finishes short work
-before a second wakes. Results are handed back by one wake-up of the event loop for all of them.
+Independent of the code it runs. Work is passed in containers whose operations are atomic, so neither side
+waits for a lock of the other. One thread is woken at a time and wakes the next if there is more work, so the
+first thread finishes short work before a second wakes. Results are handed back by one wake-up of the event
+loop for all of them.
 """
 
 from __future__ import annotations

@@ -29,9 +29,8 @@ Wire = dict[str, Any]
 class Question(Generic[T]):
     """A request to the client.
 
-    ``needed`` names client capabilities, ``read`` converts the result to Python.
-
-    ``read`` raises ToolError for a result that does not answer this question.
+    ``needed`` names client capabilities, ``read`` converts the result to Python. ``read`` raises ToolError
+    for a result that does not answer this question.
     """
 
     method: str
@@ -76,8 +75,7 @@ class Form:
     __slots__ = ("_simple", "_validate", "schema")
 
     def __init__(self, kind: Any) -> None:
-        """Create a form from a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple
-        types.
+        """Create a form from a JSON Schema, a simple type, or a class with simple members.
 
         Raise ValueError for other types, and for forms that clients cannot display.
         """

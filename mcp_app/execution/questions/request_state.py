@@ -28,9 +28,7 @@ log = logging.getLogger("mcp.questions")
 def inputs_of(method: str, params: dict[str, Any], principal: str, settings: Settings) -> Inputs:
     """Return the inputs that a request carries from earlier rounds.
 
-    Raise InvalidParams.
-
-    A state is valid for its principal, the same request, and a limited time (STATE-02).
+    Raise InvalidParams. A state is valid for its principal, the same request, and a limited time (STATE-02).
     """
     responses, token = input_required.responses(params), input_required.state(params)
     bound = _digest(method, params)

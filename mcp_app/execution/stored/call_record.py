@@ -48,13 +48,12 @@ class StoredRequest:
 class NewCall(StoredRequest):
     """The values a call is accepted with.
 
-    With ``approval_minutes`` it waits up to that long for approval.
-
-    ``approved``: the call was approved in an earlier round. ``work`` is what an approval covers and
-    ``catalogue_revision`` the catalogue that the caller saw, both only for calls that need approval. With
-    ``task_seconds`` the call is a task that its client may query for that long. ``inputs`` are those of a
-    2026-07-28 call, as returned by ``Inputs.stored``. ``lane`` is the tool's name if its running calls are
-    limited. ``limits`` are for the gate and not stored.
+    With ``approval_minutes`` it waits up to that long for approval. ``approved``: the call was approved in an
+    earlier round. ``work`` is what an approval covers and ``catalogue_revision`` the catalogue that the
+    caller saw, both only for calls that need approval. With ``task_seconds`` the call is a task that its
+    client may query for that long. ``inputs`` are those of a 2026-07-28 call, as returned by
+    ``Inputs.stored``. ``lane`` is the tool's name if its running calls are limited. ``limits`` are for the
+    gate and not stored.
     """
 
     timeout: float
@@ -79,11 +78,10 @@ class NewCall(StoredRequest):
 class CallRecord(StoredRequest):
     """An immutable copy of a stored call.
 
-    ``read_at`` is the time of reading by the database's clock, or None.
-
-    A call that ``waits_for_approval`` has no job. ``approved`` applies to all attempts. The client of a task
-    (``is_task``) polls for the outcome, and nothing is sent to it meanwhile. A core task was created by a
-    session of 2025-11-25, whose tasks have other rules. Once a call ``is_answered``, its request id is free.
+    ``read_at`` is the time of reading by the database's clock, or None. A call that ``waits_for_approval``
+    has no job. ``approved`` applies to all attempts. The client of a task (``is_task``) polls for the
+    outcome, and nothing is sent to it meanwhile. A core task was created by a session of 2025-11-25, whose
+    tasks have other rules. Once a call ``is_answered``, its request id is free.
     """
 
     id: UUID

@@ -34,10 +34,8 @@ def cancel_all(
 ) -> tuple[list[CallRecord], list[CallRecord]]:
     """Cancel the open calls among ``call_ids``.
 
-    Call it in a transaction.
-
-    Return the calls that ended now, with their answers, and the calls that a worker has to stop. Both have
-    their previous state.
+    Call it in a transaction. Return the calls that ended now, with their answers, and the calls that a worker
+    has to stop. Both have their previous state.
     """
     # Locked in one order, so that concurrent cancellations of the same calls do not deadlock.
     rows = Call.objects.select_for_update().filter(OPEN, pk__in=call_ids).order_by("pk")

@@ -1,8 +1,6 @@
 """Stored calls as tasks, as shown to the clients that made them.
 
-Read-only.
-
-A task is visible only to clients of its own revision family (modern or 2025-11-25).
+Read-only. A task is visible only to clients of its own revision family (modern or 2025-11-25).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ MANY = 1_000_000_000
 
 
 class TooManyRunning(Exception):
-    """Only calls wait that must not start yet. ``waiting`` is their number, ``call`` one of them."""
+    """None of the waiting calls may start yet. ``waiting`` is their number, ``call`` one of them."""
 
     def __init__(self, call: CallRecord, waiting: int) -> None:
         super().__init__(f"{call.tool} runs as often as it may.")
@@ -53,10 +53,9 @@ def take(
 ) -> CallRecord | None:
     """Start the next call in the queue of ``call_id``.
 
-    Return None if no call waits there.
-
-    Raise TooManyRunning if none of the waiting calls may start. ``further``: the job has already started a
-    call. Then return None also if none may start, because each call has its own job.
+    Return None if no call waits there. Raise TooManyRunning if none of the waiting calls may start.
+    ``further``: the job has already started a call. Then return None also if none may start, because each
+    call has its own job.
     """
     counted, most = bool(limits.by_tool) or limits.of_person > 0, limits.unanswered or MANY
     if not counted:
@@ -128,8 +127,7 @@ def _silent(limit: int) -> set[str]:
 
 
 def _choose(queue: str, limits: RunningLimits, silent: set[str]) -> UUID | None:
-    """Return the call to start: among the first of each lane, one of the person with the fewest running
-    calls.
+    """Return the call to start: the first of a lane, of the person with the fewest running calls.
 
     Tags of different lanes are not comparable, and the running calls per person change with each claim.
     """

@@ -1,8 +1,7 @@
 """Writers of calls that wait for approval: accept, decide, expire, remind.
 
-Each is a compare-and-set.
-
-No lease and no attempt is involved: a call that leaves this state is an ordinary accepted call, or finished.
+Each is a compare-and-set. No lease and no attempt is involved: a call that leaves this state is an ordinary
+accepted call, or finished.
 """
 
 from __future__ import annotations
@@ -74,9 +73,8 @@ def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
 def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = False) -> CallRecord | None:
     """Approve a waiting call, whose job the caller queues next.
 
-    Return None if it no longer waits.
-
-    ``four_eyes``: the decision was made under four eyes, even if the call was accepted without them.
+    Return None if it no longer waits. ``four_eyes``: the decision was made under four eyes, even if the call
+    was accepted without them.
     """
     now = clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)

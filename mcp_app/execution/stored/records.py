@@ -1,10 +1,8 @@
 """Writers of Call rows: accept, claim, renew, finish, cancel.
 
-Each is one short transaction.
-
-Every change is a compare-and-set on the row's state and attempt, so that one of two racing writers wins and
-the other detects it (R5, R9). Times are set and compared by the database's clock only, because the clocks of
-processes may differ by hours.
+Each is one short transaction. Every change is a compare-and-set on the row's state and attempt, so that one
+of two racing writers wins and the other detects it (R5, R9). Times are set and compared by the database's
+clock only, because the clocks of processes may differ by hours.
 """
 
 from __future__ import annotations
@@ -52,10 +50,9 @@ def move(calls: QuerySet[Call], transition: Transition, **values: Any) -> int:
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
     """Store a call.
 
-    Return it and True, or the call that the request repeats and False (R7).
-
-    The row is stored as already queued, and the caller queues the job next, which saves one write for nearly
-    every call. A call that waits for approval is stored as not queued.
+    Return it and True, or the call that the request repeats and False (R7). The row is stored as already
+    queued, and the caller queues the job next, which saves one write for nearly every call. A call that waits
+    for approval is stored as not queued.
     """
     key, waits = request_key(new.request_id), new.approval_minutes is not None
     row = Call(
@@ -145,11 +142,10 @@ def claim(
 ) -> CallRecord | None:
     """Start an attempt under a lease.
 
-    Return None if the call has finished or another attempt has the lease.
-
-    A job delivered twice therefore starts once (R6). The attempt number fences everything that the attempt
-    writes. With CLAIM_NEXT as the ``statement``, claim the fairest call in the queue of ``call_id``, skipping
-    people with ``unanswered`` calls that wait for their clients.
+    Return None if the call has finished or another attempt has the lease. A job delivered twice therefore
+    starts once (R6). The attempt number fences everything that the attempt writes. With CLAIM_NEXT as the
+    ``statement``, claim the fairest call in the queue of ``call_id``, skipping people with ``unanswered``
+    calls that wait for their clients.
     """
     after, name = Transition.START.after, worker[:120]
     with statements.revocable():
@@ -215,10 +211,9 @@ def finish(
 ) -> bool:
     """Store the outcome of a running call.
 
-    Return False if it has one or the attempt lost it (R5, R9).
-
-    ``statement`` selects the calls: FINISH_UNSTARTED for a call that waits for a worker, FINISH_LOST for a
-    call whose lease is still expired, as it may have been renewed since it was read.
+    Return False if it has one or the attempt lost it (R5, R9). ``statement`` selects the calls:
+    FINISH_UNSTARTED for a call that waits for a worker, FINISH_LOST for a call whose lease is still expired,
+    as it may have been renewed since it was read.
     """
     return bool(
         statements.execute(

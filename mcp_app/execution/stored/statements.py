@@ -88,10 +88,9 @@ _STATES = {
 def revocable() -> AbstractContextManager[None]:
     """Run a statement within a transaction, so that it has no effect if its caller gave up.
 
-    Context manager.
-
-    A PostgreSQL server that was frozen executes on wake-up the statements sent meanwhile. By then the call
-    was refused or its claim abandoned. Without the commit the statement is rolled back. SQLite has no server.
+    Context manager. A PostgreSQL server that was frozen executes on wake-up the statements sent meanwhile. By
+    then the call was refused or its claim abandoned. Without the commit the statement is rolled back. SQLite
+    has no server.
     """
     return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
 

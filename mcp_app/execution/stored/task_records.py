@@ -1,8 +1,7 @@
 """Writers of tasks that wait for their clients: suspend, answer, expire.
 
-Each is a compare-and-set.
-
-A suspended task has no lease and no job. The answer to its last open question makes it an accepted call.
+Each is a compare-and-set. A suspended task has no lease and no job. The answer to its last open question
+makes it an accepted call.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ from mcp_app.protocol.call_state import State, Transition
 def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
     """End a running attempt with its questions.
 
-    Return False if it lost its call or was cancelled.
-
-    Return True, too, if it was already suspended, because a caller that does not know the outcome retries.
+    Return False if it lost its call or was cancelled. Return True, too, if it was already suspended, because
+    a caller that does not know the outcome retries.
     """
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
     changed = records.move(
@@ -43,11 +41,10 @@ def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
 def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[CallRecord, bool] | None:
     """Store answers to open questions.
 
-    Return the call and True if the caller has to queue its next attempt.
-
-    Return None if the answers match no open question. Of racing answers to one question the first counts, and
-    only the answer to the last open question resumes the call (TASKX-08). Each resume adds one allowed
-    attempt, so lost attempts are counted as before (R6).
+    Return the call and True if the caller has to queue its next attempt. Return None if the answers match no
+    open question. Of racing answers to one question the first counts, and only the answer to the last open
+    question resumes the call (TASKX-08). Each resume adds one allowed attempt, so lost attempts are counted
+    as before (R6).
     """
     while True:
         row = statements.find(call_id)

@@ -26,10 +26,9 @@ VISIBLE_SECONDS = 0.05
 class _Slot(ctypes.Structure):
     """The slot of a child.
 
-    The main process writes only ``condemned``, the child everything else.
-
-    ``generation`` identifies the attempt among all attempts of the worker, and is 0 while none runs. Each
-    member is written atomically, so no lock is needed that a killed child could leave locked.
+    The main process writes only ``condemned``, the child everything else. ``generation`` identifies the
+    attempt among all attempts of the worker, and is 0 while none runs. Each member is written atomically, so
+    no lock is needed that a killed child could leave locked.
     """
 
     _fields_ = (
@@ -49,10 +48,9 @@ class _Slot(ctypes.Structure):
 class RunningAttempt:
     """An attempt as seen by the main process.
 
-    All times are monotonic.
-
-    ``beat`` is when a thread of the child last had the interpreter lock. ``renewed`` is when the child last
-    renewed the lease. ``ends_at`` is the call's deadline. ``is_settled``: only the answer is left to store.
+    All times are monotonic. ``beat`` is when a thread of the child last had the interpreter lock. ``renewed``
+    is when the child last renewed the lease. ``ends_at`` is the call's deadline. ``is_settled``: only the
+    answer is left to store.
     """
 
     generation: int

@@ -42,11 +42,9 @@ log = logging.getLogger("mcp.worker")
 class LeaseRenewer:
     """The supervisor of one attempt.
 
-    ``call`` is watched once the attempt has created it.
-
-    ``tell`` runs a function on the worker's event loop. ``may_exit``: ending this process affects no other
-    call, because a prefork child runs one job at a time. ``claimed_at`` (monotonic) is the start of the
-    lease.
+    ``call`` is watched once the attempt has created it. ``tell`` runs a function on the worker's event loop.
+    ``may_exit``: ending this process affects no other call, because a prefork child runs one job at a time.
+    ``claimed_at`` (monotonic) is the start of the lease.
 
     ``slot`` shows the attempt to the worker's main process until none of its code runs. ``place`` tracks if
     the call waits for its client, which is recorded in its row, and if it must give its slot to another

@@ -37,9 +37,8 @@ class PoolSize:
     def adjust(self, *, all_begun: bool) -> None:
         """Add a substitute for each waiting child.
 
-        End idle spare ones after a while.
-
-        ``all_begun``: no job is on its way to a child, which could be the one to end.
+        End idle spare ones after a while. ``all_begun``: no job is on its way to a child, which could be the
+        one to end.
         """
         running = self._consumer.pool._pool
         if running is None:

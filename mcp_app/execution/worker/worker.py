@@ -66,7 +66,7 @@ T = TypeVar("T")
 Attempt = tuple[LeaseRenewer, Future[str]]
 CLAIM_SECONDS = 60.0
 CLAIM_PAUSE = 0.5
-# Seconds until a queued call is tried again after its tool had reached its running limit.
+# Seconds until a call is tried again after the limits of running calls were reached.
 PLACE_SECONDS = 1.0
 # Below the time after which the reaper considers a queued job lost.
 PLACE_SECONDS_MAX = 8.0

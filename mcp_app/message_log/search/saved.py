@@ -25,9 +25,8 @@ def searches_of(user: Any) -> QuerySet[SavedSearch]:
 def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> SavedSearch:
     """Save a search under a name.
 
-    ``pk`` is the key of a deleted search to restore.
-
-    Raise ValidationError with a text for the user, and PermissionDenied.
+    ``pk`` is the key of a deleted search to restore. Raise ValidationError with a text for the user, and
+    PermissionDenied.
     """
     if not user.has_perm(READS):
         raise PermissionDenied
@@ -56,9 +55,7 @@ def delete_search(*, search: SavedSearch, user: Any) -> None:
 def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) -> SavedSearch:
     """Restore one of the user's own deleted searches, with its former key.
 
-    Raise ValidationError.
-
-    It is shared again if its owner still may share.
+    Raise ValidationError. It is shared again if its owner still may share.
     """
     if SavedSearch.objects.filter(pk=pk).exists():
         raise ValidationError("This search is there again already.")

@@ -1,9 +1,8 @@
 """/sse and /messages/: admission as for /mcp.
 
-The GET is the session, and POSTs send its messages.
-
-Every answer is stored as its own stream, and the session's standalone stream refers to it. So a POST may
-reach any process, regardless of the one that holds the event stream (SSE1-04).
+The GET is the session, and POSTs send its messages. Every answer is stored as its own stream, and the
+session's standalone stream refers to it. So a POST may reach any process, regardless of the one that holds
+the event stream (SSE1-04).
 """
 
 from __future__ import annotations
