@@ -120,8 +120,8 @@ class MessageLog:
         """Log a message without a paired answer: a notification, a response, a question to the client.
 
         Messages sent on behalf of a request have its ``request_id`` and ``target``. Besides messages there
-        are the MARKS: ``running`` for a long-running request, ``waiting`` for a request whose call waits for
-        approval or a worker, and ``resumed`` for a client that resumed a stream.
+        are the MARKS: ``running`` for a long-running request, ``resumed`` for a client that resumed a stream.
+        ``waiting`` is for a request whose call waits for approval or a worker.
         """
         if not self.enabled:
             return

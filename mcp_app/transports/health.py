@@ -82,7 +82,7 @@ def _missing_database() -> list[str]:
 
 
 def _missing_of_redis() -> list[str]:
-    """Return what is missing: Redis, workers, or nothing, also if no Redis is configured."""
+    """Return the missing services among Redis and workers, or [] if no Redis is configured."""
     url = conf.get().redis_url
     if not url:
         return []

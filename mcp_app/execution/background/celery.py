@@ -130,8 +130,8 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
 def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
     """Return the Redis list and the message that queue the job of a call just accepted.
 
-    Return None if Celery has to build the message: another broker is used, a signal has receivers, or no job
-    of that queue and priority was queued before.
+    Return None if Celery has to build the message: with another broker, with receivers of its signals, or for
+    the first job of that queue and priority.
     """
     app = application()
     if not _is_broker(app, redis_url) or any(signal.receivers for signal in SENT):

@@ -100,9 +100,9 @@ class ApprovalRules:
     def objection(self, call: Call, actor: Any) -> str:
         """Return the reason why this actor must not approve a call, or "".
 
-        Four eyes require two known users. The second must not be the caller or a user who may be behind the
-        call: who acts as the caller, retried the call or one it repeats, created the credential, or changed
-        the tool while the call waited. If the caller is unknown, no user qualifies.
+        Four eyes require two known users. The second must not be the caller or act as the caller. Nor may
+        they have retried the call or one it repeats, created its credential, or changed its tool while the
+        call waited. If the caller is unknown, no user qualifies.
         """
         if not self.four_eyes(call):
             return ""

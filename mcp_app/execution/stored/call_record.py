@@ -49,8 +49,8 @@ class NewCall(StoredRequest):
     """The values a call is accepted with.
 
     With ``approval_minutes`` it waits up to that long for approval. ``approved``: the call was approved in an
-    earlier round. ``work`` is what an approval covers and ``catalogue_revision`` the catalogue that the
-    caller saw, both only for calls that need approval. With ``task_seconds`` the call is a task that its
+    earlier round. ``work`` is the digest covered by an approval, ``catalogue_revision`` the revision seen by
+    the caller, both only for calls that need approval. With ``task_seconds`` the call is a task that its
     client may query for that long. ``inputs`` are those of a 2026-07-28 call, as returned by
     ``Inputs.stored``. ``lane`` is the tool's name if its running calls are limited. ``limits`` are for the
     gate and not stored.

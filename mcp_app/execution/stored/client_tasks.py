@@ -115,8 +115,8 @@ def _is_core(row: Call) -> bool:
 def _ended(row: Call) -> tuple[Status, str, dict[str, Any]]:
     """Return the status, message and members of a finished call.
 
-    The answer decides between completed and failed, not the call's state: a tool's own error completes a task
-    of the extension (TASKX-07), and fails a core task (TASK4-08).
+    The answer decides between completed and failed, not the call's state. A tool's own error completes a task
+    of the extension (TASKX-07) and fails a core task (TASK4-08).
     """
     if row.state == State.CANCELLED:
         return Status.CANCELLED, row.cancel_reason, {}

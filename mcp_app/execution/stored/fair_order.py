@@ -1,9 +1,9 @@
 """Start-time fair queueing: the order in which waiting calls of several people are started.
 
-A call that starts to wait gets a start tag: the tag being served now, or one step after the last call of its
-person, whichever is greater. The call with the lowest tag starts next. So the thousand calls of one person
-spread over the future, and a single call of another person starts before the second of them (Goyal, Vin,
-Cheng: Start-time Fair Queuing, 1996). Tags are compared within a queue, lane and priority only.
+A call that starts to wait gets a start tag: the greater of the tag being served now and the tag one step
+after its person's last call. The call with the lowest tag starts next. So a thousand calls of one person
+spread over the future. A single call of another person starts before the second of them (Goyal, Vin, Cheng:
+Start-time Fair Queuing, 1996). Tags are compared within a queue, lane and priority only.
 """
 
 from __future__ import annotations

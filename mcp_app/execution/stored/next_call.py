@@ -1,6 +1,6 @@
 """The choice of the waiting call that a worker starts for a job.
 
-A job names a call but stands for one start in that call's queue: the worker claims the call with the highest
+A job names a call but stands for one start in that call's queue. The worker claims the call with the highest
 priority and the lowest start tag. Every waiting call has a job, so there are as many starts as calls and no
 second queue to keep consistent. Calls of tools and people that have reached their running limit are skipped.
 A job that finds only such calls is returned to the queue.

@@ -211,9 +211,9 @@ def finish(
 ) -> bool:
     """Store the outcome of a running call.
 
-    Return False if it has one or the attempt lost it (R5, R9). ``statement`` selects the calls:
-    FINISH_UNSTARTED for a call that waits for a worker, FINISH_LOST for a call whose lease is still expired,
-    as it may have been renewed since it was read.
+    Return False if it has one or the attempt lost it (R5, R9). ``statement`` is FINISH_UNSTARTED for a call
+    that waits for a worker. It is FINISH_LOST for a lost call, and then requires that the lease is still
+    expired.
     """
     return bool(
         statements.execute(
