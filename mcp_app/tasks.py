@@ -164,7 +164,7 @@ def give_back_lost_jobs(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def replace_waiting_children(**_: Any) -> None:
-    """Replace children that wait for clients."""
+    """Add substitutes for children that wait for clients, and end spare ones."""
     for pool in _pool:
         pool.adjust(all_begun=len(state.reserved_requests) == len(state.active_requests))
 

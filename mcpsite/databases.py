@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 
 def from_url(url: str) -> dict[str, Any]:
-    """Return Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError."""
+    """Return Django's connection parameters for a PostgreSQL or SQLite address. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return sqlite(Path(unquote(parts.path.removeprefix("/"))))

@@ -316,7 +316,7 @@ def _bracketed(host: str) -> str:
 
 
 def read(**overrides: Any) -> Environment:
-    """Return the settings of this process; raises WrongSettings with one line per wrong value."""
+    """Return the settings of this process. Raises WrongSettings with one line per wrong value."""
     # An explicitly empty value means no host; ignored as empty, it would become the default, any host.
     if {name.upper(): value for name, value in os.environ.items()}.get("OAUTH_DOCUMENT_HOSTS") == "":
         overrides.setdefault("oauth_document_hosts", ())

@@ -10,7 +10,7 @@ from mcpsite.processes.own_code import wait_for_permission
 
 
 def own_apps(environment: Environment) -> list[str]:
-    """Return the apps to install and add their folder to Python's path; raises WrongSettings."""
+    """Return the apps to install and add their folder to Python's path. Raises WrongSettings."""
     folder = environment.mcp_apps_path
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)

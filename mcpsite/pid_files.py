@@ -22,7 +22,7 @@ class PidFiles:
         self._pending: dict[str, int | None] = {}
 
     def claim(self) -> None:
-        """Write ``up.pid`` and remove files of earlier runs; raises AlreadyRunning."""
+        """Write ``up.pid`` and remove files of earlier runs. Raises AlreadyRunning."""
         path = self._folder / "up.pid"
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -62,7 +62,7 @@ def _usable(executable: str) -> bool:
 
 
 def find_program() -> Program:
-    """Return the best Redis on this machine; raises RedisServerError with the remedy without one."""
+    """Return the best Redis on this machine. Raises RedisServerError with the remedy without one."""
     for name in ("valkey-server", "redis-server"):
         executable = shutil.which(name)
         if executable and _usable(executable):
@@ -148,7 +148,7 @@ class RedisServer:
         return [self.program.executable, str(config)]
 
     def start(self) -> str:
-        """Run the server as a child and return its URL once it is ready; raises RedisServerError.
+        """Run the server as a child and return its URL once it is ready. Raises RedisServerError.
 
         On Linux the server ends with the calling thread, so call it from a lasting one.
         """
@@ -177,7 +177,7 @@ class RedisServer:
         return _Log(self.log_path)
 
     def wait_ready(self, timeout: float = 15.0) -> None:
-        """Wait until the server has loaded its files; raises RedisServerError after ``timeout`` seconds."""
+        """Wait until the server has loaded its files. Raises RedisServerError after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         client = redis.Redis.from_url(
             self.url, protocol=2, socket_timeout=1.0, socket_connect_timeout=1.0, retry=Retry(NoBackoff(), 0)

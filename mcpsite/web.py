@@ -40,7 +40,7 @@ class CannotListen(Exception):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket for all web processes; raises CannotListen with the remedy."""
+    """Return a listening socket for all web processes. Raises CannotListen with the remedy."""
     host = host.strip("[]")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -135,11 +135,11 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def leave(self) -> None:
-        """Stop accepting work and exit with the last running call: another process has taken over."""
+        """Finish running calls and exit: another process has taken over."""
         self.leaves_by = asyncio.get_running_loop().time() + LEAVE_SECONDS
 
     def has_left(self) -> bool:
-        """Return True if no work is left or the deadline has passed; close all listeners and connections."""
+        """Return True once no call runs or the deadline has passed. Accepts no new work."""
         from mcp_app.transports.application import mcp
 
         for server in self.servers:

@@ -122,7 +122,7 @@ class Authenticator:
         return known
 
     def _trusted(self, authorization: bytes, unavailable: Unavailable) -> Principal:
-        """Return a principal verified within TRUST_SECONDS; raises ``unavailable`` without one."""
+        """Return a principal verified within TRUST_SECONDS. Raises ``unavailable`` without one."""
         found, now = self._known.get(_remembered(authorization)), time.monotonic()
         if found is None or now > found.verified_at + TRUST_SECONDS:
             raise unavailable

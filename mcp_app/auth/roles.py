@@ -1,4 +1,4 @@
-"""The three groups that `prepare` creates, and their permissions (S22)."""
+"""The three groups that ``mcp_prepare`` creates, and their permissions (S22)."""
 
 from __future__ import annotations
 

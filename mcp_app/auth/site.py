@@ -123,7 +123,7 @@ def audiences() -> frozenset[str]:
 
 
 def server_at(path: str) -> Server:
-    """Return the server at a path; raises KeyError for an unknown path."""
+    """Return the server at a path. Raises KeyError for an unknown path."""
     return dict.fromkeys(DOORS, conf.get().server)[path]
 
 

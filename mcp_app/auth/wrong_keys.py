@@ -37,7 +37,7 @@ class WrongKeys:
         return until is not None and time.monotonic() < until
 
     def count(self, authorization: bytes, address: str) -> None:
-        """Count a wrong key; raises TooManyRequests over the limit. Without an address nothing is counted."""
+        """Count a wrong key. Raises TooManyRequests over the limit. Without an address nothing is counted."""
         if not self._per_minute or not address:
             return
         now = time.monotonic()

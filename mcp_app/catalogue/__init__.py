@@ -1,1 +1,1 @@
-"""What is offered: code-defined and admin-made entries; knows nothing of sessions or transports."""
+"""The catalogue of tools, prompts and resources; independent of sessions and transports."""

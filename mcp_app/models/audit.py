@@ -53,7 +53,7 @@ class AuditEvent(models.Model):
         return f"{self.action} {self.object_key}".strip()
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Add the row; raise AppendOnlyError for an existing one."""
+        """Add the row. Raises AppendOnlyError for an existing one."""
         if not self._state.adding:
             raise AppendOnlyError
         super().save(*args, **kwargs)

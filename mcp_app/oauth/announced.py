@@ -114,8 +114,8 @@ signing_machines: Final = Fact(_any_signs, assumed=True, yes_seconds=30.0, no_se
 def documents_announced() -> bool:
     """Return True if the metadata announces support for client documents.
 
-    A client that reads this uses its document and does not register if the document fails. So where
-    registration is enabled, documents are announced only if any host is allowed and reachable.
+    A client that reads this uses its document and does not register if the document fails. With registration
+    enabled and OAUTH_DOCUMENTS=auto, it is announced only if any host is allowed and documents are reachable.
     """
     settings = conf.get()
     if not documents.accepted():

@@ -114,7 +114,7 @@ def _source(uri: str) -> str:
 
 
 def _named(request: HttpRequest) -> str:
-    """Return the client id of a request; raise ConsentRefused if it is missing or malformed."""
+    """Return the client id of a request. Raises ConsentRefused if it is missing or malformed."""
     query, client_id = request.META.get("QUERY_STRING", ""), request.GET.get("client_id", "")
     if len(query) > MAX_QUERY or "%00" in query:
         raise ConsentRefused(f"The request is too long, or cannot be read. {refusals.AGAIN}")
@@ -124,7 +124,7 @@ def _named(request: HttpRequest) -> str:
 
 
 def _read(request: HttpRequest, client_id: str) -> AuthorizationRequest:
-    """Parse and check an authorization request; raises ConsentRefused and SentBack."""
+    """Parse and check an authorization request. Raises ConsentRefused and SentBack."""
     client = _client(client_id)
     try:
         granted, credentials = core.validate_authorization_request(request)
@@ -247,7 +247,7 @@ def _told(error: OAuth2Error) -> dict[str, str]:
 
 
 def _is_trusted(client: Client) -> bool:
-    """Return True if an administrator vouches for the client's addresses: anybody can publish a document."""
+    """Return True if an administrator vouches for the client's addresses, not only its own document."""
     if client.registration_source == Client.RegistrationSource.CIMD:
         return documents.is_named(urlsplit(client.client_id).hostname or "")
     return client.verified

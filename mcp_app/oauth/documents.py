@@ -60,8 +60,8 @@ def is_document(client_id: str) -> bool:
 def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
     """Return the client of a document, fetching a new document or an expired copy.
 
-    Blocks for at most the time of POLICY. Raises DocumentRefused if the id is not allowed, or if the fetch
-    fails without a stored copy younger than STALE.
+    Waits for a fetch slot and for the fetch, each for at most POLICY.seconds. Raises DocumentRefused if the
+    id is not allowed, or if the fetch fails without a stored copy younger than STALE.
     """
     known: Client | None = Client.objects.filter(client_id=client_id).first()
     if known is not None and known.registration_source != Client.RegistrationSource.CIMD:
@@ -85,7 +85,7 @@ def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
 
 
 def check_id(client_id: str) -> str:
-    """Return the host of a document's address; raise DocumentRefused for an invalid or forbidden address."""
+    """Return the host of a document's address. Raises DocumentRefused for an invalid or forbidden address."""
     try:
         parts = urlsplit(client_id)
         port = parts.port

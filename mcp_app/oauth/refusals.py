@@ -9,7 +9,7 @@ from mcp_app.auth.site import resource
 AGAIN: Final = "Start again in your client."
 _READD: Final = "Remove the server from your client, and add it again."
 
-# Better descriptions by the library's description.
+# Replacements for the library's descriptions.
 _INSTEAD: Final = {
     "Mismatching redirect URI.": "The client wants its answer at an address that it did not register, or "
     f"redirect_uri is not the one of the authorization request. {_READD}",

@@ -112,7 +112,7 @@ class Client:
     async def request(
         self, method: str, params: Params | None = None, *, on_progress: Handler | None = None
     ) -> Params:
-        """Send any request and return its result; raises RequestError for an error.
+        """Send any request and return its result. Raises RequestError for an error.
 
         ``on_progress`` receives the params of each progress notification. Cancelling the awaiting task
         cancels the request at the server. On 2026-07-28 the questions of a result are answered and the

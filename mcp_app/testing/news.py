@@ -58,7 +58,7 @@ class News:
         self._following = asyncio.create_task(self._read(reader))
 
     async def subscribe(self, asked: Asked, uri: str) -> None:
-        """Subscribe to changes of a resource as in 2026-07-28; raises RequestError if it is unknown."""
+        """Subscribe to changes of a resource as in 2026-07-28. Raises RequestError if it is unknown."""
         params = {"notifications": {RESOURCES: [uri]}}
         request = jsonrpc.Request(f"listen {uri}", LISTEN, params)
         subscriptions = self._subscriptions = self._subscriptions or Subscriptions(self._process)

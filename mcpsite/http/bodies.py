@@ -124,7 +124,7 @@ class _Body:
 
 
 async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Return True if the caller is authenticated; raises Refused (503) without the database."""
+    """Return True if the caller is authenticated. Raises Refused (503) without the database."""
     found = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }

@@ -110,7 +110,7 @@ class Trailers(list[tuple[bytes, bytes]]):
         self._fields = self._bytes = 0
 
     def append(self, field: tuple[bytes, bytes]) -> None:
-        """Count a field; raises Refused over the limits of headers."""
+        """Count a field. Raises Refused over the limits of headers."""
         self._fields += 1
         self._bytes += len(field[0]) + len(field[1])
         if self._fields > HEADER_FIELDS or self._bytes > HEADER_BYTES:
@@ -190,7 +190,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Start a request; raises Refused for an invalid or excessive one."""
+        """Start a request. Raises Refused for an invalid or excessive one."""
         if self.transport.is_closing():
             raise Refused
         headers = cast("list[tuple[bytes, bytes]]", self.scope["headers"])

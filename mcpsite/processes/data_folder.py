@@ -12,7 +12,7 @@ from mcpsite.environment import REMEDIES, WrongSettings
 
 
 def prepare_data_dir(path: Path) -> None:
-    """Create the data folder, private to this user; raises WrongSettings if it is not writable."""
+    """Create the data folder, private to this user. Raises WrongSettings if it is not writable."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         (path / "run").mkdir(mode=0o700, exist_ok=True)

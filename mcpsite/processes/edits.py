@@ -25,7 +25,7 @@ class Edits:
     """A watcher of folders in a thread; ``descriptor`` is readable while ``take`` has results."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Start watching; raises WrongSettings without the library or an existing folder."""
+        """Start watching. Raises WrongSettings without the library or an existing folder."""
         try:
             from watchfiles import DefaultFilter, watch
         except ImportError:

@@ -91,7 +91,7 @@ class Keys:
             return None if known else self._arriving
 
     def find(self, kid: str | None, algorithm: str) -> tuple[Key, ...]:
-        """Return the keys that may have signed a token; raises Unavailable if all are too old."""
+        """Return the keys that may have signed a token. Raises Unavailable without fresh enough keys."""
         if time.monotonic() > self._fetched_at + STALE_SECONDS:
             raise Unavailable(NO_KEYS)
         fitting = tuple(key for key in self._keys if algorithm in key.algorithms)
@@ -143,7 +143,7 @@ class Keys:
 
 
 def usable(published: Iterable[Any]) -> tuple[Key, ...]:
-    """Return the keys that can verify signatures; raises KeysAway if there are none. Others are skipped."""
+    """Return the keys that can verify signatures. Raises KeysAway if there are none. Others are skipped."""
     keys = tuple(key for each in list(published)[:MAX_KEYS] if (key := _key(each)) is not None)
     if not keys:
         raise KeysAway("It publishes no key that can be used.")

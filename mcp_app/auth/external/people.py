@@ -65,7 +65,7 @@ def _first_seen(claims: Claims) -> ExternalIdentity | None:
 
 
 def _namesake(claims: Claims) -> Any:
-    """Return the local user with the token's name, unless powerful, a service user, or already linked."""
+    """Return the local user with the token's name; None for staff, service users and linked users."""
     users = get_user_model()
     taken = ExternalIdentity.objects.filter(issuer=claims.issuer).values("user")
     found = users._default_manager.filter(**{users.USERNAME_FIELD: claims.username}).exclude(pk__in=taken)

@@ -46,7 +46,7 @@ def configured() -> Provider:
 
 
 async def fetch_keys(provider: Provider) -> list[Any]:
-    """Return the members of the provider's key set; raises KeysAway."""
+    """Return the members of the provider's key set. Raises KeysAway."""
     try:
         async with asyncio.timeout(ALL_SECONDS):
             address = provider.jwks_url or str((await fetch_metadata(provider, ("jwks_uri",)))["jwks_uri"])
@@ -59,7 +59,7 @@ async def fetch_keys(provider: Provider) -> list[Any]:
 
 
 async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[str, Any]:
-    """Return the provider's metadata with the ``needed`` addresses; raises KeysAway."""
+    """Return the provider's metadata with the ``needed`` addresses. Raises KeysAway."""
     reasons = []
     for address in metadata_addresses(provider.issuer):
         try:

@@ -74,7 +74,7 @@ class Verification:
         return self.keys.arriving(kid)
 
     def claims_of(self, token: str) -> Claims | None:
-        """Return the claims of a valid token, else None; raises Unavailable without the provider's keys."""
+        """Return the claims of a valid token, else None. Raises Unavailable without the provider's keys."""
         try:
             kid, algorithm = named_key(token)
             keys = self.keys.find(kid, algorithm)
@@ -94,7 +94,7 @@ class Verification:
         return verified.claims
 
     def examine(self, token: str) -> Claims:
-        """Return the claims for an operator, without cache and log; raises TokenRefused with the reason."""
+        """Return the claims for an operator, without cache and log. Raises TokenRefused with the reason."""
         kid, algorithm = named_key(token)
         return self._verified(token, self.keys.find(kid, algorithm), algorithm).claims
 
@@ -147,7 +147,7 @@ _WORDS: Final[Words] = {
 
 
 def named_key(token: str) -> tuple[str | None, str]:
-    """Return the unverified key id and algorithm of a token; raises TokenRefused.
+    """Return the unverified key id and algorithm of a token. Raises TokenRefused.
 
     Other header members (``jwk``, ``jku``, ``x5u``, ``x5c``) are ignored: the sender of a token must not
     choose its keys.
@@ -170,7 +170,7 @@ def named_key(token: str) -> tuple[str | None, str]:
 
 
 def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -> None:
-    """Check the type of a verified token and refuse critical extensions; raises TokenRefused."""
+    """Check the type of a verified token and refuse critical extensions. Raises TokenRefused."""
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in types:
         raise TokenRefused(f"it is no {what} (typ)")
@@ -179,7 +179,7 @@ def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -
 
 
 def check_storable(payload: Mapping[str, Any]) -> None:
-    """Check that times and subject fit into a row; raises TokenRefused."""
+    """Check that times and subject fit into a row. Raises TokenRefused."""
     for name in ("exp", "nbf", "iat"):
         if name in payload and not _is_time(payload[name]):
             raise TokenRefused(f"its {name} is no time")

@@ -124,7 +124,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft | None:
-    """Return the pending draft; raise ChangedMeanwhile unless it is the one that the caller read."""
+    """Return the pending draft. Raises ChangedMeanwhile unless it is the one that the caller read."""
     if draft is None:
         stored = pending_drafts.draft_of(row) if row is not None else None
         if stored is not None:
@@ -137,7 +137,7 @@ def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft |
 
 
 def _as_seen(draft: Draft) -> Draft:
-    """Return the stored draft; raises ChangedMeanwhile if it was deleted or saved again."""
+    """Return the stored draft. Raises ChangedMeanwhile if it was deleted or saved again."""
     stored = Draft.objects.select_related("author").filter(pk=draft.pk).first()
     if stored is None:
         raise ChangedMeanwhile(_GONE)

@@ -83,7 +83,7 @@ def last_revision(row: Row) -> int:
 
 
 def checked_why(why: str) -> str:
-    """Return the reason of a change, stripped; raises ValidationError."""
+    """Return the reason of a change, stripped. Raises ValidationError."""
     text = why.strip()
     if len(text) > MAX_WHY:
         raise ValidationError({"why": [f"This has {len(text)} characters: use at most {MAX_WHY}."]})

@@ -49,7 +49,7 @@ def roll_back(*, to: CatalogueChange, actor: Any, why: str = "", seen: int | Non
 
 
 def plan_roll_back(to: CatalogueChange) -> RollBack:
-    """Return the effect of rolling back to a change; raises ValidationError if it is impossible."""
+    """Return the effect of rolling back to a change. Raises ValidationError if it is impossible."""
     kind = pending_drafts.KIND_NAMED[to.kind]
     state = state_after(to)
     row = entry_now(to)

@@ -36,7 +36,7 @@ def kept(value: Any) -> Any:
 
 
 def service_values(state: State) -> dict[str, Any]:
-    """Convert a part of a state for the services; raises ValidationError if its tool no longer exists."""
+    """Convert a part of a state for the services. Raises ValidationError if its tool no longer exists."""
     values = {name: value for name, value in state.items() if name != "file"}
     if values.get("preset_of") is not None:
         values["preset_of"] = _tool(values["preset_of"])

@@ -135,7 +135,7 @@ class File:
         return resource_contents(self.data, uri=self.uri or uri, mime_type=mime)
 
     def to_block(self) -> Block:
-        """Return the embedded ``resource`` block; raises ValueError without a URI (PROMPT-05)."""
+        """Return the embedded ``resource`` block. Raises ValueError without a URI (PROMPT-05)."""
         if not self.uri:
             raise ValueError("File inside a result needs a uri, for example File(text, uri='notes://1').")
         return _annotated({"type": "resource", "resource": self.to_contents()}, self.annotations)

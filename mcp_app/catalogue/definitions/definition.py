@@ -59,7 +59,7 @@ class Definition:
     permission: str = ""
 
     def read(self) -> Self:
-        """Return the definition with its final wire form; raises DefinitionError if it is unreadable."""
+        """Return the definition with its final wire form. Raises DefinitionError if it is unreadable."""
         return self
 
 
@@ -82,7 +82,7 @@ class ToolDefinition(Definition, ToolLimits):
     whole_input: Wire | None = None
 
     def read(self) -> ToolDefinition:
-        """Return the definition with its final wire form; raises DefinitionError if it is unreadable."""
+        """Return the definition with its final wire form. Raises DefinitionError if it is unreadable."""
         return self if self.deferred is None else self.deferred()
 
 

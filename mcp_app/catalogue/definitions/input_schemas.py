@@ -23,7 +23,7 @@ _ANNOTATED: Any = Annotated  # Subscripted at run time, which type checkers refu
 
 
 def input_schema(signature: Signature) -> dict[str, Any]:
-    """Build the object schema of the parameters (TOOL-02, TOOL-03); raises DefinitionError."""
+    """Build the object schema of the parameters (TOOL-02, TOOL-03). Raises DefinitionError."""
     if not signature.parameters:
         return {"type": "object", "additionalProperties": False}
     model = _model(signature)

@@ -14,7 +14,7 @@ from mcp_app.catalogue.definitions.wire_parts import EntryOptions, check_name, c
 def define_prompt(
     function: Callable[..., Any], options: EntryOptions, completions: Mapping[str, CompletionSource]
 ) -> PromptDefinition:
-    """Build the definition; raises DefinitionError naming the function."""
+    """Build the definition. Raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=False)
     where = signatures.code_path(function)
     name = check_name(where, options.name or getattr(function, "__name__", ""))

@@ -30,23 +30,23 @@ class Registry:
     extensions: dict[str, Extension] = field(default_factory=dict)
 
     def add_tool(self, definition: ToolDefinition) -> None:
-        """Register a tool; raises DefinitionError if other code uses its name (TOOL-06)."""
+        """Register a tool. Raises DefinitionError if other code uses its name (TOOL-06)."""
         _refuse_duplicate("tool", definition.name, self.tools.get(definition.name), definition)
         self.tools[definition.name] = definition
 
     def add_prompt(self, definition: PromptDefinition) -> None:
-        """Register a prompt; raises DefinitionError if other code uses its name."""
+        """Register a prompt. Raises DefinitionError if other code uses its name."""
         _refuse_duplicate("prompt", definition.name, self.prompts.get(definition.name), definition)
         self.prompts[definition.name] = definition
 
     def add_resource(self, definition: ResourceDefinition) -> None:
-        """Register a resource or template; raises DefinitionError if other code uses its URI."""
+        """Register a resource or template. Raises DefinitionError if other code uses its URI."""
         home = self.templates if definition.is_template else self.resources
         _refuse_duplicate("resource", definition.uri, home.get(definition.uri), definition)
         home[definition.uri] = definition
 
     def add_extension(self, found: Extension) -> None:
-        """Register an extension; raises DefinitionError if its id is taken."""
+        """Register an extension. Raises DefinitionError if its id is taken."""
         if found.id in self.extensions:
             raise DefinitionError(f"There is already an extension {found.id!r}. Give one another id.")
         self.extensions[found.id] = found

@@ -27,7 +27,7 @@ def define_resource(
     size: int | None,
     completions: Mapping[str, CompletionSource],
 ) -> ResourceDefinition:
-    """Build the definition; raises DefinitionError naming the function."""
+    """Build the definition. Raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=False)
     where = signatures.code_path(function)
     variables = _variables(where, uri)

@@ -70,7 +70,7 @@ def code_path(function: Callable[..., Any]) -> str:
 
 
 def read(function: Callable[..., Any], *, hints_required: bool = True) -> Signature:
-    """Parse a function's signature; raises DefinitionError if it cannot be offered."""
+    """Parse a function's signature. Raises DefinitionError if it cannot be offered."""
     where = code_path(function)
     if isinstance(function, type) or not hasattr(function, "__call__"):  # noqa: B004
         raise DefinitionError(f"{where}: only functions can be decorated.")

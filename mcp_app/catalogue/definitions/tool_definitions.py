@@ -69,7 +69,7 @@ class ToolOptions(EntryOptions, ToolLimits):
 def define_tool(
     function: Callable[..., Any], options: ToolOptions, *, is_made: bool = False
 ) -> ToolDefinition:
-    """Build the definition; raises DefinitionError naming the function.
+    """Build the definition. Raises DefinitionError naming the function.
 
     ``is_made``: the option schemas are generated, not written by people, so they are rewritten as portable.
     """

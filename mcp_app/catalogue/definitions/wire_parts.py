@@ -48,7 +48,7 @@ Options = TypeVar("Options", bound=EntryOptions)
 
 
 def read_options(kind: type[Options], function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
-    """Parse the decorator options of ``function``; raises TypeError for an unknown option."""
+    """Parse the decorator options of ``function``. Raises TypeError for an unknown option."""
     check_options(code_path(function), options, (option.name for option in fields(kind)))
     return kind(**options)
 
@@ -64,7 +64,7 @@ def check_options(where: str, options: Iterable[str], known: Iterable[str]) -> N
 
 
 def check_name(where: str, name: str) -> str:
-    """Return the name if it is legal (TOOL-06); raises DefinitionError."""
+    """Return the name if it is legal (TOOL-06). Raises DefinitionError."""
     try:
         return names.check_name(name)
     except ValueError as error:
@@ -72,7 +72,7 @@ def check_name(where: str, name: str) -> str:
 
 
 def check_permission(where: str, permission: str) -> str:
-    """Return a permission that is empty or ``app_label.codename``; raises DefinitionError."""
+    """Return a permission that is empty or ``app_label.codename``. Raises DefinitionError."""
     if permission and not _PERMISSION.fullmatch(permission):
         raise DefinitionError(f"{where}: permission {permission!r} must look like 'app_label.codename'.")
     return permission

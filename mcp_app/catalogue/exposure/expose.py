@@ -15,11 +15,11 @@ class Expose:
 
     @staticmethod
     def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:
-        """Offer a Celery task as a background tool; its options are those of ``tool`` except ``background``.
+        """Offer a Celery task as a background tool. Its options are those of ``tool`` except ``background``.
 
-        Its signature becomes the input schema (without ``self``; a parameter without type hint takes any JSON
-        value), ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress. The
-        timeout is the task's own time limit unless given. Raises DefinitionError, TypeError for an unknown
+        Its signature becomes the input schema (without ``self``; a parameter without type hint accepts any
+        JSON value). ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress.
+        The default timeout is the task's own time limit. Raises DefinitionError, or TypeError for an unknown
         option.
         """
         from mcp_app.catalogue.exposure import celery_tasks
@@ -41,12 +41,12 @@ class Expose:
         """Offer actions of a REST framework viewset as the tools ``<prefix>_<action>``.
 
         A call runs the view itself, as the caller's user: permissions, throttles, filters, pagination,
-        parsers and serializers apply, authentication does not. The result is the body of the response.
-        ``prefix`` is the class's name without "ViewSet" unless given. ``url`` has values for further
-        variables of the route, such as a version. ``input_schemas`` has, by action, schemas that
-        drf-spectacular cannot find out. ``prepare(request, context)`` may add to the request what middleware
-        adds elsewhere, and return a context manager in which the view runs. ``permission`` is needed to see
-        and call the tools, beside the view's own. Raises DefinitionError, TypeError for an unknown option.
+        parsers and serializers apply, authentication does not. The result is the body of the response. The
+        default ``prefix`` is the class's name without "ViewSet". ``url`` has values for further variables of
+        the route, such as a version. ``input_schemas`` has, by action, schemas that drf-spectacular cannot
+        derive. ``prepare(request, context)`` may set attributes that middleware sets elsewhere, and may
+        return a context manager for the view. Callers need ``permission`` to see and call the tools, in
+        addition to the view's permissions. Raises DefinitionError, or TypeError for an unknown option.
         """
         from mcp_app.catalogue.exposure.viewsets import offering
 
@@ -68,15 +68,15 @@ class Expose:
         permission: str | None = None,
         **options: Unpack[SharedKeywords],
     ) -> None:
-        """Offer rows of a model as the tools ``<prefix>_list`` and ``<prefix>_get``; nothing is written.
+        """Offer rows of a model as the read-only tools ``<prefix>_list`` and ``<prefix>_get``.
 
-        Only ``fields`` are read (``customer__name`` follows a foreign key), only ``filters`` filter
-        (``"status"``, ``"created__gte"``, or ``{"created": ["gte", "lt"]}``), only ``order`` sorts, in both
-        directions; the first one is the order when none is asked for. ``prefix`` is the model's name unless
-        given. ``queryset(context)`` returns the rows the caller may see; all, unless given. ``limit`` is how
-        many rows a page may have. Callers need the model's ``view`` permission; ``permission`` names another,
-        "" none. Fields that are named like secrets are refused without ``sensitive=True``. Raises
-        DefinitionError, TypeError for an unknown option.
+        Only ``fields`` are read (``customer__name`` follows a foreign key). Only ``filters`` filter
+        (``"status"``, ``"created__gte"``, or ``{"created": ["gte", "lt"]}``). Only ``order`` sorts, in both
+        directions; its first item is the default. The default ``prefix`` is the model's name.
+        ``queryset(context)`` returns the rows that the caller may see, by default all. ``limit`` is the
+        maximum of rows per page. Callers need the model's ``view`` permission; ``permission`` names another,
+        "" none. Fields with names of secrets are refused without ``sensitive=True``. Raises DefinitionError,
+        or TypeError for an unknown option.
         """
         from mcp_app.catalogue.exposure.models import offering
 

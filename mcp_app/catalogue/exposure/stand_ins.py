@@ -75,7 +75,7 @@ def named_after(
 
 
 def shared_options(owner: type, options: Mapping[str, Any]) -> ToolOptions:
-    """Parse the options of all tools of one line; raises TypeError for an unknown one."""
+    """Parse the options of all tools of one line. Raises TypeError for an unknown one."""
     check_options(code_path(owner), options, SharedKeywords.__annotations__)
     return ToolOptions(**options)
 
@@ -86,7 +86,7 @@ def snake_case(name: str) -> str:
 
 
 def chosen(where: str, kind: str, given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """Return ``given`` as a tuple; raises DefinitionError if it is a string, empty or not in ``known``."""
+    """Return ``given`` as a tuple. Raises DefinitionError if it is a string, empty or not in ``known``."""
     if isinstance(given, str):
         raise DefinitionError(f"{where}: {kind} is a list of names, got the string {given!r}.")
     names, there = tuple(dict.fromkeys(given)), list(known)

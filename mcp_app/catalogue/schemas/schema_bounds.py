@@ -55,7 +55,7 @@ _BELOW: Final = (
 
 
 def compile_foreign(schema: Any) -> Validator:
-    """Check and compile a schema from an administrator or another server; raises SchemaError."""
+    """Check and compile a schema from an administrator or another server. Raises SchemaError."""
     if not isinstance(schema, dict):
         raise SchemaError("a schema must be a JSON object.")
     _check_size(schema)
@@ -105,7 +105,7 @@ class _Nodes:
     open: set[tuple[int, int]] = field(default_factory=set)
 
     def survey(self, value: Any, path: str, depth: int) -> None:
-        """Walk all schema objects, skipping plain data; raises SchemaError for a violated bound."""
+        """Walk all schema objects, skipping plain data. Raises SchemaError for a violated bound."""
         if depth > MAX_DEPTH * 2:
             raise SchemaError(f"{path} is nested more than {MAX_DEPTH} levels deep.")
         if isinstance(value, list):

@@ -14,14 +14,14 @@ MAX_JSON_DEPTH = 64
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON that a database can store; raises ValidationError with line and column or the reason."""
+    """Parse JSON that a database can store. Raises ValidationError with line and column or the reason."""
     value = load_json(text)
     check_storable(value)
     return value
 
 
 def load_json(text: str) -> Any:
-    """Parse strict JSON; raises ValidationError with line and column or the reason."""
+    """Parse strict JSON. Raises ValidationError with line and column or the reason."""
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:

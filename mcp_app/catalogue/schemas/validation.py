@@ -58,7 +58,7 @@ def complaints(texts: Iterable[str]) -> str:
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
-    """Compile a schema; raises SchemaError if it is invalid or refers outside itself."""
+    """Compile a schema. Raises SchemaError if it is invalid or refers outside itself."""
     try:
         compiled = jsonschema_rs.validator_for(
             schema, offline=True, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions()

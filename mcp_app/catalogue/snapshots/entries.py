@@ -80,7 +80,7 @@ class PromptEntry(Entry):
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)
 
     def accept(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Return the declared arguments among the given ones; raises InvalidParams (PROMPT-03, PROMPT-04).
+        """Return the declared arguments among the given ones. Raises InvalidParams (PROMPT-03, PROMPT-04).
 
         A null argument counts as missing.
         """

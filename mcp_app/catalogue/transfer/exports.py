@@ -19,7 +19,7 @@ VERSION: Final = 1
 
 
 def export_catalogue(notation: str = "json") -> str:
-    """Return a catalogue file; raises TransferRefused if an upload cannot be read."""
+    """Return a catalogue file. Raises TransferRefused if an upload cannot be read."""
     return notations.write(document(), notation)
 
 

@@ -38,7 +38,7 @@ def empty_values(kind: type[Any], source: Source) -> dict[str, Any]:
 
 
 def values_of(row: Any) -> dict[str, Any]:
-    """Return the fields of a stored entry; raises FileRefusedError if its upload cannot be read."""
+    """Return the fields of a stored entry. Raises FileRefusedError if its upload cannot be read."""
     return {name: _value(row, name) for name in names_of(type(row), source_of(row))}
 
 
@@ -78,7 +78,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def read_value(kind: type[Any], name: str, value: Any) -> Any:
-    """Parse a value of a file into the form of ``values_of``; raises ValueError with the remedy.
+    """Parse a value of a file into the form of ``values_of``. Raises ValueError with the remedy.
 
     This checks the type only; the services check the value.
     """

@@ -28,7 +28,7 @@ def notation_of(file_name: str) -> str:
 
 
 def read(data: bytes, notation: str) -> Any:
-    """Parse a file; raises TransferRefused with line and column or the reason."""
+    """Parse a file. Raises TransferRefused with line and column or the reason."""
     if len(data) > MAX_BYTES:
         raise _refused(f"The file has more than {MAX_BYTES} bytes: split it.")
     try:
@@ -44,7 +44,7 @@ def read(data: bytes, notation: str) -> Any:
 
 
 def write(document: Any, notation: str) -> str:
-    """Write a document as text; raises TransferRefused if it would be too large to import."""
+    """Write a document as text. Raises TransferRefused if it would be too large to import."""
     text = yaml_notation.write(document) if notation == "yaml" else _json(document)
     if len(text.encode()) > MAX_BYTES:
         raise _refused(f"The catalogue makes more than {MAX_BYTES} bytes: move large uploads by themselves.")

@@ -54,7 +54,7 @@ class Plan:
 
 
 def plan(document: Any, *, prune: bool) -> Plan:
-    """Return the changes from the catalogue to ``document``; raises TransferRefused with all problems.
+    """Return the changes from the catalogue to ``document``. Raises TransferRefused with all problems.
 
     With ``prune``, admin-made entries missing in the document are deleted, and entries of code lose the
     values of administrators.
@@ -72,7 +72,7 @@ def plan(document: Any, *, prune: bool) -> Plan:
 
 
 def _sections(document: Any) -> dict[str, list[Any]]:
-    """Return the lists of entries; raises TransferRefused for an unsupported document."""
+    """Return the lists of entries. Raises TransferRefused for an unsupported document."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _refused("format", f"This is no catalogue file: it must begin with format {FORMAT!r}.")
     version = document.get("version")

@@ -44,7 +44,7 @@ class Upload:
 
 
 def upload_of(row: Resource) -> Upload | None:
-    """Return the file of a resource, None without one; raises FileRefusedError if it cannot be read."""
+    """Return the file of a resource, None without one. Raises FileRefusedError if it cannot be read."""
     if not row.file:
         return None
     stored = str(row.file.name)
@@ -54,7 +54,7 @@ def upload_of(row: Resource) -> Upload | None:
 
 
 def read_upload(value: Any) -> Upload | None:
-    """Parse an upload in a catalogue file, None for null; raises ValueError with the remedy."""
+    """Parse an upload in a catalogue file, None for null. Raises ValueError with the remedy."""
     if value is None:
         return None
     if not isinstance(value, dict) or value.keys() != {"name", "base64"}:

@@ -27,7 +27,7 @@ class YamlError(ValueError):
 
 
 def read(text: str, most: int) -> Any:
-    """Parse the only value in ``text``, of at most ``most`` values; raises YamlError."""
+    """Parse the only value in ``text``, of at most ``most`` values. Raises YamlError."""
     try:
         return _Reader(yaml.parse(text, Loader=_LOADER), most).document()
     except yaml.MarkedYAMLError as error:
@@ -52,7 +52,7 @@ def write(value: Any) -> str:
 
 
 def plain_value(text: str) -> Any:
-    """Return the value of a word without quotes; raises ValueError for a number that is too long."""
+    """Return the value of a word without quotes. Raises ValueError for a number that is too long."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

@@ -28,7 +28,7 @@ class ArithmeticFault(ValueError):
 
 
 def evaluate(expression: str) -> Number:
-    """Return the value of ``expression``; raises ArithmeticFault, quickly, for invalid or excessive input."""
+    """Return the value of ``expression``. Raises ArithmeticFault, quickly, for invalid or excessive input."""
     if len(expression) > MAX_CHARACTERS:
         raise ArithmeticFault(f"The expression is longer than {MAX_CHARACTERS} characters.")
     return _Parser(list(_tokens(expression))).run()

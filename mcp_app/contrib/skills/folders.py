@@ -55,7 +55,7 @@ class Skill:
 
 
 def find(roots: Iterable[Path]) -> dict[str, Skill]:
-    """Map URIs to the skills below some folders; raises ImproperlyConfigured naming the file."""
+    """Map URIs to the skills below some folders. Raises ImproperlyConfigured naming the file."""
     found: dict[str, Skill] = {}
     homes: dict[str, Path] = {}
     for root in roots:

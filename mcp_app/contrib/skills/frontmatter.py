@@ -43,7 +43,7 @@ _Core.add_constructor("tag:yaml.org,2002:int", _Core.construct_integer)
 
 
 def read(text: str, folder: str) -> dict[str, Any]:
-    """Parse the frontmatter of a SKILL.md in the folder ``folder``; raises ValueError with the problem."""
+    """Parse the frontmatter of a SKILL.md in the folder ``folder``. Raises ValueError with the problem."""
     block = _BLOCK.match(text.removeprefix("\ufeff"))
     if block is None:
         raise ValueError("it does not begin with frontmatter between two lines of '---'")

@@ -49,7 +49,7 @@ class Skills:
         yield from ((file, self._skills.get(uri)) for uri, file in sorted(seen.items()))
 
     def get(self, ctx: Context, uri: str) -> dict[str, Any]:
-        """Return one entry; raises ToolError if the caller has none."""
+        """Return one entry. Raises ToolError if the caller has none."""
         skill = self._skills.get(uri)
         if skill is None or not _may_see(ctx, skill):
             raise ToolError("There is no such skill.")
@@ -70,7 +70,7 @@ class Skills:
         return {"skills": entries}
 
     def folder(self, ctx: Context, uri: str, cursor: str | None) -> dict[str, Any]:
-        """Return the contents of a folder; raises ToolError if the caller has none."""
+        """Return the contents of a folder. Raises ToolError if the caller has none."""
         if not self._is_there(ctx, uri):
             raise ToolError("There is no such directory.")
         after = self._after(uri, cursor)

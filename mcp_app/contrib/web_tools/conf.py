@@ -74,7 +74,7 @@ KEYS = {**_POLICY_KEYS, **_OWN_KEYS}
 
 
 def load(values: dict[str, Any]) -> WebToolsSettings:
-    """Build the typed settings; raises ImproperlyConfigured naming the key and the requirement."""
+    """Build the typed settings. Raises ImproperlyConfigured naming the key and the requirement."""
     policy: dict[str, Any] = {}
     own: dict[str, Any] = {}
     for key, value in values.items():

@@ -58,10 +58,10 @@ _fetching = threading.Lock()
 
 
 def metadata() -> dict[str, Any]:
-    """Return the provider's metadata, fetched every ten minutes; raises OAuth2Error before the first success.
+    """Return the provider's metadata, fetched every ten minutes. Raises OAuth2Error before the first success.
 
-    Anybody can start a login, so one thread fetches at a time, and a failed fetch is not repeated at once.
-    The previous metadata stays valid after a failure.
+    Any visitor can start a login, so one thread fetches at a time, and a failed fetch is retried after
+    RETRY_SECONDS. The previous metadata stays valid after a failure.
     """
     provider = configured()
     with _fetching:

@@ -140,7 +140,7 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
 
 
 def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
-    """Return the claims of ID token and userinfo; raises TokenRefused and KeyError.
+    """Return the claims of ID token and userinfo. Raises TokenRefused and KeyError.
 
     The library checked audience, expiry and issuer before.
     """

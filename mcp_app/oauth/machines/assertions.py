@@ -45,7 +45,7 @@ _OPTIONS: Final[Any] = {
 
 
 def claimed_client(assertion: str) -> str:
-    """Return the unverified subject of an assertion; raises TokenRefused."""
+    """Return the unverified subject of an assertion. Raises TokenRefused."""
     named_key(assertion)
     try:
         part = assertion.split(".")[1]
@@ -108,7 +108,7 @@ def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[st
 
 
 def _use(client: Client, number: str, ends: float) -> None:
-    """Record the assertion's id until it has expired everywhere; raises TokenRefused on the second use."""
+    """Record the assertion's id until it has expired everywhere. Raises TokenRefused on the second use."""
     until = datetime.fromtimestamp(ends + 2 * SKEW_SECONDS, tz=database_clock.utcnow().tzinfo)
     if not once.use(f"{client.pk}\0{number}", until):
         raise TokenRefused("it was used before (jti)")

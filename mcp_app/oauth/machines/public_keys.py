@@ -84,7 +84,7 @@ def _from_json(text: str) -> list[Any]:
 
 
 def check_address(address: str) -> None:
-    """Check the address where a machine lists its keys; raises KeysRefused."""
+    """Check the address where a machine lists its keys. Raises KeysRefused."""
     try:
         parts = urlsplit(address)
         _ = parts.port  # Raises if the port is out of range.
@@ -115,7 +115,7 @@ def bring(client: Client, kid: str | None) -> None:
 
 
 def find(client: Client, kid: str | None, algorithm: str) -> tuple[Key, ...]:
-    """Return the keys that may have signed a machine's assertion; raises Unavailable if a fetch failed."""
+    """Return the keys that may have signed a machine's assertion. Raises Unavailable if a fetch failed."""
     if client.jwks_uri:
         try:
             return _keys_at(client.jwks_uri).find(kid, algorithm)

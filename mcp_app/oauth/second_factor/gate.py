@@ -1,7 +1,8 @@
-"""The check that a password alone is not enough; it works without the library, so that a missing one is safe.
+"""The authentication backend that stops logins by a password alone.
 
-It is an authentication backend, so no login of a project bypasses it: Django's ``authenticate`` raises an
-exception instead of returning the user.
+It does not import the library of the second factor: without the library, users with a factor cannot log in.
+As a backend it guards every login of a project, because Django's ``authenticate`` raises an exception instead
+of returning the user.
 """
 
 from __future__ import annotations

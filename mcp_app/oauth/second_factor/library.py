@@ -21,7 +21,7 @@ class FactorAdapter(DefaultMFAAdapter):
         return key_ring(conf.get(), _PURPOSE).seal(text.encode())
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Open a sealed secret; raises Unsealed."""
+        """Open a sealed secret. Raises Unsealed."""
         return key_ring(conf.get(), _PURPOSE).open(encrypted_text).decode()
 
     def get_totp_label(self, user: Any) -> str:

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     help = "Bring the database and the catalogue to this version (what `up` does before it serves)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Update the database; raises Django's database errors, and CommandError for a Redis Cluster."""
+        """Update the database. Raises Django's database errors, and CommandError for a Redis Cluster."""
         if refused := cluster_fault(settings.REDIS_URL):
             raise CommandError(refused)
         prepare()

@@ -91,7 +91,7 @@ class ModelColumn:
         return {"type": [kind, "null"] if is_null else kind, **described}
 
     def value(self, name: str, given: Any) -> Any:
-        """Convert a JSON value to the field's; raises ToolError with the argument and the problem."""
+        """Convert a JSON value to the field's. Raises ToolError with the argument and the problem."""
         if isinstance(given, str) and "\0" in given:
             raise ToolError(f"{name}: a text cannot hold the character NUL. Leave it out.")
         if isinstance(given, float) and isinstance(self.field, models.DecimalField):
@@ -158,7 +158,7 @@ class Filter:
 
 
 def column_of(where: str, kind: str, model: Any, path: str) -> ModelColumn:
-    """Return the column at ``path``; raises DefinitionError if it does not exist or has many values."""
+    """Return the column at ``path``. Raises DefinitionError if it does not exist or has many values."""
     field: Any = None
     is_null = False
     for part in path.split("__"):
@@ -192,7 +192,7 @@ def _field(where: str, kind: str, model: Any, path: str, part: str) -> Any:
 
 
 def filter_of(where: str, model: Any, name: str) -> Filter:
-    """Return the filter for ``status`` or ``created__gte``; raises DefinitionError for a wrong lookup."""
+    """Return the filter for ``status`` or ``created__gte``. Raises DefinitionError for a wrong lookup."""
     parts = name.split("__")
     steps = _steps(model, parts)
     column = column_of(where, "filters", model, "__".join(parts[:steps]))

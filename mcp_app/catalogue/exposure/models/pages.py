@@ -60,7 +60,7 @@ def cursor_after(place: tuple[Any, Any], query: Any) -> str:
 
 
 def place_of(cursor: str, query: Any, order: Order) -> tuple[Any, Any]:
-    """Parse a cursor into value and key; raises ToolError for an invalid one."""
+    """Parse a cursor into value and key. Raises ToolError for an invalid one."""
     try:
         made_for, value, key = signing.loads(cursor, salt=__name__)
     except (signing.BadSignature, ValueError, TypeError):

@@ -55,7 +55,7 @@ class Rows:
         }
 
     def row(self, given: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Return one row by its key; raises ToolError if there is none."""
+        """Return one row by its key. Raises ToolError if there is none."""
         key = self.key.value("pk", given["pk"])
         row = self._all(context).filter(pk=key).values(*self.columns).first()
         if row is None:

@@ -80,7 +80,7 @@ class _RequestsOnly:
 
 
 def read(action: Action, prefix: str) -> Arguments:
-    """Return the arguments that drf-spectacular finds; raises DefinitionError with place and remedy."""
+    """Return the arguments that drf-spectacular finds. Raises DefinitionError with place and remedy."""
     with _failing_queries() as failed:
         try:
             return _read(action, prefix)

@@ -21,7 +21,7 @@ class FileRefusedError(Exception):
 
 
 def read_below(root: str, relative: str, limit: int) -> bytes:
-    """Return the bytes of ``root/relative``, at most ``limit``; raises FileRefusedError."""
+    """Return the bytes of ``root/relative``, at most ``limit``. Raises FileRefusedError."""
     parts = relative.split("/")
     if "\0" in relative or "\\" in relative or any(part in ("", ".", "..") for part in parts):
         raise FileRefusedError(f"{relative!r} is not a plain path below the directory.")
@@ -43,7 +43,7 @@ def read_below(root: str, relative: str, limit: int) -> bytes:
 
 
 def read_uri(uri: str, roots: Iterable[str], limit: int) -> bytes:
-    """Return the bytes of a ``file:`` URI below one of ``roots``; raises FileRefusedError."""
+    """Return the bytes of a ``file:`` URI below one of ``roots``. Raises FileRefusedError."""
     path = path_of(uri)
     for root in map(os.path.realpath, roots):
         if path.startswith(root.rstrip("/") + "/"):
@@ -52,7 +52,7 @@ def read_uri(uri: str, roots: Iterable[str], limit: int) -> bytes:
 
 
 def path_of(uri: str) -> str:
-    """Return the absolute path of a ``file:`` URI, percent-decoded once; raises FileRefusedError."""
+    """Return the absolute path of a ``file:`` URI, percent-decoded once. Raises FileRefusedError."""
     parts = urlsplit(uri)
     if (
         parts.scheme.lower() != "file"
