@@ -96,7 +96,7 @@ def plain_name(name: object) -> str:
 def register(metadata: Metadata, address: str) -> tuple[Client, str]:
     """Register a client from ``address``; return it and its secret ("" for a public client).
 
-    The same metadata from the same network within a day returns the same public client: some programs
+    The same metadata from the same network within a day returns the same public client. Some programs
     register at each start, with another port each time. A client with a secret is always new, because only a
     hash of the secret is stored. The hourly limit counts new clients only.
 

@@ -1,6 +1,6 @@
 """Loading of code that may be edited while it is served: on permission, with reported errors.
 
-A process may start ahead of the next edit: it loads the libraries and our code, and waits before the first
+A process may start ahead of the next edit. It loads the libraries and our code, and waits before the first
 module of the user's apps. So edits of apps are served in a fraction of a full start.
 """
 

@@ -1,7 +1,7 @@
 """Replacement of processes after an edit, without refused requests.
 
 New processes load edited code beside the serving ones. If one fails to load it, all new ones are discarded.
-Otherwise they take over stage by stage, the worker before the web processes: a client that sees a new
+Otherwise they take over stage by stage, the worker before the web processes. So a client that sees a new
 background tool finds a worker that knows it. Replaced processes finish their requests and background calls.
 """
 

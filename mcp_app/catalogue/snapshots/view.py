@@ -17,7 +17,7 @@ class CatalogueView(NamedTuple):
     """A snapshot for one caller; entries without permission do not exist (TOOL-08).
 
     A view is immutable. A request uses one view from start to end, so all its steps see the same state.
-    Longer-lived objects (session, event stream, subscription) store no view: they take a new one from
+    Longer-lived objects (session, event stream, subscription) store no view. They take a new one from
     ``Views`` for each access, so that an announced change is never answered from an older snapshot.
 
     ``permissions`` is any container. The snapshot caches encoded lists for all callers with the same visible

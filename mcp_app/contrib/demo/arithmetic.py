@@ -1,6 +1,6 @@
 """Evaluation of arithmetic from untrusted text: a parser without ``eval``, with bounds on every size.
 
-Precedence and meaning follow Python: ``**`` binds tighter than a sign on its left and groups to the right,
+Precedence and meaning follow Python: ``**`` binds tighter than a sign on its left and groups to the right.
 ``/`` returns a float, ``//`` and ``%`` round towards minus infinity.
 """
 
