@@ -46,9 +46,11 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout with our `.ci/run`, whose suites are the files `suite_<make target>.py`; the others pass."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
-    (tmp_path / "tests").mkdir()
+    plugins = tmp_path / "tests" / "plugins"
+    plugins.mkdir(parents=True)
     (tmp_path / "tests" / "__init__.py").touch()
-    shutil.copy(ROOT / "tests" / "rerun.py", tmp_path / "tests" / "rerun.py")
+    (plugins / "__init__.py").touch()
+    shutil.copy(ROOT / "tests" / "plugins" / "rerun.py", plugins / "rerun.py")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (tmp_path / ".venv" / "bin" / "python").chmod(0o755)
