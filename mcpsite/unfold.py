@@ -74,7 +74,6 @@ def _drafts() -> dict[str, Any]:
 
 def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
     """Return a sidebar line to a page of the console, which requires the view permission itself."""
-
     return {
         **_link(title, icon, model),
         "link": reverse_lazy(f"mcp_console:{page}"),

@@ -190,3 +190,20 @@ HOME_MADE = re.compile(r"""popover(target)?\b|role=["']dialog|["']role["'], ["']
 def test_boxes_above_a_page_are_dialogs_of_the_browser() -> None:
     """A popover dims the page and lets clicks through to it; ``<dialog>`` and ``showModal`` do not."""
     assert [name_of(path) for path in SENT if HOME_MADE.search(path.read_text())] == []
+
+
+# ruff's D401 does not find these words.
+CLAUSE = re.compile(r"(?:What|Whether|Who|Whose|Which|How|Where|Why|When|As|Of|One|Those|By)\b")
+# Docstrings there describe operations of the API, and tools.
+DESCRIPTIONS = ("mcp_app/api/", "mcp_app/contrib/")
+
+
+def test_no_docstring_of_a_function_begins_with_a_clause() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno} {docstring.splitlines()[0]}"
+        for path in SOURCES
+        if not name_of(path).startswith(DESCRIPTIONS)
+        for node in functions_of(path)
+        if (docstring := ast.get_docstring(node)) and CLAUSE.match(docstring)
+    ]
+    assert not found

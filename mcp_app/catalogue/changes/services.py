@@ -81,21 +81,21 @@ def refuse_unless_publisher(actor: Any) -> None:
 def save_prompt(
     *, actor: Any, entry: Prompt | None = None, why: str = "", seen: int | None = None, **values: Any
 ) -> Prompt:
-    """Create (``entry`` None) or change an admin-made prompt: name, template, arguments, title, …"""
+    """Create (``entry`` None) or change an admin-made prompt: name, template, arguments, title and so on."""
     return _save(Prompt, entry, values, _saving(actor, entry, why), seen)
 
 
 def save_tool_preset(
     *, actor: Any, entry: Tool | None = None, why: str = "", seen: int | None = None, **values: Any
 ) -> Tool:
-    """Create or change a preset: name, preset_of, fixed_arguments, title, limits, …"""
+    """Create or change a preset: its name, preset_of, fixed_arguments, title, limits and so on."""
     return _save(Tool, entry, values, _saving(actor, entry, why), seen)
 
 
 def save_resource(
     *, actor: Any, entry: Resource | None = None, why: str = "", seen: int | None = None, **values: Any
 ) -> Resource:
-    """Create or change an admin-made resource: uri, name, text or file, mime_type, …
+    """Create or change an admin-made resource: its uri, name, text or file, mime_type and so on.
 
     ``file`` is an uploaded file; False removes the current one.
     """

@@ -93,8 +93,9 @@ def resource(
     completions: Mapping[str, CompletionSource] | None = None,
     **options: Unpack[EntryKeywords],
 ) -> Callable[[F], F]:
-    """Offer a function, sync or async, as the resource ``uri``, or as every resource of a template such as
-    ``notes://{slug}``, whose variables are the function's parameters.
+    """Offer a function, sync or async, as the resource ``uri`` or as every resource of a template.
+
+    The variables of a template such as ``notes://{slug}`` are the function's parameters.
 
     ``completions`` are for the variables, as in ``prompt``; ``name``, ``title``, ``description``, ``icons``,
     ``meta``, ``tags`` and ``permission`` are as in ``tool``.

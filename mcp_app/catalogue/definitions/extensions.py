@@ -31,7 +31,9 @@ def extension(
     declared_only: bool = True,
     notifications: Collection[str] = (),
 ) -> Extension:
-    """Offer an extension of the protocol: ``shelves = extension("com.example/shelves")``.
+    """Offer an extension of the protocol.
+
+    An example: ``shelves = extension("com.example/shelves")``.
 
     ``settings`` are announced to clients with the id, in ``capabilities.extensions``, before 2026-07-28 in
     ``capabilities.experimental`` as well. ``versions`` are the revisions that have it. Unless

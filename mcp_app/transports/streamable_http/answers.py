@@ -21,7 +21,7 @@ _LENGTHS = tuple((b"content-length", b"%d" % size) for size in range(4096))
 
 
 async def send_body(send: Send, status: int, body: bytes, extra: Headers = ()) -> None:
-    """One JSON body, or an empty answer without a media type."""
+    """Send one JSON body, or an empty answer without a media type."""
     size = len(body)
     cache = NO_CACHE if status not in NEVER_STORED else NO_STORE
     length = _LENGTHS[size] if size < len(_LENGTHS) else (b"content-length", b"%d" % size)
@@ -35,5 +35,5 @@ async def send_body(send: Send, status: int, body: bytes, extra: Headers = ()) -
 
 
 async def send_error(send: Send, error: McpError, extra: Headers = ()) -> None:
-    """An error as the body of an HTTP answer (ERA-08: there always is a body)."""
+    """Send an error as the body of an HTTP answer (ERA-08: there always is a body)."""
     await send_body(send, error.http_status, jsonrpc.encode_error(error), (*error.headers, *extra))

@@ -149,7 +149,7 @@ class Endpoint:
     async def message(
         self, fields: Fields, receive: Receive, *, answers: bool
     ) -> tuple[jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid], bytes]:
-        """What a POST says, and its bytes. ``answers``: it will be answered there, so its Accept counts.
+        """Return the message of a POST and its bytes. ``answers``: its Accept is checked.
 
         Raises UnsupportedMediaType, NotAcceptable, and what reading and parsing raise.
         """
@@ -247,7 +247,7 @@ class Endpoint:
 
 
 def opener_of(principal: Principal, fields: Fields, scope: Scope) -> Authenticated:
-    """Who opens a connection, with which credential, and from where."""
+    """Return the client of a connection: its credential and its address."""
     local = is_local(fields, address_of(scope))
     return Authenticated(principal, fields.get(b"authorization"), local)
 
@@ -280,7 +280,7 @@ def _collect_with_accept(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
 
 
 def _allowed_headers(fields: Fields) -> bytes:
-    """The header fields a page of an allowed origin may send, with those of the arguments it asks for."""
+    """Return the header fields that a page of an allowed origin may send, those of arguments included."""
     asked = fields.get(b"access-control-request-headers", b"").lower().split(b",")
     mirrored = [name for each in asked if PARAM_HEADER.fullmatch(name := each.strip(b" \t"))]
     return b", ".join((CORS_HEADERS, *mirrored[:MAX_PARAM_HEADERS]))

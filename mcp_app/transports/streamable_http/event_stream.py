@@ -131,7 +131,7 @@ class EventStream(SseResponse):
                 return
 
     async def _next(self, reader: Reader, stream: str, seconds: float) -> list[Event]:
-        """The next events; a stream that Redis has lost is read on from where it begins again (R12)."""
+        """Return the next events. A stream that Redis lost is read from its new beginning (R12)."""
         try:
             return await reader.next(seconds)
         except StreamUnknown:
@@ -139,7 +139,10 @@ class EventStream(SseResponse):
             return []
 
     async def _found_again(self, stream: str) -> int:
-        """A lost stream's new epoch, if it is still written; else StreamUnknown, StreamFinished, McpError."""
+        """Return the new epoch of a lost stream that is still written.
+
+        Raises StreamUnknown, StreamFinished and McpError for others.
+        """
         process, session = self._process, self._session
         if stream == STANDALONE or (session.id, stream) in process.dispatcher.writing:
             return (await process.streams.log.open(session.id, stream, owner=session.principal_key)).epoch
@@ -194,11 +197,11 @@ class EventStream(SseResponse):
             await self._write(sse.KEEP_ALIVE)
 
     async def _send_away(self) -> None:
-        """The connection ends before the stream: the client comes back after this time."""
+        """Send the time after which the client reconnects: this connection ends before its stream."""
         await self._write(sse.encode_retry(self._settings.stream_retry_ms))
 
     def _encode(self, message: bytes) -> bytes:
-        """A message that is not an event of the stream, so it cannot be resumed from."""
+        """Encode a message without an event id: clients cannot resume from it."""
         return sse.encode_event(message)
 
     async def _tell_gap(self) -> None:
@@ -221,7 +224,7 @@ class EventStream(SseResponse):
         self._note_announced(found, revision)
 
     def _announce(self, connection: StreamReader) -> None:
-        """The same at once, if nothing hinders; else by the stream's task."""
+        """Announce catalogue changes synchronously, or wake the stream's task if the write has to wait."""
         due = notices.announcement(self._session, self._catalogue())
         if due is notices.NOTHING:
             return
@@ -250,7 +253,7 @@ class EventStream(SseResponse):
         return self._process.views.of(self._principal.permissions, self._session.path)
 
     async def _store_announced(self) -> None:
-        """For the client's next connection, which cannot begin before this one has left its lease.
+        """Store the announced revision for the client's next connection, which waits for this one's lease.
 
         So no announcement waits for Redis, and of thousands at once not all write to it at once. If the
         process is killed before, the announcement is repeated.
@@ -282,7 +285,7 @@ class EventStream(SseResponse):
         return True
 
     def _rotation(self) -> float:
-        """When to close so that a restart looks like ordinary churn; never where the client cannot resume."""
+        """Return when to close, so that a restart looks like churn; never if clients cannot resume."""
         if self._session.version < V2025_11_25:
             return float("inf")
         jitter = random.uniform(0.8, 1.0)  # noqa: S311 - spreads reconnects, hides nothing

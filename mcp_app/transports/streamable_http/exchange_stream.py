@@ -98,7 +98,7 @@ class ExchangeStream(SseResponse):
         return False
 
     async def _write_waiting(self, scope: MutableMapping[str, Any]) -> None:
-        """What came since the last time; the first message, or too long a silence, makes it a stream."""
+        """Write pending messages. The first message, or a long silence, turns the answer into a stream."""
         chunks = [sse.encode_event(message) for message in self._reply.take()]
         if self._reply.answered:
             chunks.append(sse.encode_event(self._reply.answered))

@@ -95,7 +95,7 @@ class Legacy:
         message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
         catalogue: CatalogueView,
     ) -> None:
-        """Raises what a message is refused with whatever its session is (ERA-08, DLG-002-01)."""
+        """Raise McpError for a message that no session accepts (ERA-08, DLG-002-01)."""
         if self._alone:
             _refuse_modern(fields, message)
         routed = self._strict or (
@@ -132,7 +132,7 @@ class Legacy:
         return _agreed(await self._sessions.load(named, principal.key), fields)
 
     async def get(self, fields: Fields, principal: Principal) -> tuple[LiveSession, StreamReference, str]:
-        """The stream a GET asks for, and the token of its lease on the standalone stream."""
+        """Return the stream that a GET asks for, and the token of its lease on the standalone stream."""
         check_version(fields)
         session = self.known(fields, principal) or await self._load(fields, principal)
         last = fields.get(b"last-event-id")
@@ -170,10 +170,10 @@ class Legacy:
         return session, reference, token
 
     async def _afresh(self, session: LiveSession) -> tuple[LiveSession, StreamReference, str]:
-        """The standalone stream for a client that knows an earlier epoch; Redis was emptied or restored.
+        """Return the standalone stream to a client with an earlier epoch: Redis was emptied or restored.
 
-        A refusal would be repeated for ever by a client that keeps the id it has. There is one such stream in
-        each session, so an id of another session's opens nothing but this session's own.
+        A client that keeps its id would repeat a refused request without end. Each session has one such
+        stream, so the id of another session opens only this session's own.
         """
         token = secrets.token_hex(8)
         async with self._lease(session, token):
@@ -182,13 +182,15 @@ class Legacy:
         return session, StreamReference(STANDALONE, *position, gap=True), token
 
     def _note_resumed(self, session: LiveSession, last: bytes, replayed: int) -> None:
-        """A mark in the message log: here the client had lost its connection and came back for the rest."""
+        """Record in the message log that the client resumed a stream after a lost connection."""
         mark = jsonrpc.encode({"Last-Event-ID": last.decode("latin-1"), "replayed": replayed})
         self._process.log.single(session.id, session.principal_key, "in", "resumed", mark, "")
 
     async def _restored(self, session: LiveSession, stream: str) -> tuple[LiveSession, StreamReference, str]:
-        """A stream that Redis lost: of a background call, whose answer is in the database (R12), or one that
-        this process still writes. What else it contained is unknown: its writer is not here.
+        """Return a stream that Redis lost (R12).
+
+        Either its background call has the answer in the database, or this process still writes it. Other
+        streams cannot be restored: their writer is elsewhere.
         """
         if (session.id, stream) in self._dispatcher.writing:
             owner = session.principal_key
@@ -202,7 +204,7 @@ class Legacy:
 
     @asynccontextmanager
     async def _lease(self, session: LiveSession, token: str) -> AsyncIterator[None]:
-        """A lease that no connection will use must not keep the client's next one out."""
+        """Release the lease if opening its stream fails: the next connection must be able to acquire it."""
         try:
             yield
         except StreamsError:
@@ -235,7 +237,7 @@ def _agreed(session: LiveSession, fields: Fields) -> LiveSession:
 def _refuse_modern(
     fields: Fields, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
 ) -> None:
-    """A modern message is refused in words that make its sender fall back to initialize (ERA-08)."""
+    """Refuse a modern message with an error that makes its sender fall back to initialize (ERA-08)."""
     check_version(fields, message.id if isinstance(message, jsonrpc.Request) else None)
     if isinstance(message, list | jsonrpc.Response):
         return

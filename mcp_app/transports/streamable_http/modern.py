@@ -51,7 +51,7 @@ class Modern:
         self._served = frozenset(filter(is_modern, self._versions))
 
     def takes(self, fields: Fields, message: Body) -> bool:
-        """Whether a message is of this era; never where the revision is switched off."""
+        """Return True for a message of this era, if the revision is switched on."""
         if not self._served:
             return False
         params = message.params if isinstance(message, jsonrpc.Request | jsonrpc.Notification) else {}
@@ -134,7 +134,7 @@ class Modern:
     def admit(
         self, fields: Fields, request: jsonrpc.Request, principal: Principal, catalogue: CatalogueView
     ) -> Exchange:
-        """The rungs of ERA-10 that stand between the parser and the handler, in that order."""
+        """Check the rungs of ERA-10 between the parser and the handler, in their order."""
         params, method = request.params, request.method
         if routing_headers.agree(fields, method, params):
             said = envelope.read(params)
@@ -182,7 +182,7 @@ class Modern:
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str:
-    """The network address of a request's sender, as the server knows it."""
+    """Return the network address of a request's sender, as the server knows it."""
     return scope["client"][0] if scope.get("client") else ""
 
 

@@ -31,7 +31,7 @@ class BodyReader:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def read(self, receive: Receive, content_length: bytes | None) -> bytes:
-        """The whole body.
+        """Read the whole body.
 
         Raises PayloadTooLarge (on the declared length, before a byte is read), Refused (400 for a length that
         is none, 408 for a body that dribbles in), and Disconnected.
@@ -90,7 +90,7 @@ class BodyReader:
 
 
 def declared_length(declared: bytes) -> int:
-    """What a Content-Length header says; raises Refused (400) for a length that is none."""
+    """Return the value of a Content-Length header; raise Refused (400) if it is not a length."""
     if not declared.isdigit():
         raise Refused("The Content-Length header must be a number.")
     # Python refuses to read numbers of thousands of digits.

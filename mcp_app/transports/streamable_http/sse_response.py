@@ -117,7 +117,7 @@ class SseResponse:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _in_time(self, sending: Awaitable[None]) -> None:
-        """Raises ClientStalled for a client that does not read."""
+        """Send within the time limit; raise ClientStalled if the client does not read."""
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
                 await sending
@@ -128,7 +128,7 @@ class SseResponse:
         return self._written + self._settings.keep_alive_seconds
 
     def _check_due(self) -> float:
-        """When to authenticate again: regularly, whatever is written, and when a credential expires."""
+        """Return when to authenticate next: regularly, and when the credential expires."""
         due = self._checked + self._settings.keep_alive_seconds
         if self._principal.expires_at is not None:
             left = self._principal.expires_at - time.time()
@@ -153,7 +153,7 @@ class SseResponse:
         )
 
     def _note_seen(self, session_id: str) -> None:
-        """The operator's record must not look idle while a client listens (SES-10)."""
+        """Record activity of a listening client: its session must not look idle (SES-10)."""
         now = time.monotonic()
         if now - self._seen >= SEEN_SECONDS:
             self._seen = now
@@ -161,7 +161,7 @@ class SseResponse:
 
 
 def current_task() -> asyncio.Task[Any]:
-    """The task that runs this."""
+    """Return the running task."""
     task = asyncio.current_task()
     assert task is not None
     return task

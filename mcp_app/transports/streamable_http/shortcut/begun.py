@@ -45,7 +45,7 @@ class Begun:
 
     @property
     def grace(self) -> float:
-        """How many seconds it may still take before it becomes a stream."""
+        """Seconds left until the answer becomes a stream."""
         return max(self.until - monotonic(), 0.0)
 
     def go_on_in(self, scope: MutableMapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ class BegunSession:
         return self._answered is None and self._failed is None
 
     async def outcome(self) -> Answered:
-        """What the request is answered with; raises what it is refused with."""
+        """Return the answer to the request; raise its refusal."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
             self._settle(self._outcome)
