@@ -20,9 +20,22 @@ BOUNDS = {
 }
 
 
-def test_busy_paths_enter_no_more_functions_than_before() -> None:
+# A timer that fires meanwhile, as on a busy machine, adds functions that are not the path's.
+TRIES = 4
+
+
+def counted() -> dict[str, int]:
     command = [sys.executable, "-m", "benchmarks.hops", "--counts"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert told.returncode == 0, told.stderr
-    counted = {path: int(count) for path, count in re.findall(r"^(.+?)  +(\d+) ", told.stdout, re.MULTILINE)}
-    assert {path: counted[path] for path in BOUNDS if counted[path] > BOUNDS[path]} == {}
+    return {path: int(count) for path, count in re.findall(r"^(.+?)  +(\d+) ", told.stdout, re.MULTILINE)}
+
+
+def test_busy_paths_enter_no_more_functions_than_before() -> None:
+    least: dict[str, int] = {}
+    for _ in range(TRIES):
+        found = counted()
+        least = {path: min(found[path], least.get(path, found[path])) for path in BOUNDS}
+        if all(least[path] <= bound for path, bound in BOUNDS.items()):
+            return
+    raise AssertionError(f"{least} is more than {BOUNDS}")
