@@ -16,7 +16,8 @@ from django.db.models import Q
 
 from mcp_app import conf
 from mcp_app.auth.ended import EndedWork
-from mcp_app.auth.principal import EVERYTHING, Principal
+from mcp_app.auth.principal import Principal
+from mcp_app.auth.services import principal_of
 from mcp_app.catalogue.snapshots.current_snapshot import refreshed_view
 from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval
@@ -190,7 +191,9 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
 
 
 def _again(old: CallRecord, actor: Any) -> NewCall:
-    offers = refreshed_view(EVERYTHING)
+    # With the permissions of now, as the worker will look the tool up.
+    caller = principal_of(old.principal, old.user_id, old.api_key_id, old.scopes)
+    offers = refreshed_view(caller.permissions)
     fixed = getattr(offers.tool(old.tool), "fixed_arguments", ())
     given = {key: value for key, value in old.arguments.items() if key not in fixed}
     entry, refusal = look(offers, old.tool, given)

@@ -275,6 +275,15 @@ def test_gate_refuses_starts_and_retries_in_one_order(
     assert Call.objects.count() == 1
 
 
+def test_retry_of_a_tool_that_the_caller_lost_is_refused(api: Client, stopped: Call) -> None:
+    """Once it was accepted, and failed when a worker looked the tool up."""
+    Tool.objects.filter(name="count").update(permission="mcp_app.delete_tool")
+    refresh_now(force=True)
+    answer = api.post(f"/api/calls/{stopped.pk}/retry/")
+    assert (answer.status_code, answer.json()["refusal"]) == (409, "unknown_tool")
+    assert Call.objects.count() == 1
+
+
 def test_secrets_are_shown_to_nobody_but_the_caller_who_sent_them(client_of: ClientOf, seeded: Seed) -> None:
     api = client_of("operator")
     shown = api.get(f"/api/calls/{seeded.call.pk}/").json()
