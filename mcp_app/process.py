@@ -1,4 +1,4 @@
-"""One process: its long-lived parts, their connections, its start and its end."""
+"""The parts of a process: its long-lived parts, their connections, its start and its end."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class AppendOnlyQuerySet(models.QuerySet["AuditEvent"]):
 
 
 class AuditEvent(models.Model):
-    """One administrative or security event."""
+    """An administrative or security event."""
 
     at = AwareDateTimeField(auto_now_add=True, db_index=True)
     actor = models.ForeignKey(

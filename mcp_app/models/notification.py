@@ -11,7 +11,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class NotificationChannel(models.Model):
-    """One person's channel for notifications; ``kinds`` are its topics, empty if disabled.
+    """A person's channel for notifications; ``kinds`` are its topics, empty if disabled.
 
     ``told`` are the keys of delivered topics. ``due_at`` is the earliest time of the next notification,
     ``tries`` the number of failures of the newest.

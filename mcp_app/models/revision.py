@@ -23,7 +23,7 @@ class CatalogueRevision(models.Model):
 
 
 class CatalogueChange(models.Model):
-    """One change of one entry: values before and after, author, time and reason. Never edited.
+    """A change of an entry: values before and after, author, time and reason. Never edited.
 
     ``key`` is the entry's key at that time; ``entry_id`` is its row, so that history outlives a name.
     """

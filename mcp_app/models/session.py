@@ -44,7 +44,7 @@ class Session(models.Model):
 
 
 class Message(models.Model):
-    """One redacted message in either direction; a request includes its answer."""
+    """A redacted message in either direction; a request includes its answer."""
 
     class Direction(models.TextChoices):
         """The direction, from the server's point of view."""

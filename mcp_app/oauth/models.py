@@ -85,7 +85,7 @@ class Client(AbstractApplication):
 
 
 class Connection(models.Model):
-    """One person's consent for one client; all its tokens end with it."""
+    """A person's consent for a client; all its tokens end with it."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_connections"

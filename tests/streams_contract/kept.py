@@ -175,6 +175,8 @@ async def test_no_bound_admits_everybody(connect: Connect) -> None:
     await session_of(streams, "one", OWNER)
     await streams.log.finish("one", "a", LARGE)
     await streams.kept.admit(OWNER)
+    assert not streams.kept.refused(OWNER)
+    assert await streams.kept.held(OWNER) > len(LARGE)
 
 
 @pytest.mark.requirement("T-RES-08")

@@ -199,6 +199,7 @@ async def test_a_cancel_of_what_does_not_run_here_is_passed_on_with_few_of_its_w
 
 async def test_an_unknown_notification_is_ignored(desk: Desk) -> None:
     await desk.notify("notifications/own", {"x": 1})
+    assert not desk.session.in_flight
 
 
 @pytest.mark.requirement("SEC-09")

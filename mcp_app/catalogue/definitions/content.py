@@ -179,7 +179,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt; a plain ``str`` or content object in a list is a user message."""
+    """A message of a prompt; a plain ``str`` or content object in a list is a user message."""
 
     content: str | ContentObject | Mapping[str, Any]
     role: Role = "user"

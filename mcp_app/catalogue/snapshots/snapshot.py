@@ -1,4 +1,4 @@
-"""One immutable state of the catalogue, shared by all callers through views. No I/O."""
+"""Immutable state of the catalogue, shared by all callers through views. No I/O."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MAX_ENTRIES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """One field before and after, as values of JSON."""
+    """A field before and after, as values of JSON."""
 
     name: str
     old: Any
@@ -94,7 +94,7 @@ def _refused(name: str, text: str) -> TransferRefused:
 
 
 class _Planner:
-    """One comparison; rows are read once at the start."""
+    """A comparison of a file with the stored rows, which are read once at the start."""
 
     def __init__(self) -> None:
         self.plan = Plan()

@@ -26,7 +26,7 @@ _LEFT_OUT: Final = frozenset(("__pycache__",))
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """One file of a skill."""
+    """A file of a skill."""
 
     uri: str
     name: str

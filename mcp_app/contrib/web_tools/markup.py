@@ -67,7 +67,7 @@ def bounded(html: str) -> str:
 
 
 class _Pass:
-    """One pass over the text; ``_open`` has the names of open elements in the output."""
+    """A pass that balances and bounds HTML; ``_open`` has the names of open elements in the output."""
 
     def __init__(self, html: str) -> None:
         self._html = html

@@ -77,7 +77,7 @@ def _shared(code: Any, size: int) -> Any:
 
 
 class WaitingPlace:
-    """This child's place among the waiting children of its worker.
+    """The place of a child process among the waiting children of its worker.
 
     A context manager for each question. ``person`` is the one whose call asks. ``waits`` and ``must_leave``
     are thread-safe. ``on_leave`` withdraws the open questions.

@@ -1,4 +1,4 @@
-"""One client over two pipes: requests run concurrently, answers are sent as they become ready.
+"""A client over two pipes: requests run concurrently, answers are sent as they become ready.
 
 The older revisions share one session. Requests of 2026-07-28 are independent of it.
 """

@@ -36,7 +36,7 @@ log = logging.getLogger("mcp.stream")
 
 
 class EventStream(SseResponse):
-    """One connection's writer."""
+    """The writer of an event stream's connection."""
 
     def __init__(
         self, process: Process, connections: Connections, opener: Authenticated, session: LiveSession

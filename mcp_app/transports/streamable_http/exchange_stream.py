@@ -27,7 +27,7 @@ log = logging.getLogger("mcp.stream")
 
 
 class ExchangeStream(SseResponse):
-    """One modern request's writer. A client that goes away has cancelled its request (T-MOD-05)."""
+    """The writer of a modern answer. A client that disconnects cancels its request (T-MOD-05)."""
 
     def __init__(
         self, process: Process, connections: Connections, opener: Authenticated, reply: ExchangeReply

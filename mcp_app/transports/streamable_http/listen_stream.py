@@ -36,7 +36,7 @@ log = logging.getLogger("mcp.stream")
 
 
 class ListenStream(SseResponse):
-    """One connection's writer; ``open``, then ``run``."""
+    """The writer of a subscription's connection; ``open``, then ``run``."""
 
     __slots__ = (
         "_acknowledgement",

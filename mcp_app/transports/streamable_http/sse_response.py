@@ -1,4 +1,4 @@
-"""One response that is an event stream: bounded writes, keep-alives, credential, disconnection.
+"""Responses that are event streams: bounded writes, keep-alives, credential, disconnection.
 
 What is written, and when the stream ends, is for the classes that derive from it.
 """
@@ -33,7 +33,7 @@ class ClientStalled(Exception):
 
 
 class Authenticated(NamedTuple):
-    """Who opened a connection, and the credential that is looked at again while it is open."""
+    """The client of a connection, and the credential that is checked again while it is open."""
 
     principal: Principal
     authorization: bytes | None

@@ -127,3 +127,4 @@ async def test_who_waits_is_looked_for_again_and_again(
         async with asyncio.timeout(10):
             while len(marks(desk)) < number:
                 await asyncio.sleep(0)
+        assert len(marks(desk)) == number

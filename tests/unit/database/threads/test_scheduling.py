@@ -35,5 +35,7 @@ def test_a_system_that_refuses_it_is_no_fault(monkeypatch: pytest.MonkeyPatch) -
     def refuse(*_: object) -> None:
         raise PermissionError("a sandbox")
 
+    before = os.sched_getscheduler(0)
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     yield_to_event_loop()
+    assert os.sched_getscheduler(0) == before

@@ -31,6 +31,7 @@ async def test_answers_are_noted_together_without_anybody_asking(monkeypatch: py
     async with asyncio.timeout(5):
         while await Call.objects.filter(published=True).acount() < 3:
             await asyncio.sleep(0.01)
+    assert {call.published async for call in Call.objects.all()} == {True}
 
 
 async def test_a_flush_leaves_nothing_to_note() -> None:

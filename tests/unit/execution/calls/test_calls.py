@@ -131,6 +131,7 @@ async def test_the_end_of_the_process_stops_what_does_not_and_answers_for_it(sta
 async def test_the_end_of_an_idle_process_is_quick(stage: Stage) -> None:
     async with asyncio.timeout(5):
         await stage.calls.close(3600)
+    assert stage.calls.running == 0
 
 
 async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> None:

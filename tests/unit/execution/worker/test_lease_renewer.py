@@ -55,11 +55,12 @@ async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     assert await watching == "done"
 
 
-async def until(condition: object, seconds: float = 5.0) -> None:
-    """Wait until an async condition holds."""
+async def until(condition: object, seconds: float = 5.0) -> bool:
+    """Wait until an async condition holds, and return True; TimeoutError if it does not."""
     async with asyncio.timeout(seconds + SLACK):
         while not await condition():  # type: ignore[operator]
             await asyncio.sleep(0.01)
+    return True
 
 
 async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept: Kept) -> None:
@@ -70,7 +71,7 @@ async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept
         later = Row.objects.filter(pk=kept.record.id, lease_until__gt=clock.lease(5))
         return await later.filter(progress=3).aexists()
 
-    await until(renewed)
+    assert await until(renewed)
 
 
 async def test_a_cancel_noted_in_the_row_reaches_the_call_without_any_broadcast(kept: Kept) -> None:
@@ -79,7 +80,7 @@ async def test_a_cancel_noted_in_the_row_reaches_the_call_without_any_broadcast(
     async def cancelled() -> bool:
         return kept.call.stopped_by == "cancel"
 
-    await until(cancelled)
+    assert await until(cancelled)
 
 
 async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_does(kept: Kept) -> None:
@@ -93,8 +94,8 @@ async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_d
         return await state() == "running"
 
     with kept.place:
-        await until(waits)
-    await until(runs)
+        assert await until(waits)
+    assert await until(runs)
 
 
 async def test_question_whose_place_another_person_takes_is_withdrawn(kept: Kept) -> None:
@@ -116,7 +117,7 @@ async def test_an_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
     async def stopped() -> bool:
         return kept.call.stopped
 
-    await until(stopped)
+    assert await until(stopped)
 
 
 async def test_a_finished_call_is_not_ended_while_its_answer_waits_for_the_database(
@@ -131,7 +132,7 @@ async def test_a_finished_call_is_not_ended_while_its_answer_waits_for_the_datab
         leases.add((await Row.objects.aget(pk=kept.record.id)).lease_until)
         return len(leases) > 4  # A call that is not finished is ended by the second look.
 
-    await until(renewed_often)
+    assert await until(renewed_often)
     assert "did not stop" not in caplog.text
 
 
@@ -146,7 +147,7 @@ async def test_a_task_that_goes_on_after_it_was_answered_is_ended(
     async def named() -> bool:
         return "did not stop" in caplog.text
 
-    await until(named)
+    assert await until(named)
     release.set()
 
 
@@ -158,7 +159,7 @@ async def test_a_call_that_ignores_its_end_is_named_where_its_process_may_not_en
     async def said() -> bool:
         return "did not stop and goes on in its thread" in caplog.text
 
-    await until(said)
+    assert await until(said)
 
 
 @pytest.mark.parametrize("error", [TimeoutError("own"), ValueError("own")])
@@ -191,7 +192,7 @@ async def test_the_progress_of_a_task_is_stored_soon_and_told_but_only_when_it_i
             row = await Row.objects.aget(pk=record.id)
             return row.message == message and row.progress_at is not None
 
-        await until(is_stored)
+        assert await until(is_stored)
     await asyncio.sleep(0.2)
     attempt.set_result("done")
     await watching
