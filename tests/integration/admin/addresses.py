@@ -1,4 +1,4 @@
-"""The addresses of every admin page of ours, for tests that visit them all."""
+"""Addresses of all admin pages of this project, for tests that visit every page."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ ADDABLE = ("tool", "prompt", "resource", "apikey")
 
 
 def page(model: str, view: str, *args: object) -> str:
-    """The address of one page, for example ``page("tool", "change", 1)``."""
+    """Return the address of one page, for example ``page("tool", "change", 1)``."""
     return reverse(f"admin:mcp_app_{model}_{view}", args=args)
 
 
 def lists() -> list[str]:
-    """Every list."""
+    """Return the addresses of all change lists."""
     return [page(model, "changelist") for model in MODELS]
 
 
 def rows(seed: Seed) -> list[str]:
-    """The pages of ordinary and of hostile rows, and their histories."""
+    """Return the pages and histories of ordinary and hostile rows."""
     from mcp_app.models import ApiKey, AuditEvent, Call, Prompt, Resource, Tool
 
     entries = [
@@ -52,5 +52,5 @@ def rows(seed: Seed) -> list[str]:
 
 
 def forms() -> list[str]:
-    """The pages on which something new is made."""
+    """Return the addresses of all add forms."""
     return [page(model, "add") for model in ADDABLE]

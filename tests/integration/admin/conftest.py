@@ -1,4 +1,4 @@
-"""The seeded rows, and a browserless client for each kind of user."""
+"""Seeded rows, and a test client for each kind of user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ ClientOf = Callable[[str], Client]
 
 @pytest.fixture
 def client_of(seeded: Seed) -> ClientOf:
-    """A logged-in client: ``root``, ``viewer`` (may look) or ``outsider`` (staff without permissions)."""
+    """Return a factory of logged-in clients:
+
+    ``root``, ``viewer`` (view permissions), ``outsider`` (no permissions).
+    """
 
     def log_in(role: str) -> Client:
         client = Client()
@@ -29,11 +32,11 @@ def client_of(seeded: Seed) -> ClientOf:
 
 @pytest.fixture
 def root(client_of: ClientOf) -> Client:
-    """A superuser's client."""
+    """Return a client of a superuser."""
     return client_of("root")
 
 
 @pytest.fixture
 def viewer(client_of: ClientOf) -> Client:
-    """The client of staff who may look at everything and act on nothing."""
+    """Return a client of a staff user with every view permission and no other."""
     return client_of("viewer")

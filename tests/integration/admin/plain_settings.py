@@ -1,4 +1,4 @@
-"""The test settings of a project that dropped Unfold: the same pages in Django's own admin."""
+"""Test settings of a project without Unfold: the same pages in Django's own admin."""
 
 from tests.settings import *  # noqa: F403
 from tests.settings import INSTALLED_APPS

@@ -1,4 +1,4 @@
-"""What pages do for calls after their transaction: jobs that are queued, answers that reach their streams."""
+"""Effects of admin pages on calls after the commit: queued jobs and published responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_redis(clean_redis: str, settings: DjangoSettings) -> str:
     return clean_redis
 
 
-def test_the_job_of_an_approved_call_is_queued_after_the_commit(viewer: Client, seeded: Seed) -> None:
+def test_approved_call_job_is_queued_after_commit(viewer: Client, seeded: Seed) -> None:
     may = Permission.objects.filter(codename__in=["view_call", "decide_call"])
     seeded.viewer.user_permissions.set(may)
     guarded_tool("discard").save(force_insert=True)
@@ -39,7 +39,7 @@ def test_the_job_of_an_approved_call_is_queued_after_the_commit(viewer: Client, 
     assert waiting("celery") == queued + 1
 
 
-def test_the_answer_to_a_stopped_call_reaches_its_stream(root: Client, seeded: Seed, with_redis: str) -> None:
+def test_stopped_call_response_reaches_its_stream(root: Client, seeded: Seed, with_redis: str) -> None:
     call = seeded.waiting_call
     root.post(page("call", "stop", call.pk))
 

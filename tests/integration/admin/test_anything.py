@@ -1,4 +1,4 @@
-"""The search for anything: what it finds, in which order, and for whom (S22, S11)."""
+"""The global search: its results, their order and their permissions (S22, S11)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def found(client: Client, text: str) -> list[tuple[str, str]]:
     return [(each["kind"], each["title"]) for each in answer.json()["found"]]
 
 
-def test_the_exact_name_is_first(root: Client, seeded: Seed) -> None:
+def test_search_ranks_exact_name_first(root: Client, seeded: Seed) -> None:
     for name in ("place_order", "place_order_fast", "search_orders"):
         Tool.objects.create(name=name, title=f"As place_order: {name}", source="admin", preset_of=seeded.echo)
     assert found(root, "place_order")[:2] == [("tool", "place_order"), ("tool", "place_order_fast")]
     assert found(root, "PLACE_ORDER")[0] == ("tool", "place_order")
 
 
-def test_every_kind_is_found_by_what_names_it(root: Client, seeded: Seed) -> None:
+def test_search_finds_every_kind_by_its_identifier(root: Client, seeded: Seed) -> None:
     named = {
         "session": seeded.session.pk,
         "background call": seeded.call.pk.hex,
@@ -53,16 +53,14 @@ def test_every_kind_is_found_by_what_names_it(root: Client, seeded: Seed) -> Non
         assert root.get(urls[0]).status_code == 200, urls[0]
 
 
-def test_a_session_is_found_with_the_name_of_who_opened_it(root: Client, seeded: Seed) -> None:
+def test_session_result_names_the_user_and_key(root: Client, seeded: Seed) -> None:
     principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
     Session.objects.filter(pk=seeded.session.pk).update(principal=principal)
     answer = root.get(reverse("mcp_find"), {"q": seeded.session.pk, "format": "json"})
     assert f'root, by the key "{seeded.key.name}", opened' in answer.json()["found"][0]["note"]
 
 
-def test_saved_searches_are_found_by_their_name_ones_own_and_shared_ones(
-    root: Client, client_of: ClientOf, seeded: Seed
-) -> None:
+def test_search_finds_own_and_shared_saved_searches(root: Client, client_of: ClientOf, seeded: Seed) -> None:
     text = "tool:echo status:error"
     mine = SavedSearch.objects.create(user=seeded.root, name="Broken echoes", text=text)
     for shared in (True, False):
@@ -76,14 +74,16 @@ def test_saved_searches_are_found_by_their_name_ones_own_and_shared_ones(
     assert not [kind for kind, _ in found(client_of("outsider"), "echoes") if kind == "saved search"]
 
 
-def test_words_lead_to_the_messages_that_say_them(root: Client, seeded: Seed) -> None:
+def test_free_text_links_to_matching_messages(root: Client, seeded: Seed) -> None:
     answer = root.get(reverse("mcp_find"), {"q": "two words", "format": "json"})
     *mentions, last = answer.json()["found"]
     assert {each["kind"] for each in mentions} <= {"document"}
     assert root.get(last["url"]).context["timeline"].form.cleaned_data["q"] == '"two words"'
 
 
-def test_nobody_is_shown_what_they_may_not_open(client_of: ClientOf, client: Client, seeded: Seed) -> None:
+def test_search_returns_only_pages_the_user_may_open(
+    client_of: ClientOf, client: Client, seeded: Seed
+) -> None:
     texts = ["echo", seeded.session.pk, seeded.call.pk.hex, str(seeded.message.pk), "message_log_days",
              seeded.key.prefix, "root", "Figures"]  # fmt: skip
     outsider, viewer = client_of("outsider"), client_of("viewer")
@@ -96,7 +96,7 @@ def test_nobody_is_shown_what_they_may_not_open(client_of: ClientOf, client: Cli
     assert outsider.post(reverse("mcp_find")).status_code == 405
 
 
-def test_one_permission_shows_one_kind(seeded: Seed) -> None:
+def test_single_permission_limits_search_to_its_kind(seeded: Seed) -> None:
     user = get_user_model().objects.create_user("only", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_tool"))
     client = Client()
@@ -105,14 +105,14 @@ def test_one_permission_shows_one_kind(seeded: Seed) -> None:
     assert ("tool", "echo") in found(client, "echo")
 
 
-def test_what_others_wrote_is_text(root: Client, seeded: Seed) -> None:
+def test_search_results_escape_hostile_text(root: Client, seeded: Seed) -> None:
     Session.objects.filter(pk=seeded.session.pk).update(client_name=ALL_HOSTILE[:200])
     for asked in ({"q": seeded.session.pk}, {"q": ALL_HOSTILE[:100]}, {"q": "e"}, {"q": "\x00"}, {}):
         body = root.get(reverse("mcp_find"), asked).content.decode()
         assert not any(raw in body for raw in (*RAW_MARKUP, *RAW_HIDDEN))
 
 
-def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, seeded: Seed) -> None:
+def test_search_query_count_is_constant(root: Client, seeded: Seed) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             found(root, "echo")
@@ -127,9 +127,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, se
     assert queries() == before
 
 
-def test_an_oauth_client_is_found_by_its_name_and_by_the_document_that_it_published(
-    root: Client, client_of: ClientOf
-) -> None:
+def test_search_finds_oauth_client_by_name_and_metadata_url(root: Client, client_of: ClientOf) -> None:
     address = "https://editor.example/oauth/client.json"
     model = apps.get_model("mcp_oauth", "Client")
     row = model.objects.create(name="An editor", client_id=address, redirect_uris="https://editor.example/")
@@ -141,7 +139,7 @@ def test_an_oauth_client_is_found_by_its_name_and_by_the_document_that_it_publis
         assert not [each for each in found(client_of("outsider"), asked) if each[0] == "OAuth client"]
 
 
-def test_every_page_has_the_box(root: Client, seeded: Seed) -> None:
+def test_every_page_has_the_search_box(root: Client, seeded: Seed) -> None:
     pages = [page("tool", "changelist")]
     if HAS_UNFOLD:  # Django's own pages have no place for it.
         pages += ["/admin/", reverse("mcp_console:messages")]

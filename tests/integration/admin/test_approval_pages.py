@@ -1,4 +1,4 @@
-"""Calls that wait for approval in the admin: the queue, deciding one or many, roles, hostile arguments."""
+"""The approval queue in the admin: single and bulk decisions, roles, hostile arguments."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ QUEUE = "/admin/mcp_app/approval/"
 
 @pytest.fixture(autouse=True)
 def _stored_tools(seeded: Seed) -> None:
-    """The tools whose calls are approved here."""
+    """Store the tools whose calls are approved here."""
     for name in ("discard", "shred"):
         guarded_tool(name).save(force_insert=True)
 
 
 @pytest.fixture
 def decider(client_of: ClientOf, seeded: Seed) -> Client:
-    """Staff who may look at calls and decide about them, and nothing else."""
+    """Return a client of staff with the permissions to view and decide calls."""
     seeded.viewer.user_permissions.set(
         Permission.objects.filter(
             content_type__app_label="mcp_app", codename__in=["view_call", "decide_call"]
@@ -53,7 +53,7 @@ def decider(client_of: ClientOf, seeded: Seed) -> Client:
 
 @pytest.fixture
 def offered(seeded: Seed) -> Iterator[None]:
-    """The seeded tools are what this process offers; echo needs approval."""
+    """Serve the seeded tools from this process; ``echo`` needs approval."""
     Tool.objects.filter(name="echo").update(needs_approval=True, four_eyes=True, approval_minutes=7)
     Call.objects.filter(pk=seeded.call.pk).update(arguments='{"text": "hi"}')
     before = current_snapshot.current()
@@ -77,7 +77,7 @@ def _decide(client: Client, verb: str, call: Call, reason: str = "") -> str:
     return client.post(address, {"reason": reason}, follow=True).content.decode()
 
 
-def test_the_queue_says_who_asks_for_what_without_secrets_and_until_when(root: Client, seeded: Seed) -> None:
+def test_approval_queue_redacts_arguments_and_shows_time_left(root: Client, seeded: Seed) -> None:
     text = _read(root, QUEUE)
     assert '{"book":"Dune","token":"[redacted]","shelves":[1,2,3]}' in text
     assert "hunter2" not in text
@@ -85,9 +85,7 @@ def test_the_queue_says_who_asks_for_what_without_secrets_and_until_when(root: C
     assert "four eyes" in text
 
 
-def test_every_page_says_by_which_key_and_with_which_client_a_call_was_asked_for(
-    root: Client, seeded: Seed
-) -> None:
+def test_approval_pages_show_the_key_and_client_of_the_call(root: Client, seeded: Seed) -> None:
     key = seeded.undecided_call.principal
     names = principal_names([key])
     assert "by the key" in names[key]
@@ -99,13 +97,11 @@ def test_every_page_says_by_which_key_and_with_which_client_a_call_was_asked_for
     for text in (queue, looked_at, _read(root, page("call", "change", seeded.undecided_call.pk))):
         assert names[key] in text
         assert "Till Assistant" in text
-    # For copying.
+    # The principal key is shown for copying.
     assert key in queue
 
 
-def test_what_ends_first_stands_first_and_decided_calls_are_found_by_decision(
-    root: Client, seeded: Seed
-) -> None:
+def test_approval_queue_sorts_by_expiry_and_filters_by_decision(root: Client, seeded: Seed) -> None:
     now = timezone.now()
     soon = undecided_call(seeded.session.pk, 20, approval_until=now + timedelta(minutes=1))
     decided = {
@@ -125,9 +121,7 @@ def test_what_ends_first_stands_first_and_decided_calls_are_found_by_decision(
     assert _listed(root, "?q=discard") == [seeded.undecided_call.pk]
 
 
-def test_the_queue_asks_as_often_for_many_calls_as_for_few_and_reads_no_long_arguments(
-    root: Client, seeded: Seed
-) -> None:
+def test_approval_queue_query_count_is_constant_and_omits_long_arguments(root: Client, seeded: Seed) -> None:
     def queries() -> list[str]:
         with CaptureQueriesContext(connection) as captured:
             assert root.get(QUEUE).status_code == 200
@@ -146,11 +140,11 @@ def test_the_queue_asks_as_often_for_many_calls_as_for_few_and_reads_no_long_arg
     assert "read them on the call's own" in looked_at
 
 
-def test_an_approved_call_is_queued_and_both_row_and_audit_say_by_whom(decider: Client, seeded: Seed) -> None:
+def test_approved_call_is_enqueued_and_audited_with_the_decider(decider: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
     queued = waiting("celery")
     text = _decide(decider, "approve", call, "  looks right ")
-    # By whom is not asked here: the seed names people by numbers, which are others on PostgreSQL.
+    # The user's name is not asserted: seed rows name users by id, and ids differ on PostgreSQL.
     assert re.search(r"The call of discard, asked by .+, was approved\.", unescape(text))
     call.refresh_from_db()
     assert (call.state, call.decision, call.decision_reason) == ("accepted", "approved", "looks right")
@@ -161,10 +155,10 @@ def test_an_approved_call_is_queued_and_both_row_and_audit_say_by_whom(decider: 
         str(call.pk), seeded.viewer.pk, "looks right", "discard",
     )  # fmt: skip
     assert "Decided by" in text
-    assert waiting("celery") == queued  # Handed on after the commit, which a test like this never reaches.
+    assert waiting("celery") == queued  # Enqueued on commit, which this test never reaches.
 
 
-def test_a_row_says_what_was_decided_before_and_is_refused_there(decider: Client, seeded: Seed) -> None:
+def test_queue_row_shows_earlier_decisions_and_refuses_with_a_reason(decider: Client, seeded: Seed) -> None:
     call, now = seeded.undecided_call, timezone.now()
     assert "no call of this tool was decided before" in _read(decider, QUEUE)
     decided = {"tool": call.tool, "state": "completed", "decided_at": now, "finished_at": now}
@@ -186,7 +180,7 @@ def test_a_row_says_what_was_decided_before_and_is_refused_there(decider: Client
     assert (call.decision, call.decision_reason) == ("refused", "not now")
 
 
-def test_a_decision_about_many_says_its_consequences_first(decider: Client, seeded: Seed) -> None:
+def test_bulk_decision_page_lists_its_consequences(decider: Client, seeded: Seed) -> None:
     seeded.undecided_call.user = seeded.viewer
     seeded.undecided_call.four_eyes = True
     seeded.undecided_call.save()
@@ -199,12 +193,12 @@ def test_a_decision_about_many_says_its_consequences_first(decider: Client, seed
     assert "2 calls will end with an error" in looked_at
 
 
-def test_a_refused_call_ends_with_the_reason_and_without_a_name(decider: Client, seeded: Seed) -> None:
+def test_refused_call_returns_the_reason_without_the_decider(decider: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
     text = _decide(decider, "refuse", call, "Dune is not ours")
-    # By whom is not asked here: the seed names people by numbers, which are others on PostgreSQL.
+    # The user's name is not asserted: seed rows name users by id, and ids differ on PostgreSQL.
     assert re.search(r"The call of discard, asked by .+, was refused\.", unescape(text))
-    # What became of it is one word, on its page and in the list of calls.
+    # The outcome is one word, on the call's page and in the list of calls.
     listed = decider.get(page("call", "changelist")).content.decode()
     assert ">refused</span>" in text
     assert ">refused</span>" in listed
@@ -220,7 +214,7 @@ def test_a_refused_call_ends_with_the_reason_and_without_a_name(decider: Client,
 
 
 @pytest.mark.parametrize("reason", ["", "  \n ", "\0"])
-def test_a_refusal_needs_a_reason(reason: str, decider: Client, seeded: Seed) -> None:
+def test_refusal_requires_a_reason(reason: str, decider: Client, seeded: Seed) -> None:
     assert "Give a reason" in _decide(decider, "refuse", seeded.undecided_call, reason)
     assert _listed(decider) != []
     assert Call.objects.get(pk=seeded.undecided_call.pk).state == "approval_needed"
@@ -238,7 +232,7 @@ def test_a_refusal_needs_a_reason(reason: str, decider: Client, seeded: Seed) ->
     ],
 )
 @pytest.mark.parametrize("verb", ["approve", "refuse"])
-def test_who_comes_second_is_told_what_happened(
+def test_late_decision_reports_the_current_state(
     verb: str, change: dict[str, Any], says: str, decider: Client, seeded: Seed
 ) -> None:
     values = {"decided_at": timezone.now(), "decided_by": seeded.root, **change}
@@ -260,7 +254,7 @@ def test_who_comes_second_is_told_what_happened(
         (None, None, "It is not known which user made this call"),
     ],
 )
-def test_four_eyes_are_those_of_two_known_users(
+def test_four_eyes_requires_two_known_users(
     asked: str | None, again: str | None, says: str, decider: Client, seeded: Seed
 ) -> None:
     people = {"root": seeded.root, "viewer": seeded.viewer, None: None}
@@ -276,7 +270,7 @@ def test_four_eyes_are_those_of_two_known_users(
     assert Call.objects.get(pk=call.pk).decision == ("approved" if approved else "")
 
 
-def test_every_page_says_who_asked_as_whom_and_refuses_both(decider: Client, seeded: Seed) -> None:
+def test_four_eyes_excludes_the_user_acting_as_another(decider: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
     acting = f"user:{seeded.root.pk}/bench/by:{seeded.viewer.pk}"
     Call.objects.filter(pk=call.pk).update(four_eyes=True, user=seeded.root, principal=acting)
@@ -288,20 +282,18 @@ def test_every_page_says_who_asked_as_whom_and_refuses_both(decider: Client, see
     assert Call.objects.get(pk=call.pk).decision == ""
 
 
-def test_without_four_eyes_who_asked_may_approve(decider: Client, seeded: Seed) -> None:
+def test_requester_may_approve_without_four_eyes(decider: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.undecided_call.pk).update(user=seeded.viewer)
     assert "was approved." in _decide(decider, "approve", seeded.undecided_call)
 
 
-def test_who_asked_may_refuse_also_under_four_eyes(decider: Client, seeded: Seed) -> None:
+def test_requester_may_refuse_under_four_eyes(decider: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.undecided_call.pk).update(user=seeded.viewer, four_eyes=True)
     assert "was refused." in _decide(decider, "refuse", seeded.undecided_call, "a mistake")
 
 
 @pytest.mark.parametrize(("verb", "state"), [("approve", "accepted"), ("refuse", "failed")])
-def test_many_are_decided_about_after_a_look_at_them(
-    verb: str, state: str, decider: Client, seeded: Seed
-) -> None:
+def test_bulk_decision_needs_confirmation(verb: str, state: str, decider: Client, seeded: Seed) -> None:
     other = undecided_call(seeded.session.pk, 40, tool="shred")
     chosen = {"action": f"{verb}_calls", "_selected_action": [seeded.undecided_call.pk, other.pk]}
     looked_at = decider.post(QUEUE, chosen)
@@ -317,14 +309,14 @@ def test_many_are_decided_about_after_a_look_at_them(
     assert AuditEvent.objects.filter(action=f"call.{verb}").count() == 2
 
 
-def test_a_bulk_refusal_without_reason_asks_once_more(decider: Client, seeded: Seed) -> None:
+def test_bulk_refusal_without_reason_asks_again(decider: Client, seeded: Seed) -> None:
     chosen = {"action": "refuse_calls", "_selected_action": [seeded.undecided_call.pk], "decided": "refuse"}
     answer = decider.post(QUEUE, {**chosen, "reason": " "})
     assert "Give a reason" in answer.content.decode()
     assert "Refuse all of these" in answer.content.decode()
 
 
-def test_those_decided_meanwhile_are_left_alone_and_named(decider: Client, seeded: Seed) -> None:
+def test_bulk_decision_skips_and_lists_decided_calls(decider: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
     Call.objects.filter(pk=call.pk).update(
         state="failed", decision="refused", decided_at=timezone.now(), decided_by=seeded.root
@@ -337,7 +329,7 @@ def test_those_decided_meanwhile_are_left_alone_and_named(decider: Client, seede
     assert "None of them waits any more." in decider.post(QUEUE, looked_at, follow=True).content.decode()
 
 
-def test_the_page_of_a_call_says_all_about_its_approval(decider: Client, seeded: Seed) -> None:
+def test_call_page_shows_its_approval_state(decider: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
     text = _read(decider, page("call", "change", call.pk))
     assert "Expires in" in text
@@ -354,7 +346,7 @@ def test_the_page_of_a_call_says_all_about_its_approval(decider: Client, seeded:
     assert _read(decider, page("call", "changelist")).count("refused") == 1
 
 
-def test_the_list_of_calls_points_to_the_queue_and_the_sidebar_counts(root: Client, seeded: Seed) -> None:
+def test_call_list_links_the_queue_and_sidebar_counts_approvals(root: Client, seeded: Seed) -> None:
     text = root.get(page("call", "changelist")).content.decode()
     assert "2 calls wait for approval." in "".join(Page(text).read)
     assert f'href="{QUEUE}"' in text
@@ -367,7 +359,7 @@ def test_the_list_of_calls_points_to_the_queue_and_the_sidebar_counts(root: Clie
         assert not re.search(r"waits? for approval", empty)
 
 
-def test_the_queue_tells_the_page_what_waits(
+def test_queue_live_view_lists_pending_calls(
     client_of: ClientOf, client: Client, root: Client, viewer: Client, seeded: Seed
 ) -> None:
     address = QUEUE + "live/"
@@ -380,7 +372,7 @@ def test_the_queue_tells_the_page_what_waits(
     assert "data-queue" not in root.get(QUEUE + "?decision=refused").content.decode()
 
 
-def test_an_approval_leads_to_the_page_of_its_call(root: Client, seeded: Seed) -> None:
+def test_approval_change_page_redirects_to_its_call(root: Client, seeded: Seed) -> None:
     call_page = page("call", "change", seeded.undecided_call.pk)
     assert root.get(page("approval", "change", seeded.undecided_call.pk))["Location"] == call_page
     assert root.get(page("approval", "change", seeded.call.pk))["Location"] == QUEUE
@@ -396,7 +388,7 @@ def test_an_approval_leads_to_the_page_of_its_call(root: Client, seeded: Seed) -
         ("", False, False),
     ],
 )
-def test_every_role_may_do_what_the_table_says(role: str, sees: bool, decides: bool, seeded: Seed) -> None:
+def test_approval_permissions_of_each_role(role: str, sees: bool, decides: bool, seeded: Seed) -> None:
     make_roles()
     user = get_user_model().objects.create_user("somebody", is_staff=True)
     user.groups.set(Group.objects.filter(name=role))
@@ -412,7 +404,7 @@ def test_every_role_may_do_what_the_table_says(role: str, sees: bool, decides: b
     assert (Call.objects.get(pk=seeded.undecided_call.pk).decision == "approved") == decides
 
 
-def test_hostile_arguments_tools_and_reasons_are_only_text(decider: Client, seeded: Seed) -> None:
+def test_approval_pages_escape_hostile_text(decider: Client, seeded: Seed) -> None:
     hostile = undecided_call(
         seeded.session.pk, 50, tool=HOSTILE["script"], principal=HOSTILE["image"],
         arguments=orjson.dumps(HOSTILE).decode(),
@@ -437,7 +429,7 @@ def test_hostile_arguments_tools_and_reasons_are_only_text(decider: Client, seed
 
 
 @pytest.mark.usefixtures("offered")
-def test_a_call_made_again_needs_approval_again_and_not_by_who_made_it(decider: Client, seeded: Seed) -> None:
+def test_retried_call_needs_approval_by_another_user(decider: Client, seeded: Seed) -> None:
     seeded.viewer.user_permissions.add(Permission.objects.get(codename="change_call"))
     Call.objects.filter(pk=seeded.call.pk).update(user=seeded.root, decision="approved")
     queued = waiting("celery")
@@ -454,20 +446,20 @@ def test_a_call_made_again_needs_approval_again_and_not_by_who_made_it(decider: 
 
 
 @pytest.mark.usefixtures("offered")
-def test_a_call_that_nobody_could_approve_is_not_made_again(root: Client, seeded: Seed) -> None:
+def test_call_without_possible_approver_is_not_retried(root: Client, seeded: Seed) -> None:
     text = root.post(page("call", "retry", seeded.call.pk) + "?from_page=1", follow=True).content.decode()
     assert "no user could approve it" in text
     assert not Call.objects.filter(session_id__startswith="operator-").exists()
 
 
-def test_a_waiting_call_is_stopped_by_an_operator(root: Client, seeded: Seed) -> None:
+def test_operator_cancels_a_pending_call(root: Client, seeded: Seed) -> None:
     root.post(page("call", "stop", seeded.undecided_call.pk))
     call = Call.objects.get(pk=seeded.undecided_call.pk)
     assert (call.state, call.outcome, call.decision) == ("cancelled", "cancelled", "")
     assert call.pk not in _listed(root)
 
 
-def test_a_preset_copied_in_the_admin_keeps_its_need_of_approval(root: Client, seeded: Seed) -> None:
+def test_duplicated_preset_keeps_its_approval_settings(root: Client, seeded: Seed) -> None:
     Tool.objects.filter(pk=seeded.preset.pk).update(needs_approval=True, four_eyes=True)
     chosen = {"action": "duplicate_entries", "_selected_action": [seeded.preset.pk]}
     root.post(page("tool", "changelist"), chosen)
@@ -476,7 +468,7 @@ def test_a_preset_copied_in_the_admin_keeps_its_need_of_approval(root: Client, s
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_page_that_revokes_a_key_says_what_ended_with_it(many: bool, root: Client, seeded: Seed) -> None:
+def test_revoking_a_key_refuses_and_reports_its_pending_calls(many: bool, root: Client, seeded: Seed) -> None:
     key = ApiKey.objects.filter(revoked_at=None).first()
     assert key is not None
     call = seeded.undecided_call
@@ -495,7 +487,7 @@ def test_page_that_revokes_a_key_says_what_ended_with_it(many: bool, root: Clien
 
 
 @pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own page of a user is not ours")
-def test_page_that_deactivates_a_user_says_what_was_refused(root: Client, seeded: Seed) -> None:
+def test_deactivating_a_user_refuses_and_reports_pending_calls(root: Client, seeded: Seed) -> None:
     user, call = seeded.outsider, seeded.undecided_call
     Call.objects.filter(pk=call.pk).update(user=user, principal=f"user:{user.pk}/bench")
     posted = {"username": user.username, "date_joined_0": "2026-01-01", "date_joined_1": "10:00:00"}

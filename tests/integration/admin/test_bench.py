@@ -1,4 +1,4 @@
-"""The pages of the test bench: who may open them, what they are told, the token, the lines, logged runs."""
+"""The test bench pages: access, page data, tokens, snippets and logged runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def grant(user: Any, *codenames: str) -> None:
 
 
 def told(client: Client, address: str) -> dict[str, Any]:
-    """What the page's script is told."""
+    """Return the data that the page passes to its script."""
     answer = client.get(address)
     assert answer.status_code == 200, address
     text = answer.content.decode()
@@ -40,7 +40,7 @@ def benches(seeded: Seed) -> list[str]:
 
 
 def bench_run(user: Any, by: Any, number: int, **more: Any) -> Message:
-    """A logged run of ``echo``, as ``user`` by ``by``."""
+    """Create a logged run of ``echo`` by user ``by`` acting as ``user``."""
     session = Session.objects.create(
         id=f"bench-{number}",
         principal=bench_key(by.pk, user.pk),
@@ -53,9 +53,7 @@ def bench_run(user: Any, by: Any, number: int, **more: Any) -> Message:
     return call(session, number, **more)
 
 
-def test_every_entry_has_a_bench_for_who_may_try_and_view(
-    root: Client, client_of: ClientOf, seeded: Seed
-) -> None:
+def test_bench_requires_try_and_view_permissions(root: Client, client_of: ClientOf, seeded: Seed) -> None:
     viewer, outsider = client_of("viewer"), client_of("outsider")
     grant(seeded.outsider, "try_entries")
     for address in benches(seeded):
@@ -67,31 +65,31 @@ def test_every_entry_has_a_bench_for_who_may_try_and_view(
         assert client_of("viewer").get(address).status_code == 200, address
 
 
-def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> None:
+def test_anonymous_bench_requests_redirect_to_login(client: Client, seeded: Seed) -> None:
     for place in ("try", "try_token", "try_snippets", "try_run"):
         answer = client.post(page("tool", place, seeded.echo.pk))
         assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/admin/login/")
 
 
-def test_no_stored_text_becomes_markup_on_a_bench(root: Client, seeded: Seed) -> None:
+def test_bench_escapes_stored_text(root: Client, seeded: Seed) -> None:
     for address in benches(seeded):
         text = root.get(address).content.decode()
         assert not [raw for raw in (*RAW_MARKUP, *RAW_HIDDEN) if raw in text], address
 
 
-def test_the_button_is_on_the_entry_for_who_may_try(root: Client, viewer: Client, seeded: Seed) -> None:
+def test_bench_button_requires_the_try_permission(root: Client, viewer: Client, seeded: Seed) -> None:
     address = page("tool", "change", seeded.echo.pk)
     link = page("tool", "try", seeded.echo.pk)
     assert link in root.get(address).content.decode()
     assert link not in viewer.get(address).content.decode()
 
 
-def test_an_unknown_entry_leads_back_to_the_list(root: Client, seeded: Seed) -> None:
+def test_bench_of_unknown_entry_redirects_to_the_list(root: Client, seeded: Seed) -> None:
     assert root.get(page("tool", "try", 99_999))["Location"] == page("tool", "changelist")
     assert root.post(page("tool", "try_token", 99_999)).status_code == 404
 
 
-def test_a_form_asks_for_what_the_entry_takes(root: Client, seeded: Seed) -> None:
+def test_bench_form_has_the_schema_of_the_entry(root: Client, seeded: Seed) -> None:
     def schema(model: str, pk: int) -> Any:
         return told(root, page(model, "try", pk))["schema"]
 
@@ -112,7 +110,7 @@ def test_a_form_asks_for_what_the_entry_takes(root: Client, seeded: Seed) -> Non
         ({"permission": "auth.view_group"}, "Callers need the permission auth.view_group"),
     ],
 )
-def test_the_page_says_why_a_run_would_fail(
+def test_bench_explains_why_a_run_would_fail(
     change: dict[str, Any], words: str, client_of: ClientOf, seeded: Seed
 ) -> None:
     grant(seeded.viewer, "try_entries")
@@ -122,7 +120,7 @@ def test_the_page_says_why_a_run_would_fail(
     assert words in client_of("viewer").get(address).content.decode()
 
 
-def test_a_token_is_minted_by_post_with_the_csrf_token_only(root: Client, seeded: Seed) -> None:
+def test_bench_token_requires_post_and_csrf_token(root: Client, seeded: Seed) -> None:
     address = page("tool", "try_token", seeded.echo.pk)
     answer = root.post(address)
     assert "no-store" in answer["Cache-Control"]
@@ -135,7 +133,7 @@ def test_a_token_is_minted_by_post_with_the_csrf_token_only(root: Client, seeded
     assert strict.post(address).status_code == 403
 
 
-def test_a_token_for_another_user_needs_its_own_permission(client_of: ClientOf, seeded: Seed) -> None:
+def test_bench_token_for_another_user_requires_its_permission(client_of: ClientOf, seeded: Seed) -> None:
     address = page("tool", "try_token", seeded.echo.pk)
     grant(seeded.viewer, "try_entries")
 
@@ -143,7 +141,7 @@ def test_a_token_for_another_user_needs_its_own_permission(client_of: ClientOf, 
         answer = client_of("viewer").post(address, {"user": name})
         return answer.status_code, answer.json().get("error")
 
-    # Who may not act as others does not learn who exists.
+    # Without that permission, the response does not reveal which users exist.
     for name in ("outsider", "root", "nobody"):
         assert ask(name) == (403, "You may not try entries as another user.")
     grant(seeded.viewer, "try_as_others")
@@ -154,7 +152,7 @@ def test_a_token_for_another_user_needs_its_own_permission(client_of: ClientOf, 
     assert (event.actor, event.object_key) == (seeded.viewer, "outsider")
 
 
-def test_people_are_offered_to_who_may_act_as_them(client_of: ClientOf, seeded: Seed) -> None:
+def test_bench_offers_users_to_act_as_by_permission(client_of: ClientOf, seeded: Seed) -> None:
     address = page("tool", "try", seeded.echo.pk)
     grant(seeded.viewer, "try_entries")
     assert "mcp-bench-people" not in client_of("viewer").get(address).content.decode()
@@ -165,7 +163,7 @@ def test_people_are_offered_to_who_may_act_as_them(client_of: ClientOf, seeded: 
     assert '<option value="viewer">' not in text
 
 
-def test_lines_are_made_for_what_the_form_holds(root: Client, seeded: Seed) -> None:
+def test_snippets_contain_the_form_values(root: Client, seeded: Seed) -> None:
     address = page("tool", "try_snippets", seeded.echo.pk)
     body = {"method": "tools/call", "params": {"name": "echo", "arguments": {"text": "it's"}}}
     answer = root.post(address, json.dumps(body), content_type="application/json")
@@ -178,13 +176,13 @@ def test_lines_are_made_for_what_the_form_holds(root: Client, seeded: Seed) -> N
     ["", "[", "[]", "{}", '{"method": "ping", "params": {}}', '{"method": "tools/call", "params": {}}',
      '{"method": [], "params": {}}', '{"method": "tools/call", "params": []}'],
 )  # fmt: skip
-def test_nonsense_makes_no_lines(body: str, root: Client, seeded: Seed) -> None:
+def test_invalid_snippet_request_returns_400(body: str, root: Client, seeded: Seed) -> None:
     answer = root.post(page("tool", "try_snippets", seeded.echo.pk), body, content_type="application/json")
     assert answer.status_code == 400
     assert answer.json()["error"]
 
 
-def test_the_address_may_fill_the_form(root: Client, seeded: Seed) -> None:
+def test_bench_reads_arguments_from_the_url(root: Client, seeded: Seed) -> None:
     address = page("tool", "try", seeded.echo.pk)
     assert told(root, address + '?arguments={"text":"hi"}')["arguments"] == {"text": "hi"}
     for wrong in ("[1]", "{", "1", ""):
@@ -195,7 +193,7 @@ def test_the_address_may_fill_the_form(root: Client, seeded: Seed) -> None:
         )
 
 
-def test_a_logged_call_fills_the_form_and_a_second_is_compared(root: Client, seeded: Seed) -> None:
+def test_bench_loads_and_compares_logged_calls(root: Client, seeded: Seed) -> None:
     one, other = call(seeded.session, 201), call(seeded.session, 202)
     data = told(root, f"{page('tool', 'try', seeded.echo.pk)}?message={one.pk}&compare={other.pk}")
     assert data["first"]["arguments"] == data["second"]["arguments"] == {"text": "hi"}
@@ -203,9 +201,7 @@ def test_a_logged_call_fills_the_form_and_a_second_is_compared(root: Client, see
     assert (data["first"]["message"], data["first"]["whole"]) == (one.pk, True)
 
 
-def test_a_run_that_the_log_cut_redacted_or_that_was_another_entrys_is_not_taken_for_whole(
-    root: Client, seeded: Seed
-) -> None:
+def test_incomplete_or_foreign_logged_run_is_not_replayed_whole(root: Client, seeded: Seed) -> None:
     address = page("tool", "try_run", seeded.echo.pk)
     cut = call(
         seeded.session, 203, payload='{"method": "tools/call", "params": {"name": "ec… [99 bytes, cut]'
@@ -220,7 +216,7 @@ def test_a_run_that_the_log_cut_redacted_or_that_was_another_entrys_is_not_taken
         assert (answer.status_code, answer.json()) == (404, {"error": NO_RUN})
 
 
-def test_a_templates_variables_are_read_from_a_logged_address(root: Client, seeded: Seed) -> None:
+def test_template_variables_are_parsed_from_a_logged_uri(root: Client, seeded: Seed) -> None:
     logged = call(
         seeded.session,
         206,
@@ -233,7 +229,7 @@ def test_a_templates_variables_are_read_from_a_logged_address(root: Client, seed
     assert own.status_code == 404
 
 
-def test_the_history_has_ones_own_runs_also_those_as_others(
+def test_bench_history_lists_own_runs_including_as_others(
     root: Client, client_of: ClientOf, seeded: Seed
 ) -> None:
     root.post(page("tool", "try_token", seeded.echo.pk), {"user": "viewer"})
@@ -245,7 +241,7 @@ def test_the_history_has_ones_own_runs_also_those_as_others(
     assert [run["message"] for run in shown] == [as_other.pk, mine.pk]
 
 
-def test_who_may_not_read_messages_sees_no_logged_run(client_of: ClientOf, seeded: Seed) -> None:
+def test_logged_runs_require_the_message_permission(client_of: ClientOf, seeded: Seed) -> None:
     grant(seeded.viewer, "try_entries")
     message = bench_run(seeded.viewer, seeded.viewer, 305)
     address = page("tool", "try", seeded.echo.pk)
@@ -257,9 +253,7 @@ def test_who_may_not_read_messages_sees_no_logged_run(client_of: ClientOf, seede
     assert run.status_code == 404
 
 
-def test_a_preset_is_offered_with_what_the_preset_has_fixed(
-    root: Client, client_of: ClientOf, seeded: Seed
-) -> None:
+def test_bench_offers_a_preset_with_fixed_arguments(root: Client, client_of: ClientOf, seeded: Seed) -> None:
     own = told(root, page("tool", "try", seeded.preset.pk))["preset"]
     assert own == {
         "url": page("tool", "add"),
@@ -275,7 +269,7 @@ def test_a_preset_is_offered_with_what_the_preset_has_fixed(
     ("given", "shown"),
     [('{"text":"<b>"}', "{\n  &quot;text&quot;: &quot;&lt;b&gt;&quot;\n}"), ("{wrong", "{}")],
 )
-def test_the_form_of_a_preset_opens_with_the_arguments(
+def test_preset_form_opens_with_arguments_from_the_url(
     given: str, shown: str, root: Client, seeded: Seed
 ) -> None:
     answer = root.get(page("tool", "add"), {"preset_of": seeded.echo.pk, "fixed_arguments": given})

@@ -1,4 +1,4 @@
-"""Background calls in the admin: list and queues, the live page, secrets, stopping and making again."""
+"""Background calls in the admin: list, queues, live page, redaction, cancelling and retrying."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LIST = "/admin/mcp_app/call/"
 
 @pytest.fixture
 def operator(client_of: ClientOf, seeded: Seed) -> Client:
-    """Staff who may look at calls and operate them, and nothing else."""
+    """Return a client of staff with the permissions to view and change calls."""
     seeded.viewer.user_permissions.set(
         Permission.objects.filter(
             content_type__app_label="mcp_app", codename__in=["view_call", "change_call"]
@@ -52,7 +52,7 @@ def operator(client_of: ClientOf, seeded: Seed) -> Client:
 
 @pytest.fixture
 def offered(seeded: Seed) -> Iterator[None]:
-    """The seeded tools are what this process offers, and the seeded call is one that echo takes."""
+    """Serve the seeded tools from this process, and make the seeded call one that ``echo`` accepts."""
     Call.objects.filter(pk=seeded.call.pk).update(arguments='{"text": "hi"}')
     before = current_snapshot.current()
     current_snapshot.refresh_now(force=True)
@@ -62,13 +62,13 @@ def offered(seeded: Seed) -> Iterator[None]:
 
 @pytest.fixture
 def with_redis(clean_redis: str, settings: DjangoSettings) -> str:
-    """Settings that name the Redis of the tests."""
+    """Set ``REDIS_URL`` to the Redis of the tests."""
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
     return clean_redis
 
 
 def _say(url: str, call: Call, *messages: tuple[str, dict[str, Any]]) -> None:
-    """What a worker would have written to the call's stream."""
+    """Publish events to the call's stream as a worker does."""
 
     async def write() -> None:
         streams = Streams.connect(url)
@@ -92,7 +92,7 @@ def _tools(client: Client, query: str) -> list[str]:
     return sorted(call.tool for call in client.get(LIST + query).context["cl"].result_list)
 
 
-def test_the_list_says_how_each_call_went(root: Client, seeded: Seed) -> None:
+def test_call_list_shows_state_duration_and_progress(root: Client, seeded: Seed) -> None:
     text = "".join(Page(root.get(LIST).content.decode()).read)
     for words in ("12 ms", "3.0 s", "3 of 3", "tool error", "waiting for client", "completed", "cancelled"):
         assert words in text, words
@@ -110,19 +110,19 @@ def test_the_list_says_how_each_call_went(root: Client, seeded: Seed) -> None:
         ("?q=gone-session", [HOSTILE["bidi"]]),
     ],
 )
-def test_calls_are_found(query: str, tools: list[str], root: Client, seeded: Seed) -> None:
+def test_call_list_filters_and_searches(query: str, tools: list[str], root: Client, seeded: Seed) -> None:
     Tool.objects.filter(name="count").update(background=True)
     assert _tools(root, query) == tools
 
 
-def test_the_list_names_the_client_of_each_call_and_links_its_session(root: Client, seeded: Seed) -> None:
+def test_call_list_names_the_client_and_links_its_session(root: Client, seeded: Seed) -> None:
     fields = {**seeded.call.session_fields, "client": '{"name": "claude-code", "version": "2"}'}
     Call.objects.filter(pk=seeded.call.pk).update(session_fields=fields)
     answer = root.get(LIST).content.decode()
     link = re.search(r'<a class="mcp-link" href="([^"]+)">\s*(?:<bdi[^>]*>)?claude-code', answer)
     assert link is not None
     assert link[1] == page("session", "change", seeded.session.pk)
-    # Nobody's session, or none that this person may open: a name and no link.
+    # A session that does not exist or is not visible to the user: its name without a link.
     gone = Call.objects.get(session_id="gone-session")
     Call.objects.filter(pk=gone.pk).update(session_fields={**fields, "client": '{"name": "elsewhere"}'})
     answer = root.get(LIST).content.decode()
@@ -131,11 +131,11 @@ def test_the_list_names_the_client_of_each_call_and_links_its_session(root: Clie
 
 
 @pytest.mark.parametrize("said", [None, "", "{", "[]", '{"name": null}', "7"])
-def test_a_client_that_said_nothing_has_no_name(said: str | None) -> None:
+def test_missing_client_info_gives_an_empty_name(said: str | None) -> None:
     assert client_name(said) == ""
 
 
-def test_title_and_heading_say_that_these_are_background_calls(root: Client, seeded: Seed) -> None:
+def test_call_pages_are_titled_background_calls(root: Client, seeded: Seed) -> None:
     listed = root.get(LIST).content.decode()
     assert re.search(r"<title>[^<]*background call", listed)
     shown = root.get(page("call", "change", seeded.call.pk)).content.decode()
@@ -143,13 +143,13 @@ def test_title_and_heading_say_that_these_are_background_calls(root: Client, see
     assert "Background calls" in shown
 
 
-def test_a_call_is_found_by_its_id_with_and_without_hyphens(root: Client, seeded: Seed) -> None:
+def test_call_search_accepts_ids_with_and_without_hyphens(root: Client, seeded: Seed) -> None:
     pk = seeded.running_call.pk
     for words in (str(pk), pk.hex, str(pk)[:13]):
         assert _tools(root, f"?q={words}") == ["count"]
 
 
-def test_calls_are_narrowed_by_day(root: Client, seeded: Seed) -> None:
+def test_call_list_filters_by_day(root: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.call.pk).update(accepted_at=timezone.now() - timedelta(days=40))
     month = (timezone.now() - timedelta(days=30)).strftime("%Y-%m-%d 00:00:00+00:00")
     listed = root.get(LIST, {"accepted_at__gte": month}).context["cl"].result_list
@@ -157,9 +157,7 @@ def test_calls_are_narrowed_by_day(root: Client, seeded: Seed) -> None:
     assert len(listed) == Call.objects.count() - 1
 
 
-def test_the_list_reads_no_answers_and_asks_as_often_for_many_calls_as_for_few(
-    root: Client, seeded: Seed
-) -> None:
+def test_call_list_query_count_is_constant_and_skips_answers(root: Client, seeded: Seed) -> None:
     def queries() -> list[str]:
         with CaptureQueriesContext(connection) as captured:
             assert root.get(LIST).status_code == 200
@@ -184,13 +182,11 @@ def test_the_list_reads_no_answers_and_asks_as_often_for_many_calls_as_for_few(
         (7380, "2 h 03 min"),
     ],
 )
-def test_a_length_of_time_is_easy_to_read(seconds: float | None, words: str) -> None:
+def test_span_formats_durations(seconds: float | None, words: str) -> None:
     assert span(None if seconds is None else timedelta(seconds=seconds)) == words
 
 
-def test_the_box_counts_jobs_calls_and_workers_of_each_queue(
-    root: Client, seeded: Seed, with_redis: str
-) -> None:
+def test_queue_box_counts_jobs_calls_and_workers(root: Client, seeded: Seed, with_redis: str) -> None:
     Presence(with_redis).renew("worker@host", ["celery"])
     box = root.get(LIST).context["box"]
     queues = {queue.name: queue for queue in box.queues}
@@ -201,14 +197,14 @@ def test_the_box_counts_jobs_calls_and_workers_of_each_queue(
     assert "no worker listens" in text
 
 
-def test_the_box_says_when_no_worker_was_seen(root: Client, seeded: Seed, with_redis: str) -> None:
+def test_queue_box_reports_when_no_worker_was_seen(root: Client, seeded: Seed, with_redis: str) -> None:
     assert "No worker has been seen" in root.get(LIST).content.decode()
 
 
 @pytest.mark.parametrize(
     ("url", "says"), [("", "There is no Redis"), ("redis://127.0.0.1:1/0", "Redis is away")]
 )
-def test_list_and_page_work_without_redis(
+def test_call_pages_work_without_redis(
     url: str, says: str, root: Client, seeded: Seed, settings: DjangoSettings
 ) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": url}
@@ -218,14 +214,14 @@ def test_list_and_page_work_without_redis(
     assert bool(live["note"]) == bool(url)
 
 
-def test_arguments_and_answer_are_shown_without_secrets(root: Client, seeded: Seed) -> None:
+def test_call_page_redacts_secrets(root: Client, seeded: Seed) -> None:
     text = "".join(Page(root.get(page("call", "change", seeded.call.pk)).content.decode()).read)
     assert '"password": "[redacted]"' in text
     assert "hunter2" not in text
     assert "counted to 3" in text
 
 
-def test_arguments_that_a_schema_marks_as_secret_are_not_shown(root: Client, seeded: Seed) -> None:
+def test_call_page_redacts_write_only_arguments(root: Client, seeded: Seed) -> None:
     def unlock(pin: Annotated[str, Field(json_schema_extra={"writeOnly": True})]) -> str:
         return pin
 
@@ -239,7 +235,7 @@ def test_arguments_that_a_schema_marks_as_secret_are_not_shown(root: Client, see
     assert "[redacted]" in text
 
 
-def test_a_long_answer_is_cut_until_all_of_it_is_asked_for(root: Client, seeded: Seed) -> None:
+def test_long_answer_is_truncated_until_requested_whole(root: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.call.pk).update(answer=orjson.dumps({"text": "word " * 2000}).decode())
     address = page("call", "change", seeded.call.pk)
     cut, whole = root.get(address).content.decode(), root.get(address + "?all=1").content.decode()
@@ -249,9 +245,7 @@ def test_a_long_answer_is_cut_until_all_of_it_is_asked_for(root: Client, seeded:
     assert whole.count("word ") >= 2000
 
 
-def test_what_a_call_says_is_followed_from_where_the_page_left_off(
-    root: Client, seeded: Seed, with_redis: str
-) -> None:
+def test_live_view_resumes_after_the_last_event(root: Client, seeded: Seed, with_redis: str) -> None:
     call = seeded.running_call
     _say(
         with_redis,
@@ -278,14 +272,14 @@ def test_what_a_call_says_is_followed_from_where_the_page_left_off(
 
 
 @pytest.mark.parametrize("after", ["x", "1", "-", "1-", "-1", "1-x", "9" * 50 + "-1", "١-١", "1-1-1", "%00"])
-def test_a_place_that_no_answer_named_starts_from_what_is_kept(
+def test_live_view_with_unknown_position_starts_at_the_oldest_event(
     after: str, root: Client, seeded: Seed, with_redis: str
 ) -> None:
     _say(with_redis, seeded.running_call, ("notifications/message", {"level": "info", "data": "hello"}))
     assert [line["text"] for line in _live(root, seeded.running_call, after)["lines"]] == ["hello"]
 
 
-def test_the_live_view_is_for_those_who_may_look(
+def test_live_view_requires_view_permission_and_get(
     client_of: ClientOf, client: Client, root: Client, viewer: Client, seeded: Seed
 ) -> None:
     address = page("call", "live", seeded.running_call.pk)
@@ -297,14 +291,14 @@ def test_the_live_view_is_for_those_who_may_look(
     assert root.get(page("call", "live", "no-uuid")).status_code == 404
 
 
-def test_progress_that_no_client_asked_for_is_not_denied_by_the_empty_log(root: Client, seeded: Seed) -> None:
+def test_empty_log_does_not_hide_stored_progress(root: Client, seeded: Seed) -> None:
     text = "".join(Page(root.get(page("call", "change", seeded.running_call.pk)).content.decode()).read)
     assert "40 of 100" in text
     assert "It has logged nothing yet." in text
     assert "Nothing yet" not in text
 
 
-def test_a_call_that_is_over_is_not_polled(root: Client, seeded: Seed) -> None:
+def test_finished_call_is_not_polled(root: Client, seeded: Seed) -> None:
     assert "data-live=" in root.get(page("call", "change", seeded.running_call.pk)).content.decode()
     assert "data-live=" not in root.get(page("call", "change", seeded.call.pk)).content.decode()
     assert _live(root, seeded.call)["over"]
@@ -313,9 +307,7 @@ def test_a_call_that_is_over_is_not_polled(root: Client, seeded: Seed) -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"), [(14.5, r"1[0-4]\.\d s left"), (-1, "run out"), (600, "run out")]
 )
-def test_a_running_call_says_how_long_its_lease_still_runs(
-    seconds: float, words: str, root: Client, seeded: Seed
-) -> None:
+def test_running_call_shows_its_lease(seconds: float, words: str, root: Client, seeded: Seed) -> None:
     call = seeded.running_call
     Call.objects.filter(pk=call.pk).update(lease_until=clock.lease(seconds))
     assert re.fullmatch(words, _live(root, call)["lease"])
@@ -324,11 +316,11 @@ def test_a_running_call_says_how_long_its_lease_still_runs(
     assert "1970-01" not in text
 
 
-def test_a_call_that_no_worker_runs_has_no_lease(root: Client, seeded: Seed) -> None:
+def test_finished_call_shows_no_lease(root: Client, seeded: Seed) -> None:
     assert _live(root, seeded.call)["lease"] == "-"
 
 
-def test_a_running_call_is_told_to_stop_once_and_audited(operator: Client, seeded: Seed) -> None:
+def test_stopping_a_running_call_is_requested_once_and_audited(operator: Client, seeded: Seed) -> None:
     call = seeded.running_call
     address = page("call", "stop", call.pk) + "?from_page=1"
     answer = operator.post(address, follow=True)
@@ -342,7 +334,7 @@ def test_a_running_call_is_told_to_stop_once_and_audited(operator: Client, seede
     )  # fmt: skip
 
 
-def test_a_waiting_call_is_over_at_once_and_its_client_is_answered(operator: Client, seeded: Seed) -> None:
+def test_stopping_a_waiting_call_cancels_it_and_answers_its_client(operator: Client, seeded: Seed) -> None:
     call = seeded.waiting_call
     operator.post(page("call", "stop", call.pk))
     call.refresh_from_db()
@@ -350,7 +342,7 @@ def test_a_waiting_call_is_over_at_once_and_its_client_is_answered(operator: Cli
     assert orjson.loads(call.answer)["error"]["code"] == -32800
 
 
-def test_a_cancelled_call_says_so_once_and_by_whom_to_operators(
+def test_cancelled_call_names_the_operator_to_operators_only(
     operator: Client, client_of: ClientOf, seeded: Seed
 ) -> None:
     call = seeded.waiting_call
@@ -359,14 +351,14 @@ def test_a_cancelled_call_says_so_once_and_by_whom_to_operators(
     assert len(re.findall(r'mcp-badge-\w+"[^>]*>cancelled<', answer)) == 1
     read = "".join(Page(answer).read)
     assert f"stopped by an operator ({seeded.viewer.username})" in read
-    # Who may only look reads what the client is told.
+    # Users with view permission only read the text that the client received.
     seeded.viewer.user_permissions.set(Permission.objects.filter(codename="view_call"))
     read = "".join(Page(client_of("viewer").get(page("call", "change", call.pk)).content.decode()).read)
     assert "stopped by an operator" in read
     assert "stopped by an operator (" not in read
 
 
-def test_an_answer_counts_as_not_sent_only_when_its_note_is_overdue(root: Client, seeded: Seed) -> None:
+def test_unpublished_answer_is_reported_only_when_overdue(root: Client, seeded: Seed) -> None:
     def said(finished_ago: float, *, published: bool) -> bool:
         at = timezone.now() - timedelta(seconds=finished_ago)
         Call.objects.filter(pk=seeded.call.pk).update(finished_at=at, published=published)
@@ -377,22 +369,20 @@ def test_an_answer_counts_as_not_sent_only_when_its_note_is_overdue(root: Client
     assert not said(60, published=True)
 
 
-def test_a_call_that_is_over_cannot_be_stopped(operator: Client, seeded: Seed) -> None:
+def test_finished_call_cannot_be_stopped(operator: Client, seeded: Seed) -> None:
     answer = operator.post(page("call", "stop", seeded.call.pk), follow=True)
     assert "The call was over already." in answer.content.decode()
     assert not AuditEvent.objects.filter(action="call.stop").exists()
 
 
-def test_calls_are_stopped_in_bulk(operator: Client, seeded: Seed) -> None:
+def test_bulk_action_stops_calls(operator: Client, seeded: Seed) -> None:
     chosen = [seeded.running_call.pk, seeded.waiting_call.pk, seeded.call.pk]
     answer = operator.post(LIST, {"action": "stop_calls", "_selected_action": chosen}, follow=True)
     assert "Asked to cancel: 2. Over already: 1." in answer.content.decode()
 
 
 @pytest.mark.usefixtures("offered")
-def test_a_call_is_made_again_for_the_same_principal_without_its_session(
-    operator: Client, seeded: Seed
-) -> None:
+def test_retry_creates_a_call_for_the_same_principal_without_session(operator: Client, seeded: Seed) -> None:
     old = seeded.call
     answer = operator.post(page("call", "retry", old.pk))
     new = Call.objects.get(retry_of=old, session_id__startswith="operator-")
@@ -420,7 +410,7 @@ def test_a_call_is_made_again_for_the_same_principal_without_its_session(
         (RUNNING | {"state": "running"}, "Only a call that is over"),
     ],
 )
-def test_what_cannot_be_made_again_is_said(
+def test_impossible_retry_is_explained(
     change: dict[str, Any], says: str, operator: Client, seeded: Seed
 ) -> None:
     Call.objects.filter(pk=seeded.call.pk).update(**change)
@@ -431,7 +421,7 @@ def test_what_cannot_be_made_again_is_said(
 
 
 @pytest.mark.usefixtures("offered")
-def test_calls_are_made_again_in_bulk_and_others_left_alone(operator: Client, seeded: Seed) -> None:
+def test_bulk_retry_skips_calls_that_cannot_be_retried(operator: Client, seeded: Seed) -> None:
     chosen = [seeded.call.pk, seeded.running_call.pk]
     answer = operator.post(LIST, {"action": "retry_calls", "_selected_action": chosen}, follow=True)
     text = answer.content.decode()
@@ -439,7 +429,7 @@ def test_calls_are_made_again_in_bulk_and_others_left_alone(operator: Client, se
     assert "Left alone: count" in text
 
 
-def test_those_who_may_only_look_meet_no_button(operator: Client, seeded: Seed) -> None:
+def test_stop_and_retry_buttons_require_change_permission(operator: Client, seeded: Seed) -> None:
     seeded.viewer.user_permissions.remove(Permission.objects.get(codename="change_call"))
     for call in (seeded.running_call, seeded.call):
         text = operator.get(page("call", "change", call.pk)).content.decode()
@@ -450,7 +440,7 @@ def test_those_who_may_only_look_meet_no_button(operator: Client, seeded: Seed) 
 META = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 
 
-def test_a_call_and_its_message_show_the_trace_they_belong_to(root: Client, seeded: Seed) -> None:
+def test_call_and_message_pages_show_the_trace(root: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.call.pk).update(meta=orjson.dumps(META).decode())
     logged = orjson.dumps({"method": "tools/call", "params": {"name": "echo", "_meta": META}}).decode()
     type(seeded.message).objects.filter(pk=seeded.message.pk).update(payload=logged)
@@ -461,12 +451,12 @@ def test_a_call_and_its_message_show_the_trace_they_belong_to(root: Client, seed
 
 
 @pytest.mark.parametrize("meta", ['{"traceparent": "<script>"}', '{"traceparent": ["x"]}', "{}"])
-def test_a_call_without_a_wellformed_trace_shows_none(meta: str, root: Client, seeded: Seed) -> None:
+def test_call_with_malformed_trace_shows_none(meta: str, root: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.call.pk).update(meta=meta)
     assert "<dt>Trace</dt>" not in root.get(page("call", "change", seeded.call.pk)).content.decode()
 
 
-def test_a_call_that_is_a_task_says_until_when_its_client_may_ask(operator: Client, seeded: Seed) -> None:
+def test_task_call_shows_its_expiry(operator: Client, seeded: Seed) -> None:
     address = page("call", "change", seeded.call.pk)
     assert b"its client may ask until" not in operator.get(address).content
     Call.objects.filter(pk=seeded.call.pk).update(task_until="2026-07-29T12:00:00Z")
@@ -474,7 +464,7 @@ def test_a_call_that_is_a_task_says_until_when_its_client_may_ask(operator: Clie
     assert b'mcp-badge-plain">task<' in operator.get(LIST).content
 
 
-def test_the_page_of_a_core_task_leads_to_the_session_it_was_asked_in(root: Client, seeded: Seed) -> None:
+def test_core_task_page_links_its_session(root: Client, seeded: Seed) -> None:
     fields = {**seeded.call.session_fields, "session": seeded.session.pk}
     task = background_call(seeded.session.pk, 900)
     Call.objects.filter(pk=task.pk).update(session_id="task-1", session_fields=fields)

@@ -1,4 +1,4 @@
-"""Who can use an entry: members of a group by one choice, a page that says who, names instead of numbers."""
+"""The users who can use an entry: group restriction, the page of callers, and names instead of ids."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _callers(client: Client, entry: Any, **query: str) -> dict[str, tuple[bool, 
     return {each.name: (each.can, each.why) for each in answer.context["callers"]}
 
 
-def test_a_tool_is_restricted_to_a_group_by_one_choice(root: Client, seeded: Seed) -> None:
+def test_tool_form_restricts_a_tool_to_a_group(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors & friends")
     editors.user_set.add(seeded.viewer)
     form = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
@@ -56,13 +56,13 @@ def test_a_tool_is_restricted_to_a_group_by_one_choice(root: Client, seeded: See
     assert group_of(seeded.echo.permission) == editors
     assert seeded.echo.permission in permissions_of(seeded.viewer)
     assert seeded.echo.permission not in permissions_of(seeded.outsider)
-    # It is no permission of this server's administration: a token without that scope has it.
+    # The permission is not one of this server's administration: a token without that scope has it.
     held: Any = below(frozenset({"mcp"}), permissions_of(seeded.viewer))
     assert seeded.echo.permission in held
     assert "members of Editors &amp; friends" in root.get(page("tool", "changelist")).content.decode()
 
 
-def test_a_group_that_was_renamed_is_called_by_its_new_name(root: Client, seeded: Seed) -> None:
+def test_renamed_group_is_shown_by_its_new_name(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
     _restrict(root, seeded.echo, kept := membership_of(editors))
@@ -72,7 +72,7 @@ def test_a_group_that_was_renamed_is_called_by_its_new_name(root: Client, seeded
     text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
     assert "<p>Offered to members of Authors.</p>" in text
     assert "members of Authors" in root.get(page("tool", "changelist")).content.decode()
-    # The form offers the permission that holds, once, and keeps it.
+    # The form lists the stored permission once and keeps it.
     form = root.get(page("tool", "change", seeded.echo.pk)).context["adminform"].form
     groups = dict(form.fields["permission"].choices)
     assert groups["Members of a group"].count((kept, "members of Authors")) == 1
@@ -80,14 +80,12 @@ def test_a_group_that_was_renamed_is_called_by_its_new_name(root: Client, seeded
     _restrict(root, seeded.echo, kept, title="Again")
     seeded.echo.refresh_from_db()
     assert (seeded.echo.title, seeded.echo.permission) == ("Again", kept)
-    # Nor does the group's own page say the old name.
+    # The group's own page does not show the old name either.
     names = [*Permission.objects.filter(codename__startswith="member_of").values_list("name", flat=True)]
     assert names == ["Is a member of Authors"]
 
 
-def test_a_permission_that_is_not_a_groups_does_not_become_its_by_its_number(
-    root: Client, seeded: Seed
-) -> None:
+def test_foreign_permission_with_a_group_id_grants_no_membership(root: Client, seeded: Seed) -> None:
     guests = Group.objects.create(name="Guests")
     foreign = f"auth.member_of_editors_{guests.pk}"
     assert group_of(foreign) is None
@@ -95,7 +93,7 @@ def test_a_permission_that_is_not_a_groups_does_not_become_its_by_its_number(
     assert not guests.permissions.exists()
 
 
-def test_a_draft_for_a_group_can_be_published(root: Client, seeded: Seed) -> None:
+def test_draft_restricted_to_a_group_is_accepted(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     _restrict(root, seeded.echo, membership_of(editors), _draft="1")
     assert editors.permissions.count() == 1
@@ -103,7 +101,7 @@ def test_a_draft_for_a_group_can_be_published(root: Client, seeded: Seed) -> Non
     assert seeded.echo.permission == ""
 
 
-def test_groups_of_one_name_written_otherwise_are_told_apart() -> None:
+def test_membership_permissions_of_similar_group_names_differ() -> None:
     first, second = Group(pk=3, name="The Team"), Group(pk=13, name="the-team")
     assert membership_of(first) != membership_of(second)
     assert membership_of(Group(pk=7, name="***")) == "auth.member_of__7"
@@ -112,11 +110,11 @@ def test_groups_of_one_name_written_otherwise_are_told_apart() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("said", ["", "auth.member_of_editors_1", "auth.x_99999999999999999999", "a.b_²"])
-def test_other_permissions_are_no_membership(said: str) -> None:
+def test_other_permissions_are_not_memberships(said: str) -> None:
     assert group_of(said) is None
 
 
-def test_the_page_of_callers_says_who_can_and_why_others_cannot(root: Client, seeded: Seed) -> None:
+def test_callers_page_lists_who_can_use_a_tool_and_why(root: Client, seeded: Seed) -> None:
     assert _callers(root, seeded.echo)["outsider"] == (True, "every caller can")
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
@@ -143,7 +141,7 @@ def test_the_page_of_callers_says_who_can_and_why_others_cannot(root: Client, se
     assert ", but nobody can use it now: it is disabled.</p>" in text
 
 
-def test_a_preset_is_for_those_for_whom_its_tool_is(root: Client, seeded: Seed) -> None:
+def test_preset_inherits_the_callers_of_its_tool(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
     _restrict(root, seeded.echo, membership_of(editors))
@@ -160,7 +158,7 @@ def test_a_preset_is_for_those_for_whom_its_tool_is(root: Client, seeded: Seed) 
     assert not next(each for each in seen.context["page"] if each.name == "echo_hello").can
 
 
-def test_many_people_cost_the_page_of_callers_no_more_than_few(root: Client, seeded: Seed) -> None:
+def test_callers_page_query_count_is_constant(root: Client, seeded: Seed) -> None:
     editors, own = Group.objects.create(name="Editors"), "mcp_app.view_session"
     _restrict(root, seeded.echo, membership_of(editors))
     asked = []
@@ -178,7 +176,7 @@ def test_many_people_cost_the_page_of_callers_no_more_than_few(root: Client, see
     assert _callers(root, seeded.echo)["viewer"] == (True, "own permission")
 
 
-def test_the_pages_of_callers_keep_what_was_asked(root: Client, seeded: Seed) -> None:
+def test_callers_pagination_keeps_the_search(root: Client, seeded: Seed) -> None:
     users = get_user_model()
     users.objects.bulk_create(users(username=f"one & all {number:03}") for number in range(120))
     text = root.get(page("tool", "callers", seeded.echo.pk), {"q": "one & all", "p": "2"}).content.decode()
@@ -189,7 +187,7 @@ def test_the_pages_of_callers_keep_what_was_asked(root: Client, seeded: Seed) ->
     assert "Next →" in text
 
 
-def test_who_may_see_people_depends_on_the_users_of_the_project(settings: Any) -> None:
+def test_view_people_permission_follows_the_user_model(settings: Any) -> None:
     asked: list[str] = []
     somebody = SimpleNamespace(has_perm=lambda name: bool(asked.append(name)))
     may_view_people(somebody)
@@ -198,7 +196,7 @@ def test_who_may_see_people_depends_on_the_users_of_the_project(settings: Any) -
     assert asked == ["auth.view_user", "mcp_app.view_apikey"]
 
 
-def test_only_who_may_see_people_sees_callers_and_hostile_names_stay_text(
+def test_callers_page_requires_permission_and_escapes_group_names(
     root: Client, viewer: Client, seeded: Seed
 ) -> None:
     assert viewer.get(page("tool", "callers", seeded.echo.pk)).status_code == 403
@@ -210,7 +208,7 @@ def test_only_who_may_see_people_sees_callers_and_hostile_names_stay_text(
     assert root.get(page("tool", "callers", 10**9)).status_code == 302
 
 
-def test_the_form_shows_the_texts_in_force_and_differences_are_from_them(root: Client, seeded: Seed) -> None:
+def test_tool_form_and_history_show_the_texts_from_code(root: Client, seeded: Seed) -> None:
     text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert 'placeholder="Gives the same text back."' in text
     _restrict(root, seeded.echo, "", description="Says it again.")
@@ -220,28 +218,26 @@ def test_the_form_shows_the_texts_in_force_and_differences_are_from_them(root: C
 
 
 def _beside(client: Client, entry: Any, field: str) -> str:
-    """What the form says beside a field, as plain text."""
+    """Return the help text beside a form field as plain text."""
     answer = client.get(page(entry._meta.model_name, "change", entry.pk))
     shown = str(answer.context["adminform"].form.fields[field].help_text)
     return unescape(re.sub(r"<[^>]+>", "", shown))
 
 
-def test_the_form_says_which_texts_override_code_and_which_are_in_force_from_code(
-    root: Client, seeded: Seed
-) -> None:
+def test_form_marks_texts_from_code_and_overrides(root: Client, seeded: Seed) -> None:
     for entry in (seeded.echo, Prompt.objects.get(name="code_review"), Resource.objects.get(source="code")):
         definition = {**entry.definition, "title": "A title", "description": "What it does."}
         type(entry).objects.filter(pk=entry.pk).update(definition=definition, description="Ours.")
         assert "override Overrides the text from code" in _beside(root, entry, "description")
         assert _beside(root, entry, "title").endswith("from code In force is the text from code, as shown.")
-    # What code does not say cannot be overridden, nor what is made here.
+    # A text that code does not define cannot be overridden, nor can one of an entry made in the admin.
     Tool.objects.filter(pk=seeded.echo.pk).update(definition={"name": "echo"})
     preset = Tool.objects.filter(source="admin").first()
     for entry in (seeded.echo, preset):
         assert "code" not in _beside(root, entry, "description")
 
 
-def test_the_form_says_which_limits_and_permission_code_has(
+def test_form_marks_limits_and_permission_from_code(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stated = replace(
@@ -257,7 +253,7 @@ def test_the_form_says_which_limits_and_permission_code_has(
     assert "code" not in _beside(root, seeded.echo, "calls_per_minute")
 
 
-def test_a_form_that_shows_a_draft_says_what_the_draft_overrides(root: Client, seeded: Seed) -> None:
+def test_draft_form_marks_what_the_draft_overrides(root: Client, seeded: Seed) -> None:
     _restrict(root, seeded.echo, "", description="Drafted.", _draft="1")
     draft = Draft.objects.get()
     answer = root.get(page("tool", "change", seeded.echo.pk), {"draft": str(draft.pk)})
@@ -266,7 +262,7 @@ def test_a_form_that_shows_a_draft_says_what_the_draft_overrides(root: Client, s
     assert "Overrides the text from code" in str(form.fields["description"].help_text)
 
 
-def test_rows_name_people_and_their_keys(root: Client, seeded: Seed) -> None:
+def test_pages_show_user_and_key_names_instead_of_principals(root: Client, seeded: Seed) -> None:
     principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
     type(seeded.session).objects.filter(pk=seeded.session.pk).update(principal=principal)
     Call.objects.filter(pk=seeded.call.pk).update(principal=principal)
@@ -290,7 +286,7 @@ def test_rows_name_people_and_their_keys(root: Client, seeded: Seed) -> None:
     }
 
 
-def test_a_call_is_approved_in_its_row(root: Client, seeded: Seed) -> None:
+def test_queue_row_approves_a_call(root: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
     guarded_tool(call.tool).save(force_insert=True)
     queue = root.get(page("approval", "changelist")).content.decode()
@@ -302,7 +298,7 @@ def test_a_call_is_approved_in_its_row(root: Client, seeded: Seed) -> None:
     assert call.decision == "approved"
 
 
-def test_the_text_in_force_keeps_its_lines_and_shows_what_hides(root: Client, seeded: Seed) -> None:
+def test_placeholder_keeps_line_breaks_and_marks_hidden_characters(root: Client, seeded: Seed) -> None:
     definition = {**seeded.echo.definition, "description": "One\n\ntwo\u202e.", "title": "One\ntwo"}
     Tool.objects.filter(pk=seeded.echo.pk).update(definition=definition)
     text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
@@ -310,7 +306,7 @@ def test_the_text_in_force_keeps_its_lines_and_shows_what_hides(root: Client, se
     assert 'placeholder="One⟦U+000A⟧two"' in text
 
 
-def test_a_group_made_beside_the_field_is_chosen_by_its_number(root: Client, seeded: Seed) -> None:
+def test_group_created_beside_the_field_is_selected_by_its_id(root: Client, seeded: Seed) -> None:
     form = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert 'id="add_id_permission"' in form
     assert "every caller, the members of a group, or those with a permission" in form
@@ -323,7 +319,7 @@ def test_a_group_made_beside_the_field_is_chosen_by_its_number(root: Client, see
     assert "permission" in _restrict(root, seeded.echo, "999999").context["adminform"].form.errors
 
 
-def test_who_may_only_look_reads_what_is_in_force_who_may_use_it_and_which_rights_there_are(
+def test_viewer_sees_effective_texts_callers_and_missing_permissions(
     root: Client, viewer: Client, seeded: Seed
 ) -> None:
     group = Group.objects.create(name="Cashiers & co")
@@ -334,7 +330,7 @@ def test_who_may_only_look_reads_what_is_in_force_who_may_use_it_and_which_right
     assert "<p>Offered to members of Cashiers &amp; co.</p>" in text
     assert "<code>auth.view_user</code>" in text
     assert membership_of(group) not in text
-    # The description in force is the code's: once where clients see it, once in the definition.
+    # The effective description comes from code: once as clients see it, once in the definition.
     shown = re.findall(r'<pre class="mcp-pre" tabindex="0">Gives the same text back.</pre>', text)
     assert len(shown) == 2
     assert ">from code</span>" in text
@@ -346,7 +342,7 @@ def test_who_may_only_look_reads_what_is_in_force_who_may_use_it_and_which_right
     assert "mcp-who-title" not in text
 
 
-def test_a_tool_that_a_caller_was_told_there_is_none_of_is_linked_for_who_may_see_tools(
+def test_unknown_tool_error_links_the_restricted_tool(
     viewer: Client, client_of: ClientOf, seeded: Seed
 ) -> None:
     group = Group.objects.create(name="Cashiers")

@@ -1,4 +1,4 @@
-"""The catalogue is edited through its services: code's entries are dressed, ours are made and deleted."""
+"""Editing the catalogue: entries from code are customized, entries of the admin are created and deleted."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _choose(client: Client, model: str, action: str, *rows: Any, **more: str) ->
     return client.post(page(model, "changelist"), data, follow=True)
 
 
-def test_a_preset_is_made_and_remembered(root: Client, seeded: Seed) -> None:
+def test_preset_is_created_and_recorded(root: Client, seeded: Seed) -> None:
     assert root.post(page("tool", "add"), _preset(seeded)).status_code == 302
     made = Tool.objects.get(name="shout")
     assert (made.source, made.preset_of, made.fixed_arguments) == (
@@ -113,7 +113,7 @@ def test_a_preset_is_made_and_remembered(root: Client, seeded: Seed) -> None:
         ({"title": "x" * 201}, "title", "at most 200"),
     ],
 )
-def test_what_is_wrong_with_a_preset_is_said_beside_the_field(
+def test_preset_errors_appear_beside_the_field(
     changed: dict[str, str], field: str, says: str, root: Client, seeded: Seed
 ) -> None:
     errors = _errors(root.post(page("tool", "add"), _preset(seeded, **changed)))
@@ -122,12 +122,12 @@ def test_what_is_wrong_with_a_preset_is_said_beside_the_field(
     assert not Tool.objects.filter(name="shout").exists()
 
 
-def test_what_was_typed_stands_in_the_form_again_after_an_error(root: Client, seeded: Seed) -> None:
+def test_invalid_form_keeps_the_typed_text(root: Client, seeded: Seed) -> None:
     answer = root.post(page("tool", "add"), _preset(seeded, fixed_arguments='{"text": oops'))
     assert "{&quot;text&quot;: oops" in answer.content.decode()
 
 
-def test_only_dress_and_limits_of_a_code_defined_tool_can_be_edited(root: Client, seeded: Seed) -> None:
+def test_tool_from_code_allows_editing_texts_and_limits_only(root: Client, seeded: Seed) -> None:
     form = root.get(page("tool", "change", seeded.echo.pk)).context["adminform"].form
     assert set(form.fields) == {*COMMON, *LIMITS, *SWITCHES} - {"meta"}
     posted = (
@@ -141,7 +141,7 @@ def test_only_dress_and_limits_of_a_code_defined_tool_can_be_edited(root: Client
     assert (stored.input_schema, stored.definition) == (seeded.echo.input_schema, seeded.echo.definition)
 
 
-def test_a_permission_that_no_longer_exists_survives_an_edit(root: Client, seeded: Seed) -> None:
+def test_unknown_stored_permission_survives_an_edit(root: Client, seeded: Seed) -> None:
     Tool.objects.filter(pk=seeded.echo.pk).update(permission="gone.away")
     root.post(
         page("tool", "change", seeded.echo.pk), COMMON | LIMITS | {"permission": "gone.away", "title": "T"}
@@ -150,7 +150,7 @@ def test_a_permission_that_no_longer_exists_survives_an_edit(root: Client, seede
     assert (stored.permission, stored.title) == ("gone.away", "T")
 
 
-def test_a_prompt_is_made_changed_and_deleted(root: Client, seeded: Seed) -> None:
+def test_prompt_is_created_changed_and_deleted(root: Client, seeded: Seed) -> None:
     assert root.post(page("prompt", "add"), PROMPT).status_code == 302
     made = Prompt.objects.get(name="hello")
     changed = PROMPT | {"template": "Goodbye {{who}}"}
@@ -172,14 +172,14 @@ def test_a_prompt_is_made_changed_and_deleted(root: Client, seeded: Seed) -> Non
         ({"meta": '{"a": 1, "a": 2}'}, "meta", "'a' occurs twice"),
     ],
 )
-def test_what_is_wrong_with_a_prompt_is_said_beside_the_field(
+def test_prompt_errors_appear_beside_the_field(
     changed: dict[str, str], field: str, says: str, root: Client
 ) -> None:
     errors = _errors(root.post(page("prompt", "add"), PROMPT | changed))
     assert says in " ".join(errors[field])
 
 
-def test_a_text_resource_and_an_uploaded_one_are_made(root: Client) -> None:
+def test_text_resource_and_uploaded_resource_are_created(root: Client) -> None:
     assert root.post(page("resource", "add"), RESOURCE).status_code == 302
     assert Resource.objects.get(uri="notes://a").text == "x"
     upload = SimpleUploadedFile("logo.svg", b"<svg onload=alert(1)>", "image/svg+xml")
@@ -195,7 +195,7 @@ def test_a_text_resource_and_an_uploaded_one_are_made(root: Client) -> None:
     assert not Resource.objects.filter(uri="notes://b").exists()
 
 
-def test_saving_an_uploaded_resource_without_a_new_file_keeps_the_file(root: Client) -> None:
+def test_uploaded_resource_keeps_its_file_without_a_new_upload(root: Client) -> None:
     upload = SimpleUploadedFile("a.txt", b"kept", "text/plain")
     root.post(page("resource", "add"), RESOURCE | {"text": "", "file": upload})
     made = Resource.objects.get(uri="notes://a")
@@ -208,26 +208,24 @@ def test_saving_an_uploaded_resource_without_a_new_file_keeps_the_file(root: Cli
         assert (made.title, content.read()) == ("T", b"kept")
 
 
-def test_text_and_file_together_are_refused(root: Client) -> None:
+def test_text_with_file_is_refused(root: Client) -> None:
     upload = SimpleUploadedFile("a.txt", b"a", "text/plain")
     errors = _errors(root.post(page("resource", "add"), RESOURCE | {"file": upload}))
     assert errors == {"file": ["Give a text or a file, not both."]}
 
 
-def test_the_switch_in_the_list_does_what_its_button_says_and_keeps_the_filters(
-    root: Client, seeded: Seed
-) -> None:
+def test_list_switch_is_idempotent_and_keeps_the_filters(root: Client, seeded: Seed) -> None:
     listed = root.get(page("tool", "changelist") + "?enabled__exact=1").content.decode()
     assert f"{page('tool', 'switch', seeded.echo.pk)}?_changelist_filters=enabled__exact%3D1" in listed
     address = page("tool", "switch", seeded.echo.pk) + "?_changelist_filters=enabled__exact%3D1"
-    for _ in range(2):  # Pressed twice, by two people, the second press changes nothing.
+    for _ in range(2):  # A second press, for example by another user, changes nothing.
         answer = root.post(address, {"mcp-enabled": "0"})
         assert answer["Location"] == page("tool", "changelist") + "?enabled__exact=1"
         assert not Tool.objects.get(pk=seeded.echo.pk).enabled
     assert CatalogueChange.objects.filter(key="echo", action="disabled").count() == 1
 
 
-def test_many_are_switched_as_one_revision(root: Client, seeded: Seed) -> None:
+def test_bulk_switch_creates_one_revision(root: Client, seeded: Seed) -> None:
     tools = list(Tool.objects.filter(source=StoredSource.CODE))
     assert "Disabled: 4 of 5." in _choose(root, "tool", "disable_entries", *tools).content.decode()
     assert not Tool.objects.filter(source=StoredSource.CODE, enabled=True).exists()
@@ -236,7 +234,7 @@ def test_many_are_switched_as_one_revision(root: Client, seeded: Seed) -> None:
     assert "Enabled: 5 of 5." in _choose(root, "tool", "enable_entries", *tools).content.decode()
 
 
-def test_entries_made_here_are_duplicated_disabled_and_others_are_refused(root: Client, seeded: Seed) -> None:
+def test_admin_entries_are_duplicated_disabled_and_others_refused(root: Client, seeded: Seed) -> None:
     text = _choose(root, "tool", "duplicate_entries", seeded.preset, seeded.echo).content.decode()
     assert "Left alone: echo is defined in code: make a preset or a new entry instead." in text
     copy = Tool.objects.get(name="greet_world-copy")
@@ -252,7 +250,7 @@ def test_entries_made_here_are_duplicated_disabled_and_others_are_refused(root: 
     assert Resource.objects.get(uri="notes://house-rules-copy").text == seeded.own_resource.text
 
 
-def test_a_duplicate_of_an_upload_has_a_file_of_its_own(root: Client) -> None:
+def test_duplicate_of_an_upload_has_its_own_file(root: Client) -> None:
     root.post(
         page("resource", "add"), RESOURCE | {"text": "", "file": SimpleUploadedFile("a.bin", b"\x00\xff")}
     )
@@ -264,9 +262,7 @@ def test_a_duplicate_of_an_upload_has_a_file_of_its_own(root: Client) -> None:
         assert content.read() == b"\x00\xff"
 
 
-def test_bulk_delete_asks_then_deletes_what_was_made_here_and_says_why_the_rest_stays(
-    root: Client, seeded: Seed
-) -> None:
+def test_bulk_delete_confirms_and_skips_entries_from_code(root: Client, seeded: Seed) -> None:
     asked = _choose(root, "tool", "delete_selected", seeded.preset, seeded.echo)
     assert "Are you sure" in asked.content.decode()
     assert Tool.objects.filter(pk=seeded.preset.pk).exists()
@@ -277,7 +273,7 @@ def test_bulk_delete_asks_then_deletes_what_was_made_here_and_says_why_the_rest_
     assert "Left alone: echo is defined in code and stays: disable it instead." in said
 
 
-def test_a_tool_whose_code_is_gone_can_be_deleted_unless_it_has_presets(root: Client, seeded: Seed) -> None:
+def test_missing_tool_is_deleted_unless_it_has_presets(root: Client, seeded: Seed) -> None:
     Tool.objects.filter(pk=seeded.echo.pk).update(missing=True)
     address = page("tool", "delete", seeded.echo.pk)
     assert "greet_world" in root.get(address).content.decode()
@@ -288,7 +284,7 @@ def test_a_tool_whose_code_is_gone_can_be_deleted_unless_it_has_presets(root: Cl
     assert not Tool.objects.filter(pk=seeded.echo.pk).exists()
 
 
-def test_a_code_defined_entry_cannot_be_deleted(root: Client, seeded: Seed) -> None:
+def test_entry_from_code_cannot_be_deleted(root: Client, seeded: Seed) -> None:
     assert root.post(page("tool", "delete", seeded.echo.pk), {"post": "yes"}).status_code == 403
     assert (
         root.post(page("resourcetemplate", "delete", seeded.template.pk), {"post": "yes"}).status_code == 403
@@ -306,7 +302,7 @@ def test_a_code_defined_entry_cannot_be_deleted(root: Client, seeded: Seed) -> N
         ),
     ],
 )
-def test_a_tool_says_where_its_code_asks_to_be_run(
+def test_tool_page_shows_where_the_tool_runs(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch, options: dict[str, bool], shown: str
 ) -> None:
     monkeypatch.setitem(registry.tools, "echo", replace(registry.tools["echo"], **options))
@@ -315,7 +311,7 @@ def test_a_tool_says_where_its_code_asks_to_be_run(
 
 
 @pytest.mark.requirement("SCHEMA-07")
-def test_page_of_a_tool_names_clients_that_refuse_it(root: Client, seeded: Seed) -> None:
+def test_tool_page_names_clients_that_refuse_the_schema(root: Client, seeded: Seed) -> None:
     def shown() -> str:
         text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
         return re.sub(r"\s+", " ", re.sub("<.*?>", "", text))
@@ -331,7 +327,7 @@ def test_page_of_a_tool_names_clients_that_refuse_it(root: Client, seeded: Seed)
 
 
 @pytest.mark.requirement("INT-46")
-def test_a_tool_says_who_may_call_it(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_page_shows_who_may_call_it(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> str:
         text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
         found = re.search(
@@ -343,7 +339,7 @@ def test_a_tool_says_who_may_call_it(root: Client, seeded: Seed, monkeypatch: py
         permission_classes = (AllowAny,)
 
         def list(self, request: object) -> None:
-            """Nothing."""
+            """Do nothing."""
 
     assert shown() == "every caller, as far as its code lets them"
     Tool.objects.filter(pk=seeded.echo.pk).update(name="echo_list")
@@ -354,7 +350,7 @@ def test_a_tool_says_who_may_call_it(root: Client, seeded: Seed, monkeypatch: py
         assert shown() == "those with the permission auth.view_user"
 
 
-def test_drift_is_shown_as_a_difference_and_accepted(root: Client, seeded: Seed) -> None:
+def test_drift_is_shown_as_a_diff_and_accepted(root: Client, seeded: Seed) -> None:
     text = root.get(page("tool", "change", seeded.drifted.pk)).content.decode()
     assert "Fetches a page." in text
     assert "Accept new definition" in text
@@ -378,12 +374,12 @@ def test_drift_is_shown_as_a_difference_and_accepted(root: Client, seeded: Seed)
         ("drift=no&restricted=no&missing=no&preset=no&enabled__exact=1", {"echo", "add"}),
     ],
 )
-def test_the_list_is_narrowed(query: str, names: set[str], root: Client, seeded: Seed) -> None:
+def test_tool_list_filters(query: str, names: set[str], root: Client, seeded: Seed) -> None:
     answer = root.get(page("tool", "changelist") + "?" + query)
     assert {tool.name for tool in answer.context["cl"].result_list} == names
 
 
-def test_history_shows_every_change_of_the_entry_and_what_it_altered(root: Client, seeded: Seed) -> None:
+def test_history_shows_every_change_with_its_diff(root: Client, seeded: Seed) -> None:
     root.post(page("prompt", "add"), PROMPT)
     made = Prompt.objects.get(name="hello")
     root.post(page("prompt", "change", made.pk), PROMPT | {"title": "A new title"})
@@ -394,13 +390,13 @@ def test_history_shows_every_change_of_the_entry_and_what_it_altered(root: Clien
     assert "root" in text
 
 
-def test_a_json_schema_is_shown_indented(root: Client, seeded: Seed) -> None:
+def test_json_schema_is_shown_indented(root: Client, seeded: Seed) -> None:
     text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     shown = json.dumps(seeded.echo.input_schema, indent=2, sort_keys=True).replace('"', "&quot;")
     assert shown in text
 
 
-def test_a_row_that_is_gone_leads_back_to_the_list(root: Client, seeded: Seed) -> None:
+def test_missing_row_redirects_to_the_list(root: Client, seeded: Seed) -> None:
     for address in (
         page("tool", "history", 9999),
         page("session", "change", "x"),
@@ -412,7 +408,7 @@ def test_a_row_that_is_gone_leads_back_to_the_list(root: Client, seeded: Seed) -
         assert "There is no" in answer.content.decode()
 
 
-def test_saving_what_nobody_changed_says_so_and_is_no_change(root: Client, seeded: Seed) -> None:
+def test_saving_without_changes_creates_no_revision(root: Client, seeded: Seed) -> None:
     data = COMMON | LIMITS | {"title": "Echo"}
     root.post(page("tool", "change", seeded.echo.pk), data, follow=True)
     before = Tool.objects.get(pk=seeded.echo.pk)
@@ -428,14 +424,14 @@ def test_saving_what_nobody_changed_says_so_and_is_no_change(root: Client, seede
     assert LogEntry.objects.count() == logged
 
 
-def test_saving_reviews_what_code_changed_though_nothing_else_differs(root: Client, seeded: Seed) -> None:
+def test_saving_accepts_drift_without_other_changes(root: Client, seeded: Seed) -> None:
     assert seeded.drifted.drifted
     answer = root.post(page("tool", "change", seeded.drifted.pk), COMMON | LIMITS, follow=True)
     assert not Tool.objects.get(pk=seeded.drifted.pk).drifted
     assert "was changed successfully" in answer.content.decode()
 
 
-def test_the_script_of_a_switch_is_told_what_it_shows(root: Client, seeded: Seed) -> None:
+def test_switch_returns_its_new_state_as_json(root: Client, seeded: Seed) -> None:
     address, asked = page("tool", "switch", seeded.echo.pk), {"mcp-enabled": "0"}
     told = [root.post(address, asked, headers={"Accept": "application/json"}).json() for _ in range(2)]
     assert [each["enabled"] for each in told] == [False, False]
@@ -445,9 +441,7 @@ def test_the_script_of_a_switch_is_told_what_it_shows(root: Client, seeded: Seed
     assert "Disabled: echo" not in root.get(page("tool", "changelist")).content.decode()
 
 
-def test_a_list_that_is_searched_has_the_exact_name_first_unless_an_order_is_chosen(
-    root: Client, seeded: Seed
-) -> None:
+def test_tool_search_ranks_exact_name_first_by_default(root: Client, seeded: Seed) -> None:
     for position, name in enumerate(("a_fast_place_order", "place_order_fast", "place_order")):
         Tool.objects.create(
             name=name, title=str(position), source="admin", preset_of=seeded.echo, position=position

@@ -1,4 +1,4 @@
-"""The figures of the first page: equal to what was logged, for who may see them, bounded, and safe."""
+"""The dashboard: figures equal to the log, permissions, query counts and escaping."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _drain(*lines: list[Any], skipped: int = 0) -> None:
 
 
 @pytest.mark.parametrize(("period", "age"), [("hour", 1800), ("day", 40_000), ("week", 400_000)])
-def test_a_new_server_has_its_calls_a_minute_of_the_time_it_was_there(
+def test_new_server_divides_call_rate_by_its_uptime(
     period: str, age: float, root: Client, empty: Seed
 ) -> None:
     _drain(*[line(f"a{at}", at=time.time() - age) for at in range(200)])
@@ -95,7 +95,7 @@ def test_a_new_server_has_its_calls_a_minute_of_the_time_it_was_there(
 @pytest.mark.parametrize(
     ("period", "age", "minutes"), [("hour", 1800, 60), ("day", 40_000, 1440), ("week", 400_000, 10_080)]
 )
-def test_the_figures_are_those_of_what_was_logged(
+def test_dashboard_figures_match_the_log(
     period: str, age: float, minutes: int, root: Client, empty: Seed
 ) -> None:
     then = time.time() - age
@@ -111,7 +111,7 @@ def test_the_figures_are_those_of_what_was_logged(
     assert tile(found, "Calls per minute").note == "200 calls"
     assert float(tile(found, "Calls per minute").value) == pytest.approx(
         200 / minutes, rel=0.02
-    )  # Its last minute or hour is not over.
+    )  # The last minute or hour is not complete.
     assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == ("15 %", "30 failed")
     assert [(tool.name, tool.calls, tool.errors) for tool in found.tools] == [
         ("echo", 150, "0 %"),
@@ -127,7 +127,7 @@ def test_the_figures_are_those_of_what_was_logged(
     assert sorted({bar.tone for bar in calls.bars}) == ["bad", "good", "warn"]
 
 
-def test_what_a_busy_process_could_not_log_is_counted_all_the_same(root: Client, empty: Seed) -> None:
+def test_dashboard_counts_calls_that_were_not_logged(root: Client, empty: Seed) -> None:
     tally = RollupCells()
     for _ in range(40):
         tally.add(time.time(), "tools/call", "echo", "error", 3.0, skipped=True)
@@ -137,9 +137,7 @@ def test_what_a_busy_process_could_not_log_is_counted_all_the_same(root: Client,
     assert (tile(shown(root), "Calls per minute").note, shown(root).tools[0].calls) == ("41 calls", 41)
 
 
-def test_edited_code_that_is_not_served_is_the_first_fault_with_its_place(
-    root: Client, empty: Seed, tmp_path: Path
-) -> None:
+def test_code_fault_is_the_first_fault_with_its_location(root: Client, empty: Seed, tmp_path: Path) -> None:
     path = tmp_path / "code_fault.json"
     CodeFault("/tools/mcp.py", 3, "SyntaxError: <b>no</b>").write(path)
     with override_settings(MCP={**settings.MCP, "CODE_FAULT_FILE": str(path)}):
@@ -150,7 +148,7 @@ def test_edited_code_that_is_not_served_is_the_first_fault_with_its_place(
     assert "/tools/mcp.py:3: SyntaxError: &lt;b&gt;no" in text
 
 
-def test_only_the_time_that_was_asked_for_is_counted(root: Client, empty: Seed) -> None:
+def test_dashboard_counts_only_the_selected_period(root: Client, empty: Seed) -> None:
     now = time.time()
     _drain(
         *[line(str(age), at=now - age) for age in (0, 7_200, 90_000, 700_000)], line("ahead", at=now + 7_300)
@@ -169,7 +167,7 @@ def test_only_the_time_that_was_asked_for_is_counted(root: Client, empty: Seed) 
         (["view_message", "view_session"], TRAFFIC | {"Live sessions"}, 3),
     ],
 )  # fmt: skip
-def test_each_sees_the_figures_of_what_they_may_look_at(
+def test_dashboard_shows_figures_by_permission(
     rights: list[str], tiles: set[str], charts: int, client_of: ClientOf, seeded: Seed
 ) -> None:
     allowed = [each for each in seeded.viewer.user_permissions.all() if each.codename in rights]
@@ -183,7 +181,7 @@ def test_each_sees_the_figures_of_what_they_may_look_at(
 
 
 @pytest.mark.parametrize("rights", [[], ["view_session"], ["view_tool", "view_apikey"]])
-def test_who_may_look_at_neither_messages_nor_calls_sees_none_of_it(
+def test_dashboard_requires_message_or_call_permission(
     rights: list[str], client_of: ClientOf, seeded: Seed
 ) -> None:
     seeded.viewer.user_permissions.set(
@@ -196,11 +194,11 @@ def test_who_may_look_at_neither_messages_nor_calls_sees_none_of_it(
     assert "data-dashboard" not in index.content.decode()
 
 
-def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> None:
+def test_anonymous_dashboard_request_redirects_to_login(client: Client, seeded: Seed) -> None:
     assert client.get(address()).status_code == 302
 
 
-def test_the_first_page_has_the_figures_and_the_way_to_fetch_them_again(root: Client, seeded: Seed) -> None:
+def test_index_embeds_the_dashboard_and_its_refresh_url(root: Client, seeded: Seed) -> None:
     text = root.get("/admin/?range=week").content.decode()
     assert f'data-dashboard="{address("week")}"' in text
     assert '<a href="?range=week" aria-current="true">Last week</a>' in text
@@ -208,7 +206,7 @@ def test_the_first_page_has_the_figures_and_the_way_to_fetch_them_again(root: Cl
 
 
 class Markup(HTMLParser):
-    """Elements with their attributes."""
+    """A parser that collects elements with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -219,7 +217,7 @@ class Markup(HTMLParser):
         self.elements.append((tag, dict(attrs)))
 
 
-def test_every_chart_has_a_title_a_description_and_a_table_and_no_script(root: Client, seeded: Seed) -> None:
+def test_charts_have_title_description_and_table_without_scripts(root: Client, seeded: Seed) -> None:
     text = root.get(address()).content.decode()
     found = Markup(text)
     identities = {attributes.get("id") for _, attributes in found.elements}
@@ -238,7 +236,7 @@ def test_every_chart_has_a_title_a_description_and_a_table_and_no_script(root: C
     ]
 
 
-def test_hostile_names_are_shown_as_text(root: Client, seeded: Seed) -> None:
+def test_dashboard_escapes_hostile_names(root: Client, seeded: Seed) -> None:
     now = timezone.now()
     Session.objects.create(
         id="x" * 32, principal="p", protocol_version="<b>1</b>", client_name=HOSTILE["script"],
@@ -257,7 +255,7 @@ def test_hostile_names_are_shown_as_text(root: Client, seeded: Seed) -> None:
     ]
 
 
-def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, empty: Seed) -> None:
+def test_dashboard_query_count_is_constant(root: Client, empty: Seed) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             shown(root)
@@ -287,7 +285,7 @@ def _faults(client: Client) -> list[str]:
     return [reason.text for reason in shown(client).verdict.faults]
 
 
-def test_empty_states_say_what_to_do_first(root: Client, empty: Seed, clean_redis: str) -> None:
+def test_empty_dashboard_suggests_the_first_steps(root: Client, empty: Seed, clean_redis: str) -> None:
     assert _notes(root) == [NO_LOG]
     with override_settings(MCP={"REDIS_URL": clean_redis}):
         assert (_notes(root), _faults(root)) == ([NEVER], [NO_WORKER])
@@ -299,7 +297,7 @@ def test_empty_states_say_what_to_do_first(root: Client, empty: Seed, clean_redi
         assert LOG_IS_OFF in _notes(root)
 
 
-def test_redis_workers_and_the_way_to_the_log_are_told(root: Client, seeded: Seed, clean_redis: str) -> None:
+def test_dashboard_shows_redis_workers_and_log_delay(root: Client, seeded: Seed, clean_redis: str) -> None:
     Call.objects.exclude(queue="celery").delete()
     Presence(clean_redis).renew("worker-1@host", ["celery"])
     queue = SyncMessageQueue(clean_redis)
@@ -320,12 +318,12 @@ def test_redis_workers_and_the_way_to_the_log_are_told(root: Client, seeded: See
     queue.close()
 
 
-def test_redis_that_is_away_is_told_once(root: Client, seeded: Seed) -> None:
+def test_unavailable_redis_is_reported_once(root: Client, seeded: Seed) -> None:
     with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
         assert (_notes(root), _faults(root)) == ([], [module.AWAY])
 
 
-def test_sessions_are_counted_by_revision_and_client_while_they_live(root: Client, seeded: Seed) -> None:
+def test_live_sessions_are_counted_by_revision_and_client(root: Client, seeded: Seed) -> None:
     Session.objects.all().update(last_seen_at=timezone.now() - timedelta(days=1))
     now = timezone.now()
     for number in range(3):
@@ -341,15 +339,13 @@ def test_sessions_are_counted_by_revision_and_client_while_they_live(root: Clien
 
 
 @pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own first page has no sidebar")
-def test_the_first_page_leads_once_to_each_list_and_to_the_form_of_what_can_be_added(
-    root: Client, seeded: Seed
-) -> None:
+def test_index_links_each_list_and_add_form_once(root: Client, seeded: Seed) -> None:
     text = root.get("/admin/").content.decode()
     assert text.count(f'href="{page("prompt", "changelist")}"') == 1
     assert text.count(f'href="{page("prompt", "add")}"') == 1
 
 
-def test_of_what_the_sidebar_lacks_the_first_page_has_the_list(rf: RequestFactory) -> None:
+def test_index_lists_only_models_missing_from_the_sidebar(rf: RequestFactory) -> None:
     models = [
         {"model": Group, "name": "Groups", "admin_url": "/groups/", "add_url": "/groups/add/"},
         {"model": Permission, "name": "Permissions", "admin_url": "/permissions/", "add_url": None},
@@ -362,13 +358,13 @@ def test_of_what_the_sidebar_lacks_the_first_page_has_the_list(rf: RequestFactor
     assert not found["sidebar_has_all"]
 
 
-def test_whoever_may_open_nothing_is_told_so(client: Client, seeded: Seed) -> None:
+def test_index_reports_missing_permissions(client: Client, seeded: Seed) -> None:
     nobody = get_user_model().objects.create_user("nobody", is_staff=True)
     client.force_login(nobody)
     assert "have permission to view or edit anything" in client.get("/admin/").content.decode()
 
 
-def test_the_page_of_one_app_lists_its_models_only(root: Client, seeded: Seed) -> None:
+def test_app_index_lists_its_models_only(root: Client, seeded: Seed) -> None:
     answer = root.get("/admin/mcp_app/")
     assert answer.status_code == 200
     assert b"mcp-dashboard" not in answer.content
@@ -383,9 +379,7 @@ def _nothing_waits(seed: Seed) -> None:
         kind.objects.update(reviewed_hash=F("definition_hash"))
 
 
-def test_an_installation_without_faults_in_which_nothing_waits_is_well(
-    root: Client, seeded: Seed, clean_redis: str
-) -> None:
+def test_verdict_depends_on_faults_and_pending_tasks(root: Client, seeded: Seed, clean_redis: str) -> None:
     _nothing_waits(seeded)
     Presence(clean_redis).renew("worker-1@host", ["celery"])
     with override_settings(MCP={"REDIS_URL": clean_redis}):
@@ -398,7 +392,7 @@ def test_an_installation_without_faults_in_which_nothing_waits_is_well(
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Degraded", "bad")
 
 
-def test_everything_that_waits_for_somebody_is_a_link_to_where_it_is_done(root: Client, seeded: Seed) -> None:
+def test_pending_tasks_link_to_their_pages(root: Client, seeded: Seed) -> None:
     _nothing_waits(seeded)
     for number in range(2):
         undecided_call("s", number)
@@ -420,9 +414,7 @@ def test_everything_that_waits_for_somebody_is_a_link_to_where_it_is_done(root: 
     assert [key.name for key in listed] == ["ends"]
 
 
-def test_many_failed_calls_are_the_first_reason_with_the_tool_that_fails_most(
-    root: Client, empty: Seed
-) -> None:
+def test_high_error_rate_is_the_first_task_and_names_the_tool(root: Client, empty: Seed) -> None:
     Message.objects.all().delete()
     now = time.time()
     _drain(
@@ -435,7 +427,7 @@ def test_many_failed_calls_are_the_first_reason_with_the_tool_that_fails_most(
     assert len(root.get(first.url).context["timeline"].rows) == 5
 
 
-def test_calls_that_are_not_counted_by_name_are_called_what_they_are(root: Client, empty: Seed) -> None:
+def test_calls_without_a_name_are_counted_as_unknown_tools(root: Client, empty: Seed) -> None:
     _drain(line("gone", at=time.time() - 60, target="", outcome="tool_error"))
     (row,) = shown(root).tools
     assert (row.name, row.calls) == ("unknown tools", 1)
@@ -443,11 +435,11 @@ def test_calls_that_are_not_counted_by_name_are_called_what_they_are(root: Clien
     text = root.get("/admin/").content.decode()
     assert "unknown tools" in text
     assert "(not offered to who called, or beyond 100 in an hour)" in text
-    # One name for it on both pages.
+    # Both pages use the same note.
     assert row.note in root.get(page("message", "figures"), {"by": "tool"}).content.decode()
 
 
-def test_a_few_failed_calls_wait_for_nobody(root: Client, empty: Seed) -> None:
+def test_low_error_rate_creates_no_task(root: Client, empty: Seed) -> None:
     now = time.time()
     _drain(
         *[line(f"ok-{at}", at=now - 60) for at in range(100)],
@@ -456,14 +448,14 @@ def test_a_few_failed_calls_wait_for_nobody(root: Client, empty: Seed) -> None:
     assert not any("calls failed" in task.text for task in shown(root).verdict.tasks)
 
 
-def test_nobody_is_told_of_what_they_cannot_do(client_of: ClientOf, seeded: Seed) -> None:
+def test_tasks_require_the_permission_to_act(client_of: ClientOf, seeded: Seed) -> None:
     undecided_call("s", 1)
     allowed = [each for each in seeded.viewer.user_permissions.all() if each.codename == "view_message"]
     seeded.viewer.user_permissions.set(allowed)
     assert shown(client_of("viewer")).verdict.tasks == []
 
 
-def test_a_figure_and_the_log_behind_its_link_count_the_same_calls(root: Client, empty: Seed) -> None:
+def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> None:
     now = time.time()
     Message.objects.all().delete()
     _drain(
@@ -484,7 +476,7 @@ def test_a_figure_and_the_log_behind_its_link_count_the_same_calls(root: Client,
     assert [listed(tool.url) for tool in found.tools] == [tool.calls for tool in found.tools]
 
 
-def test_a_queue_that_no_worker_serves_is_a_fault_with_the_way_to_its_calls(
+def test_orphaned_queue_is_a_fault_with_a_link_to_its_calls(
     root: Client, seeded: Seed, clean_redis: str
 ) -> None:
     Presence(clean_redis).renew("worker-1@host", ["celery"])
@@ -500,7 +492,7 @@ def _asked(since: datetime, until: datetime) -> str:
 @pytest.mark.parametrize(
     ("ago", "minutes", "span"), [(50, 20, 60), (600, 200, 60), (600, 300, 600), (5_000, 2_900, 3_600)]
 )
-def test_a_chosen_time_shows_its_calls_as_finely_as_they_are_kept_and_the_log_counts_the_same(
+def test_custom_period_uses_the_finest_resolution_and_matches_the_log(
     ago: int, minutes: int, span: int, root: Client, empty: Seed
 ) -> None:
     begin = timezone.now().replace(minute=0, second=0, microsecond=0) - timedelta(minutes=ago // 60 * 60 + 60)
@@ -532,6 +524,6 @@ def test_a_chosen_time_shows_its_calls_as_finely_as_they_are_kept_and_the_log_co
         "since=400d&until=399d",
     ],
 )
-def test_a_chosen_time_that_is_none_or_was_not_kept_is_the_last_hour(query: str, root: Client) -> None:
+def test_invalid_period_falls_back_to_the_last_hour(query: str, root: Client) -> None:
     found = root.get(page("message", "dashboard") + "?" + query).context["dashboard"]
     assert found.period.name == "hour"

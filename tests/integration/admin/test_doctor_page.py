@@ -1,4 +1,4 @@
-"""The doctor's page: who may ask, what is shown of what is found, and that nobody waits for ever."""
+"""The doctor's page: permissions, shown findings and time limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def seeded(seeded_anew: Seed) -> Seed:
 
 @pytest.fixture(autouse=True)
 def _no_address(settings: DjangoSettings) -> None:
-    """Nobody is asked over the network."""
+    """Configure no public address, so that no network request is made."""
     settings.MCP = {**settings.MCP, "PUBLIC_URL": ""}
 
 
@@ -46,20 +46,20 @@ def operator(client_of: ClientOf, seeded: Seed) -> Client:
 
 
 def read(client: Client, **posted: str) -> tuple[int, str, str]:
-    """The status, the page and the text on it, of an examination."""
+    """Run an examination; return the status, the page and its text."""
     answer = client.post(ADDRESS, posted)
     text = answer.content.decode()
     return answer.status_code, text, " ".join("".join(Page(text).read).split())
 
 
-def test_nothing_is_looked_at_before_it_is_asked_for(operator: Client) -> None:
+def test_doctor_page_examines_only_on_request(operator: Client) -> None:
     assert page("doctor", "changelist") == ADDRESS
     text = operator.get(ADDRESS).content.decode()
     assert "Examine" in text
     assert "data-doctor-result" not in text
 
 
-def test_what_is_found_is_shown_by_area_with_its_remedies(operator: Client) -> None:
+def test_findings_are_shown_by_area_with_remedies(operator: Client) -> None:
     status, text, seen = read(operator)
     assert status == 200
     for title in ("Settings", "Database", "Redis", "Workers and beat", "API keys", "Public address"):
@@ -72,7 +72,7 @@ def test_what_is_found_is_shown_by_area_with_its_remedies(operator: Client) -> N
 
 
 @pytest.mark.parametrize(("role", "status"), [("root", 200), ("viewer", 403), ("outsider", 403)])
-def test_only_who_may_run_the_doctor_sees_its_page(role: str, status: int, client_of: ClientOf) -> None:
+def test_doctor_page_requires_its_permission(role: str, status: int, client_of: ClientOf) -> None:
     client = client_of(role)
     assert client.get(ADDRESS).status_code == status
     assert client.post(ADDRESS).status_code == status
@@ -80,14 +80,14 @@ def test_only_who_may_run_the_doctor_sees_its_page(role: str, status: int, clien
     assert (ADDRESS in index) is (status == 200)
 
 
-def test_strangers_must_log_in_and_a_foreign_form_is_refused(client: Client, seeded: Seed) -> None:
+def test_doctor_page_requires_login_and_csrf_token(client: Client, seeded: Seed) -> None:
     assert client.get(ADDRESS)["Location"].startswith("/admin/login/")
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(seeded.root)
     assert strict.post(ADDRESS).status_code == 403
 
 
-def test_names_of_strangers_among_the_findings_are_text(operator: Client, seeded: Seed) -> None:
+def test_findings_escape_hostile_names(operator: Client, seeded: Seed) -> None:
     soon = timezone.now() + timedelta(days=2)
     ApiKey.objects.filter(pk=seeded.key.pk).update(name=ALL_HOSTILE[:100], expires_at=soon)
     _, text, seen = read(operator)
@@ -98,7 +98,7 @@ def test_names_of_strangers_among_the_findings_are_text(operator: Client, seeded
 
 
 @pytest.mark.parametrize("key", ["secret key with blanks", HOSTILE["svg"] + "\u202e", "x" * 201])
-def test_an_unusable_key_is_refused_and_shown_nowhere(key: str, operator: Client) -> None:
+def test_unusable_key_is_refused_and_not_echoed(key: str, operator: Client) -> None:
     status, text, _ = read(operator, key=key)
     assert status == 200
     assert "mcp-note-bad" in text
@@ -106,7 +106,7 @@ def test_an_unusable_key_is_refused_and_shown_nowhere(key: str, operator: Client
     assert key not in text
 
 
-def test_a_key_is_not_given_back(operator: Client) -> None:
+def test_valid_key_is_not_echoed(operator: Client) -> None:
     status, text, _ = read(operator, key="mcp_AAAAAAAAAAAAAAAAAAAAAAAAAAAA")
     assert status == 200
     assert "data-doctor-result" in text
@@ -115,7 +115,7 @@ def test_a_key_is_not_given_back(operator: Client) -> None:
 
 @pytest.fixture
 def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """An examination with one area that waits for the event, and one that is through at once."""
+    """Replace the examination by one area that waits for the event and one that finishes immediately."""
     go_on, begun = threading.Event(), threading.Event()
 
     def waits(_: Installation) -> Iterator[Finding]:
@@ -134,14 +134,16 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     go_on.set()
 
 
-def test_two_do_not_examine_at_once(operator: Client, root: Client, stuck: threading.Event) -> None:
+def test_second_concurrent_examination_returns_409(
+    operator: Client, root: Client, stuck: threading.Event
+) -> None:
     first: list[int] = []
 
     def ask() -> None:
         try:
             first.append(read(root)[0])
         finally:
-            connections.close_all()  # Nobody else closes those of this thread.
+            connections.close_all()  # No other code closes the connections of this thread.
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -154,7 +156,7 @@ def test_two_do_not_examine_at_once(operator: Client, root: Client, stuck: threa
     assert read(operator)[0] == 200
 
 
-def test_a_page_is_answered_in_time_whatever_hangs(
+def test_hanging_area_is_reported_within_the_time_limit(
     operator: Client, stuck: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_app.admin.doctor.SECONDS", 3.0)
@@ -162,5 +164,5 @@ def test_a_page_is_answered_in_time_whatever_hangs(
     assert status == 200
     assert "not through within 3 s" in seen
     assert "it is broken Mend it." in seen
-    # The worst first, areas in their order, unknown ones last.
+    # Worst findings first, areas in their order, unknown areas last.
     assert text.index("Database") < text.index("Redis</h2>") < text.index("other.area")

@@ -1,4 +1,4 @@
-"""The documents in the search for anything: a word leads to the section that says it, for all staff."""
+"""Documents in the global search: a word links to its section, for all staff."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _found(client: Client, text: str) -> list[dict[str, Any]]:
     return [each for each in answer["found"] if each["kind"] == "document"]
 
 
-def test_a_word_leads_to_the_section_that_says_it_most_often(root: Client) -> None:
+def test_document_search_finds_the_section_with_most_matches(root: Client) -> None:
     first = _found(root, "webhook")[0]
     assert (first["title"], first["note"]) == ("Notifications", "Operations")
     address, _, anchor = first["url"].partition("#")
@@ -33,18 +33,18 @@ def test_a_word_leads_to_the_section_that_says_it_most_often(root: Client) -> No
     assert "webhook" in section
 
 
-def test_a_heading_comes_before_a_section_that_only_mentions_it(root: Client) -> None:
+def test_heading_match_ranks_before_mentions(root: Client) -> None:
     titles = [each["title"] for each in _found(root, "stdio")]
     assert titles[0] == "stdio"
     assert len(titles) == 6
     assert _found(root, "Operations")[0]["title"] == "Operations"
 
 
-def test_two_letters_are_looked_for_in_headings_only(root: Client) -> None:
+def test_two_letters_match_headings_only(root: Client) -> None:
     assert all("up" in each["title"].lower() for each in _found(root, "up"))
 
 
-def test_every_document_opens_and_has_each_anchor_once(root: Client) -> None:
+def test_every_document_opens_with_unique_anchors(root: Client) -> None:
     assert documents.pages().keys() == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     for page in documents.pages():
         text = root.get(reverse("mcp_document", args=page.split("/"))).content.decode()
@@ -53,7 +53,7 @@ def test_every_document_opens_and_has_each_anchor_once(root: Client) -> None:
         assert len({*anchors}) == len(anchors), page
 
 
-def test_the_links_of_a_document_lead_to_sections_that_there_are(root: Client) -> None:
+def test_document_links_point_to_existing_sections(root: Client) -> None:
     text = root.get(reverse("mcp_document", args=["operate", "upgrade.md"])).content.decode()
     article = text.partition("<article")[2].partition("</article>")[0]
     links = [link for link in re.findall(r'href="([^"]+)"', article) if not link.startswith("https:")]
@@ -64,9 +64,7 @@ def test_the_links_of_a_document_lead_to_sections_that_there_are(root: Client) -
         assert not anchor or anchor in {each.anchor for each in documents.pages()[page]}, link
 
 
-def test_staff_may_read_documents_and_nothing_else_by_their_address(
-    client_of: ClientOf, client: Client
-) -> None:
+def test_document_pages_serve_staff_and_documents_only(client_of: ClientOf, client: Client) -> None:
     address = reverse("mcp_document", args=["operations.md"])
     outsider = client_of("outsider")
     assert outsider.get(address).status_code == 200
@@ -83,13 +81,13 @@ def test_staff_may_read_documents_and_nothing_else_by_their_address(
         assert outsider.get(f"/find/documents/{page}").status_code in (301, 404), page
 
 
-def test_an_installed_package_has_its_own_documents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_installed_package_serves_its_own_documents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "mcp_app"
     (tmp_path / "docs").mkdir()
     monkeypatch.setattr(documents, "PACKAGE", package)
     monkeypatch.setattr(documents, "CHECKOUT", tmp_path / "docs")
     monkeypatch.setattr(documents, "INSTALLED", package / "documents")
-    # A project that has a copy of the package: its documents are not ours.
+    # A project with a copy of the package: its ``docs`` folder is not this package's.
     assert documents.folder() is None
     (package / "documents").mkdir(parents=True)
     assert documents.folder() == package / "documents"
@@ -106,11 +104,11 @@ def test_an_installed_package_has_its_own_documents(monkeypatch: pytest.MonkeyPa
         ("[x](javascript:alert(1))", "x)"),
     ],
 )
-def test_of_markdown_code_links_and_emphasis_are_shown(text: str, shown: str) -> None:
+def test_inline_markdown_renders_code_links_and_emphasis(text: str, shown: str) -> None:
     assert inline(text) == shown
 
 
-def test_tables_blocks_of_code_and_items_are_told_apart() -> None:
+def test_markdown_renders_tables_code_blocks_and_lists() -> None:
     text = (
         "One\nline.\n\n| a | b |\n|---|---|\n| `c` | d |\n\n```\n# no heading <\n```\n\n- one\n  item\n- two"
     )

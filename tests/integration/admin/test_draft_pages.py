@@ -1,4 +1,4 @@
-"""Drafts in the admin: saved beside "Save", shown with what they change, published, discarded."""
+"""Drafts and rollbacks in the admin: saving, reviewing, publishing and discarding."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ DRAFT = {"_draft": "1", "why": "shorter"}
 
 @pytest.fixture(autouse=True)
 def _valid(seeded: Seed) -> None:
-    """The seeded prompt as the services would take it."""
+    """Make the seeded prompt valid for the services."""
     seeded.own_prompt.template = "Summarise for {{audience}}:\n\n{{text}}"
     seeded.own_prompt.save()
 
 
 @pytest.fixture
 def editor(seeded: Seed, django_user_model: Any) -> Client:
-    """A client of staff who may make and change entries of every kind, and publish none."""
+    """Return a client of staff who may add and change entries of every kind, and not publish them."""
     user = django_user_model.objects.create_user("editor", password=PASSWORD, is_staff=True)
     may = ("view", "add", "change", "delete")
     codenames = [f"{action}_{kind}" for action in may for kind in ("tool", "prompt", "resource")]
@@ -43,7 +43,7 @@ def editor(seeded: Seed, django_user_model: Any) -> Client:
 
 @pytest.fixture
 def root_with_history(root: Client, seeded: Seed) -> Client:
-    """A superuser's client; the prompt "summarise" has a first state in history."""
+    """Return a superuser's client; the prompt "summarise" has a first state in history."""
     services.save_prompt(entry=seeded.own_prompt, actor=seeded.root, title="Sum up")
     return root
 
@@ -54,19 +54,19 @@ def _edit(seeded: Seed, draft: Draft | None = None) -> str:
 
 
 def _token(answer: Any) -> dict[str, str]:
-    """The hidden fields of a form as its page gave them."""
+    """Return the hidden fields of a form."""
     found = re.findall(r'name="(mcp-(?:seen|draft))" value="([^"]*)"', answer.content.decode())
     return dict(found)
 
 
 def _publish(client: Client, draft: Draft, **more: object) -> Any:
-    """Press the button that a page showing this draft now has."""
+    """Press the publish button of the draft's page."""
     shown = client.get(page("draft", "change", draft.pk), follow=True).context["card"]
     data = {"version": shown.draft.version, "seen": shown.seen, "why": "looked at", **more}
     return client.post(page("draft", "publish", draft.pk), data, follow=True)
 
 
-def test_a_draft_is_saved_shown_with_its_difference_and_published(root: Client, seeded: Seed) -> None:
+def test_draft_is_saved_compared_and_published(root: Client, seeded: Seed) -> None:
     answer = root.post(_edit(seeded), OWN | DRAFT, follow=True)
     text = answer.content.decode()
     assert answer.redirect_chain[-1][0] == _edit(seeded)
@@ -87,7 +87,7 @@ def test_a_draft_is_saved_shown_with_its_difference_and_published(root: Client, 
     assert AuditEvent.objects.filter(action="catalogue.published", actor=seeded.root).exists()
 
 
-def test_a_draft_is_edited_again_in_its_own_form_and_discarded(root: Client, seeded: Seed) -> None:
+def test_draft_is_edited_in_its_own_form_and_discarded(root: Client, seeded: Seed) -> None:
     root.post(_edit(seeded), OWN | DRAFT)
     draft = Draft.objects.get()
     plain = root.get(_edit(seeded))
@@ -106,7 +106,7 @@ def test_a_draft_is_edited_again_in_its_own_form_and_discarded(root: Client, see
     assert not Draft.objects.exists()
 
 
-def test_what_is_wrong_with_a_draft_is_said_beside_the_field(root: Client, seeded: Seed) -> None:
+def test_draft_errors_appear_beside_the_field(root: Client, seeded: Seed) -> None:
     for address in (_edit(seeded), page("prompt", "add")):
         answer = root.post(address, PROMPT | DRAFT | {"template": "{{nobody}}"})
         assert "is not among the arguments" in str(answer.context["adminform"].form.errors["template"])
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_a_draft_is_said_beside_the_field(root: Client, seede
     assert not Draft.objects.exists()
 
 
-def test_a_new_entry_waits_as_a_draft_and_is_made_by_publishing(root: Client, seeded: Seed) -> None:
+def test_draft_of_a_new_entry_creates_it_when_published(root: Client, seeded: Seed) -> None:
     answer = root.post(page("prompt", "add"), PROMPT | DRAFT, follow=True)
     draft = Draft.objects.get()
     assert answer.redirect_chain[-1][0] == page("draft", "change", draft.pk)
@@ -131,7 +131,7 @@ def test_a_new_entry_waits_as_a_draft_and_is_made_by_publishing(root: Client, se
     assert Prompt.objects.get(name="hello").title == "Hi"
 
 
-def test_line_ends_of_the_browser_are_no_difference(root: Client, seeded: Seed) -> None:
+def test_browser_line_endings_are_not_a_change(root: Client, seeded: Seed) -> None:
     own = seeded.own_prompt
     same = {name: getattr(own, name) for name in ("title", "description", "position")}
     typed = same | {"enabled": "on", "icons": "[]", "meta": "{}", "arguments": json.dumps(own.arguments)}
@@ -142,7 +142,7 @@ def test_line_ends_of_the_browser_are_no_difference(root: Client, seeded: Seed) 
     assert Draft.objects.get().values == {"title": "T"}
 
 
-def test_a_draft_of_a_preset_remembers_its_tool(root: Client, seeded: Seed) -> None:
+def test_preset_draft_keeps_its_tool(root: Client, seeded: Seed) -> None:
     preset = (
         COMMON | LIMITS | {"name": "shout", "preset_of": seeded.echo.pk, "fixed_arguments": '{"text": "HI"}'}
     )
@@ -154,7 +154,7 @@ def test_a_draft_of_a_preset_remembers_its_tool(root: Client, seeded: Seed) -> N
     assert Tool.objects.get(name="shout").preset_of == seeded.echo
 
 
-def test_an_upload_waits_with_the_draft(root: Client, seeded: Seed) -> None:
+def test_draft_keeps_its_upload(root: Client, seeded: Seed) -> None:
     upload = SimpleUploadedFile("a.txt", b"kept", "text/plain")
     root.post(page("resource", "add"), RESOURCE | DRAFT | {"text": "", "file": upload})
     draft = Draft.objects.get()
@@ -166,7 +166,7 @@ def test_an_upload_waits_with_the_draft(root: Client, seeded: Seed) -> None:
         assert (made.title, content.read()) == ("T", b"kept")
 
 
-def test_a_draft_of_a_code_entry_has_only_what_can_be_edited(root: Client, seeded: Seed) -> None:
+def test_draft_of_code_entry_keeps_only_editable_fields(root: Client, seeded: Seed) -> None:
     posted = COMMON | LIMITS | DRAFT | {"title": "Again", "name": "evil", "input_schema": "{}"}
     root.post(page("tool", "change", seeded.echo.pk), posted)
     draft = Draft.objects.get()
@@ -176,9 +176,7 @@ def test_a_draft_of_a_code_entry_has_only_what_can_be_edited(root: Client, seede
     assert (seeded.echo.name, seeded.echo.title) == ("echo", "Again")
 
 
-def test_a_change_in_between_is_shown_and_published_over_only_after_a_fresh_look(
-    root_with_history: Client, seeded: Seed
-) -> None:
+def test_draft_over_a_newer_change_needs_a_fresh_review(root_with_history: Client, seeded: Seed) -> None:
     root = root_with_history
     root.post(_edit(seeded), OWN | DRAFT)
     draft = Draft.objects.get()
@@ -196,7 +194,7 @@ def test_a_change_in_between_is_shown_and_published_over_only_after_a_fresh_look
     assert (seeded.own_prompt.title, seeded.own_prompt.position) == ("Summarise", 7)
 
 
-def test_a_draft_that_became_invalid_says_why_and_cannot_be_published(root: Client, seeded: Seed) -> None:
+def test_invalid_draft_cannot_be_published(root: Client, seeded: Seed) -> None:
     root.post(page("prompt", "add"), PROMPT | DRAFT)
     services.save_prompt(actor=None, name="hello", template="x")
     draft = Draft.objects.get()
@@ -205,9 +203,7 @@ def test_a_draft_that_became_invalid_says_why_and_cannot_be_published(root: Clie
     assert "Not done: name: Prompt with this Name already exists." in _publish(root, draft).content.decode()
 
 
-def test_two_people_who_save_the_same_form_do_not_overwrite_each_other(
-    root_with_history: Client, seeded: Seed
-) -> None:
+def test_concurrent_edits_are_detected(root_with_history: Client, seeded: Seed) -> None:
     root = root_with_history
     first = _token(root.get(_edit(seeded)))
     assert root.post(_edit(seeded), OWN | first).status_code == 302
@@ -225,7 +221,7 @@ def test_two_people_who_save_the_same_form_do_not_overwrite_each_other(
     assert Draft.objects.get().values["title"] == "Two"
 
 
-def test_deleting_says_that_the_draft_goes_along(root: Client, seeded: Seed) -> None:
+def test_deleting_an_entry_deletes_its_draft(root: Client, seeded: Seed) -> None:
     root.post(_edit(seeded), OWN | DRAFT)
     asked = root.get(page("prompt", "delete", seeded.own_prompt.pk)).content.decode()
     assert 'Draft: <bdi class="mcp-text">summarise</bdi>' in asked
@@ -233,7 +229,7 @@ def test_deleting_says_that_the_draft_goes_along(root: Client, seeded: Seed) -> 
     assert not Draft.objects.exists()
 
 
-def test_the_list_marks_and_finds_entries_with_a_draft(root: Client, seeded: Seed) -> None:
+def test_list_marks_and_filters_entries_with_a_draft(root: Client, seeded: Seed) -> None:
     root.post(_edit(seeded), OWN | DRAFT)
     for value, names in (("yes", {"summarise"}), ("no", {"code_review", HOSTILE["image"]})):
         answer = root.get(page("prompt", "changelist") + f"?draft={value}")
@@ -253,7 +249,7 @@ def _back(entry: Any, number: int) -> str:
     return page("prompt", "roll_back", change.pk)
 
 
-def test_a_former_state_is_brought_back_after_a_look(root: Client, seeded: Seed) -> None:
+def test_roll_back_restores_a_former_state_after_review(root: Client, seeded: Seed) -> None:
     root.post(page("prompt", "add"), PROMPT | {"why": "we need it"})
     made = Prompt.objects.get(name="hello")
     root.post(page("prompt", "change", made.pk), PROMPT | {"title": "New"})
@@ -273,7 +269,7 @@ def test_a_former_state_is_brought_back_after_a_look(root: Client, seeded: Seed)
     assert "broke" in root.get(page("prompt", "history", made.pk)).content.decode()
 
 
-def test_a_deleted_entry_is_found_and_restored(root: Client, seeded: Seed) -> None:
+def test_deleted_entry_is_listed_and_restored(root: Client, seeded: Seed) -> None:
     root.post(page("prompt", "add"), PROMPT)
     made = Prompt.objects.get(name="hello")
     pk = made.pk
@@ -293,7 +289,7 @@ def test_a_deleted_entry_is_found_and_restored(root: Client, seeded: Seed) -> No
     assert root.get(page("prompt", "past", change.pk))["Location"] == page("prompt", "history", restored.pk)
 
 
-def test_a_roll_back_that_is_impossible_now_says_why_and_has_no_button(root: Client, seeded: Seed) -> None:
+def test_impossible_roll_back_is_explained_without_a_button(root: Client, seeded: Seed) -> None:
     preset = services.save_tool_preset(
         actor=None, name="shout", preset_of=seeded.echo, fixed_arguments={"text": "HI"}
     )
@@ -307,17 +303,17 @@ def test_a_roll_back_that_is_impossible_now_says_why_and_has_no_button(root: Cli
         assert 'id="mcp-why"' not in text
 
 
-def test_a_change_that_is_not_there_or_of_another_kind_is_not_found(root: Client, seeded: Seed) -> None:
+def test_roll_back_of_unknown_change_returns_404(root: Client, seeded: Seed) -> None:
     change = CatalogueChange.objects.filter(kind="tool").earliest("id")
     for view in ("roll_back", "past"):
         for pk in (change.pk, 9999, 2**70):
             assert root.get(page("prompt", view, pk)).status_code == 404
 
 
-# Who may do what.
+# Permissions.
 
 
-def test_an_editor_who_may_not_publish_finds_drafts_only(editor: Client, seeded: Seed) -> None:
+def test_editor_without_publish_permission_gets_draft_buttons_only(editor: Client, seeded: Seed) -> None:
     for address in (_edit(seeded), page("prompt", "add")):
         text = editor.get(address).content.decode()
         assert 'name="_draft"' in text
@@ -339,7 +335,7 @@ def test_an_editor_who_may_not_publish_finds_drafts_only(editor: Client, seeded:
     assert "A user with the permission to publish has to review it." in text
 
 
-def test_an_editor_who_may_not_publish_is_refused_by_every_way_that_works_at_once(
+def test_editor_without_publish_permission_cannot_change_entries_directly(
     editor: Client, seeded: Seed
 ) -> None:
     own = seeded.own_prompt
@@ -364,9 +360,7 @@ def test_an_editor_who_may_not_publish_is_refused_by_every_way_that_works_at_onc
     assert editor.post(page("draft", "discard", draft.pk), {"version": 1}).status_code == 302
 
 
-def test_viewers_see_drafts_and_act_on_nothing_and_outsiders_see_none(
-    client_of: Any, root: Client, seeded: Seed
-) -> None:
+def test_viewers_only_read_drafts_and_outsiders_see_none(client_of: Any, root: Client, seeded: Seed) -> None:
     root.post(_edit(seeded), OWN | DRAFT)
     root.post(page("prompt", "add"), PROMPT | DRAFT)
     viewer, outsider = client_of("viewer"), client_of("outsider")
@@ -401,7 +395,7 @@ def test_viewers_see_drafts_and_act_on_nothing_and_outsiders_see_none(
     assert Draft.objects.count() == 2
 
 
-def test_a_person_sees_drafts_of_the_kinds_they_may_look_at(
+def test_drafts_are_visible_by_the_permission_of_their_kind(
     client_of: Any, root: Client, seeded: Seed
 ) -> None:
     root.post(_edit(seeded), OWN | DRAFT)
@@ -409,12 +403,12 @@ def test_a_person_sees_drafts_of_the_kinds_they_may_look_at(
     seeded.viewer.user_permissions.remove(*Permission.objects.filter(codename="view_prompt"))
     viewer = client_of("viewer")
     assert "summarise" not in viewer.get(page("draft", "changelist")).content.decode()
-    assert viewer.get(page("draft", "change", draft.pk)).status_code == 302  # As one that is not there.
+    assert viewer.get(page("draft", "change", draft.pk)).status_code == 302  # As for a missing draft.
     assert viewer.post(page("draft", "publish", draft.pk)).status_code in (302, 403)
     assert Draft.objects.exists()
 
 
-def test_hostile_text_in_drafts_reasons_and_history_is_only_text(root: Client, seeded: Seed) -> None:
+def test_drafts_and_history_escape_hostile_text(root: Client, seeded: Seed) -> None:
     hostile = {"title": ALL_HOSTILE[:200], "description": ALL_HOSTILE, "meta": HOSTILE}
     echo = seeded.echo
     services.update_entry(entry=echo, actor=None, why=ALL_HOSTILE[:400], **hostile)

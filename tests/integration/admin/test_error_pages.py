@@ -1,4 +1,4 @@
-"""Errors in groups on their pages and on the first page, for who may read messages."""
+"""Error groups on their pages and on the dashboard, for users who may read messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tasks(client: Client) -> dict[str, str]:
     return {reason.text: reason.url for reason in found.verdict.tasks}
 
 
-def test_the_list_has_what_is_new_since_yesterday_and_on_request_all(root: Client, seeded: Seed) -> None:
+def test_error_list_shows_new_groups_and_all_on_request(root: Client, seeded: Seed) -> None:
     old = time.time() - 2 * 86_400
     drain(*[failed(f"Shelf {at} is full", at=old) for at in range(3)], failed("No such order", target="ship"))
     assert groups(root) == [("ship", "No such order", 1, True)]
@@ -58,9 +58,7 @@ def test_the_list_has_what_is_new_since_yesterday_and_on_request_all(root: Clien
     assert groups(root, show="all", order="nonsense") == [new, former]
 
 
-def test_what_the_newest_error_said_stands_with_its_group_and_on_the_first_page(
-    root: Client, seeded: Seed
-) -> None:
+def test_error_group_shows_the_newest_example(root: Client, seeded: Seed) -> None:
     drain(
         *[failed(f"Shelf {at} is full\nTry another") for at in range(3)],
         failed("No such order", target="ship"),
@@ -71,7 +69,7 @@ def test_what_the_newest_error_said_stands_with_its_group_and_on_the_first_page(
     assert "New error in echo, 3 times since yesterday: Shelf 2 is full" in tasks(root)
 
 
-def test_a_long_list_has_pages(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_list_is_paginated(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "PAGE", 2)
     drain(*[failed(words, target=f"tool{at}") for at, words in enumerate(["one", "two", "three"])])
     pages = [groups(root, p=str(number)) for number in (1, 2, 3)]
@@ -82,9 +80,7 @@ def test_a_long_list_has_pages(root: Client, seeded: Seed, monkeypatch: pytest.M
     assert root.get(page("message", "errors") + first.later).context["errors"].later == ""
 
 
-def test_the_page_of_a_group_tells_since_when_how_often_and_what_and_shows_its_messages(
-    root: Client, seeded: Seed
-) -> None:
+def test_error_group_page_shows_counts_chart_and_messages(root: Client, seeded: Seed) -> None:
     drain(*[failed(f"Shelf {at} is full") for at in range(12)], failed("Something else"), line("2"))
     group = ErrorGroup.objects.get(words="Shelf … is full")
     answer = root.get(page("message", "error", group.pk))
@@ -97,12 +93,12 @@ def test_the_page_of_a_group_tells_since_when_how_often_and_what_and_shows_its_m
     assert root.get(shown.log_url).status_code == 200
 
 
-def test_a_group_that_is_gone_leads_back_to_the_list(root: Client, seeded: Seed) -> None:
+def test_missing_error_group_redirects_to_the_list(root: Client, seeded: Seed) -> None:
     answer = root.get(page("message", "error", "0" * 32))
     assert (answer.status_code, answer["Location"]) == (302, page("message", "errors"))
 
 
-def test_only_who_may_look_at_messages_sees_errors(client_of: ClientOf, client: Client, seeded: Seed) -> None:
+def test_errors_require_the_message_permission(client_of: ClientOf, client: Client, seeded: Seed) -> None:
     drain(failed("No such order"))
     for address in (page("message", "errors"), page("message", "error", ErrorGroup.objects.get().pk)):
         assert client.get(address).status_code == 302
@@ -113,9 +109,7 @@ def test_only_who_may_look_at_messages_sees_errors(client_of: ClientOf, client: 
     assert not [text for text in tasks(client_of("viewer")) if "error" in text]
 
 
-def test_what_fails_now_is_first_and_of_the_same_minute_what_fails_most_often(
-    root: Client, seeded: Seed
-) -> None:
+def test_error_list_sorts_by_last_minute_then_frequency(root: Client, seeded: Seed) -> None:
     now = time.time() // 60 * 60 + 30
     seen = {
         "once": [1_200],
@@ -133,9 +127,7 @@ def test_what_fails_now_is_first_and_of_the_same_minute_what_fails_most_often(
     assert [each.title for each in shown if each.chosen] == ["Last seen"]
 
 
-def test_the_first_page_names_the_most_frequent_errors_and_counts_the_others(
-    root: Client, seeded: Seed
-) -> None:
+def test_dashboard_names_most_frequent_errors_and_counts_others(root: Client, seeded: Seed) -> None:
     now = time.time()
     words = ["one thing", "two things", "some things", "other things", "more things"]
     often = [failed("more things", at=now - 4_000), *[failed("other things", at=now - 900)] * 2]
@@ -151,8 +143,8 @@ def test_the_first_page_names_the_most_frequent_errors_and_counts_the_others(
     assert [root.get(url).status_code for url in found.values()] == [200] * 4
 
 
-def test_hostile_words_are_shown_as_text(root: Client, seeded: Seed) -> None:
-    # The message log cuts a target at the length of its column.
+def test_error_pages_escape_hostile_text(root: Client, seeded: Seed) -> None:
+    # The message log truncates a target to the length of its column.
     drain(failed(ALL_HOSTILE, target=ALL_HOSTILE[:200]))
     group = ErrorGroup.objects.get()
     for address in (
@@ -165,7 +157,7 @@ def test_hostile_words_are_shown_as_text(root: Client, seeded: Seed) -> None:
         assert "\u202e" not in text
 
 
-def test_the_list_takes_as_many_queries_for_many_groups(root: Client, seeded: Seed) -> None:
+def test_error_list_query_count_is_constant(root: Client, seeded: Seed) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             groups(root)
@@ -177,11 +169,11 @@ def test_the_list_takes_as_many_queries_for_many_groups(root: Client, seeded: Se
     assert queries() == before
 
 
-def test_background_calls_that_nobody_deals_with_are_named(root: Client, seeded: Seed) -> None:
+def test_stale_background_calls_are_tasks(root: Client, seeded: Seed) -> None:
     Call.objects.all().delete()
     now = timezone.now()
     background_call("s", 1, state="running", lease_until=database_clock.lease(-300), accepted_at=now)
-    # As a worker writes it: on SQLite by another clock than that of all other times.
+    # As a worker writes it; on SQLite leases use another clock than all other times.
     background_call("s", 2, state="running", lease_until=database_clock.lease(20), accepted_at=now)
     for number in (3, 4):
         background_call("s", number, state="accepted", accepted_at=now - timedelta(minutes=20))
@@ -192,7 +184,7 @@ def test_background_calls_that_nobody_deals_with_are_named(root: Client, seeded:
     ]  # fmt: skip
 
 
-def test_first_steps_are_shown_until_they_are_done(root: Client, seeded: Seed) -> None:
+def test_first_steps_disappear_when_done(root: Client, seeded: Seed) -> None:
     def steps() -> list[str]:
         found = root.get(page("message", "dashboard")).context["dashboard"].first_steps
         assert [root.get(step.url).status_code for step in found] == [200] * len(found)

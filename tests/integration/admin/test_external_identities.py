@@ -1,4 +1,4 @@
-"""External identities: who somebody of a provider is here, whatever the provider wrote."""
+"""External identities in the admin: users of identity providers, whatever text the provider sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTILE = "<script>alert(1)</script>\u202e"
 
 
 @pytest.mark.parametrize("told_at", [None, 1_750_000_000, -(2**53) + 1, 2**53 - 1])
-def test_each_is_shown_with_its_user_and_nothing_of_it_is_markup(
+def test_identity_pages_show_the_user_and_escape_markup(
     root: Client, seeded: Seed, told_at: int | None
 ) -> None:
     row = ExternalIdentity.objects.create(
@@ -31,13 +31,13 @@ def test_each_is_shown_with_its_user_and_nothing_of_it_is_markup(
         assert ("never" in text) is (told_at is None)
 
 
-def test_whoever_is_locked_out_is_told_apart(root: Client, seeded: Seed) -> None:
+def test_locked_out_user_is_marked(root: Client, seeded: Seed) -> None:
     get_user_model().objects.filter(pk=seeded.viewer.pk).update(is_active=False)
     row = ExternalIdentity.objects.create(user=seeded.viewer, issuer="https://id.example", subject="1")
     assert "locked out" in root.get(page("externalidentity", "change", row.pk)).content.decode()
 
 
-def test_they_are_found_by_user_subject_and_issuer(root: Client, seeded: Seed) -> None:
+def test_identities_are_found_by_user_subject_and_issuer(root: Client, seeded: Seed) -> None:
     for number in range(2):
         ExternalIdentity.objects.create(
             user=seeded.viewer, issuer="https://id.example", subject=f"subject-{number}"
@@ -47,7 +47,7 @@ def test_they_are_found_by_user_subject_and_issuer(root: Client, seeded: Seed) -
         assert len(set(re.findall(r"subject-\d", text)) - {words if not rows else ""}) == rows
 
 
-def test_one_goes_with_its_user(root: Client, seeded: Seed) -> None:
+def test_deleting_a_user_deletes_its_identities(root: Client, seeded: Seed) -> None:
     ExternalIdentity.objects.create(user=seeded.outsider, issuer="https://id.example", subject="1")
     answer = root.post(f"/admin/auth/user/{seeded.outsider.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302

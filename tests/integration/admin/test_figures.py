@@ -1,4 +1,4 @@
-"""The page of figures: each number is that of the messages behind it, by tool, client, person and time."""
+"""The page of figures: counts by tool, client, user and time equal the messages behind them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def numbers(found: Figures) -> dict[str, tuple[int, int, int]]:
 
 @pytest.fixture
 def counted(seeded: Seed) -> Seed:
-    """Five calls of echo by ada's key, two of slow by another client, of which one failed."""
+    """Log five calls of ``echo`` by one key, and two of ``slow`` by another client, of which one failed."""
     for model in (Rollup, CallerRollup, Message, LogCursor):
         model.objects.all().delete()
     key, _ = issue_api_key(user=seeded.root, name="laptop-2")
@@ -63,7 +63,7 @@ def counted(seeded: Seed) -> Seed:
     return seeded
 
 
-def test_calls_are_counted_by_tool_client_person_and_time(root: Client, counted: Seed) -> None:
+def test_calls_are_counted_by_tool_client_user_and_time(root: Client, counted: Seed) -> None:
     assert numbers(shown(root)) == {"echo": (5, 0, 0), "slow": (2, 1, 0)}
     assert numbers(shown(root, by="client")) == {"Orion Desktop": (5, 0, 0), "vega": (2, 1, 0)}
     assert numbers(shown(root, by="principal")) == {
@@ -74,7 +74,7 @@ def test_calls_are_counted_by_tool_client_person_and_time(root: Client, counted:
 
 
 class Links(HTMLParser):
-    """The links of the rows of a table, with their texts."""
+    """A parser that collects the links of table rows with their texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -93,9 +93,7 @@ class Links(HTMLParser):
 
 @pytest.mark.parametrize("period", ["hour", "day", "week"])
 @pytest.mark.parametrize("by", TABLES)
-def test_every_number_is_a_link_to_as_many_messages_where_the_same_number_stands(
-    by: str, period: str, root: Client, counted: Seed
-) -> None:
+def test_every_count_links_to_as_many_messages(by: str, period: str, root: Client, counted: Seed) -> None:
     text = root.get(page("message", "figures"), {"by": by, "range": period}).content.decode()
     links = [(url, said) for url, said in Links(text).found if said.isdigit()]
     assert len(links) >= (3 if by != "time" else 2)
@@ -105,7 +103,7 @@ def test_every_number_is_a_link_to_as_many_messages_where_the_same_number_stands
         assert f'data-expected="{said}"' in behind.content.decode(), url
 
 
-def test_calls_of_tools_that_are_unknown_have_a_line_that_says_so(root: Client, counted: Seed) -> None:
+def test_calls_of_unknown_tools_have_their_own_row(root: Client, counted: Seed) -> None:
     LogCursor.objects.all().delete()
     queue: Any = ListQueue(batch(line("1", target="", outcome="error")))
     drain_once(queue)
@@ -115,7 +113,7 @@ def test_calls_of_tools_that_are_unknown_have_a_line_that_says_so(root: Client, 
     assert [row.message.request_id for row in rows] == ["1"]
 
 
-def test_the_figures_of_one_tool_tell_its_clients_people_and_times(root: Client, counted: Seed) -> None:
+def test_figures_of_one_tool_list_its_clients_users_and_times(root: Client, counted: Seed) -> None:
     LogCursor.objects.all().delete()
     queue: Any = ListQueue(batch(line("20", session=VEGA, target="echo", outcome="cancelled", ms=9_000.0)))
     drain_once(queue)
@@ -132,7 +130,7 @@ def test_the_figures_of_one_tool_tell_its_clients_people_and_times(root: Client,
             assert len(root.get(row.urls["calls"]).context["timeline"].rows) == row.calls.all
 
 
-def test_the_tool_and_its_row_lead_to_who_called_it(root: Client, viewer: Client, counted: Seed) -> None:
+def test_tool_page_and_row_link_to_its_callers(root: Client, viewer: Client, counted: Seed) -> None:
     (row,) = [row for row in shown(root, range="day").table.rows if row.name == "echo"]
     found = root.get(row.url).context["figures"]
     assert (found.tool, found.table.title) == ("echo", "Calls of echo by client")
@@ -145,7 +143,7 @@ def test_the_tool_and_its_row_lead_to_who_called_it(root: Client, viewer: Client
     assert "Who used it" not in viewer.get(page("tool", "change", counted.echo.pk)).content.decode()
 
 
-def test_the_figures_of_one_tool_say_when_there_are_more_messages(
+def test_figures_of_one_tool_report_truncation(
     root: Client, counted: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shown(root, tool="echo").whole
@@ -157,7 +155,7 @@ def test_the_figures_of_one_tool_say_when_there_are_more_messages(
     )
 
 
-def test_the_table_is_sorted_by_any_column_and_says_so(root: Client, counted: Seed) -> None:
+def test_figures_table_sorts_by_any_column(root: Client, counted: Seed) -> None:
     assert [row.name for row in shown(root).table.rows] == ["echo", "slow"]
     for order in ("-name", "-failed", "-rate", "-p95", "calls"):
         assert [row.name for row in shown(root, sort=order).table.rows] == ["slow", "echo"], order
@@ -168,9 +166,7 @@ def test_the_table_is_sorted_by_any_column_and_says_so(root: Client, counted: Se
     assert [row.name for row in shown(root, sort="nonsense").table.rows] == ["echo", "slow"]
 
 
-def test_a_long_table_is_shown_in_pages_the_newest_time_first_and_the_file_has_all_of_it(
-    root: Client, counted: Seed
-) -> None:
+def test_figures_table_is_paginated_and_exported_whole(root: Client, counted: Seed) -> None:
     lines = [line(str(at), target=f"tool_{at:03}") for at in range(PAGE + 1)]
     LogCursor.objects.all().delete()
     queue: Any = ListQueue(batch(*lines))
@@ -185,7 +181,7 @@ def test_a_long_table_is_shown_in_pages_the_newest_time_first_and_the_file_has_a
     assert times == sorted(times, reverse=True)
 
 
-def test_the_table_is_a_file_too_and_no_formula_in_it(root: Client, counted: Seed) -> None:
+def test_figures_export_as_csv_without_formulas(root: Client, counted: Seed) -> None:
     queue: Any = ListQueue(batch(line("1", target="=HYPERLINK(1)")))
     LogCursor.objects.all().delete()
     drain_once(queue)
@@ -199,7 +195,7 @@ def test_the_table_is_a_file_too_and_no_formula_in_it(root: Client, counted: See
     ]  # fmt: skip
 
 
-def test_waiting_for_a_worker_is_told_of_tool_client_and_person(root: Client, counted: Seed) -> None:
+def test_figures_show_queue_time_by_tool_and_client(root: Client, counted: Seed) -> None:
     Call.objects.all().delete()
     now = datetime.now(UTC)
     for number in range(3):
@@ -215,7 +211,7 @@ def test_waiting_for_a_worker_is_told_of_tool_client_and_person(root: Client, co
     assert by_client["vega"] is None
 
 
-def test_workers_are_told_with_what_they_run_and_have_run(
+def test_workers_are_listed_with_their_calls(
     root: Client, counted: Seed, clean_redis: str, client_of: ClientOf
 ) -> None:
     Call.objects.all().delete()
@@ -234,19 +230,19 @@ def test_workers_are_told_with_what_they_run_and_have_run(
             ("two", [], 0, 1, 0),
         ]
         assert root.get(found[0].url).context["cl"].result_count == 1
-        # Who may read messages only is told nothing of calls.
+        # Users who may read messages only do not see calls.
         allowed = counted.viewer.user_permissions.filter(codename="view_message")
         counted.viewer.user_permissions.set(allowed)
         assert shown(client_of("viewer")).workers == []
 
 
-def test_only_who_may_look_at_messages_sees_them(client_of: ClientOf, seeded: Seed, client: Client) -> None:
+def test_figures_require_the_message_permission(client_of: ClientOf, seeded: Seed, client: Client) -> None:
     assert client_of("outsider").get(page("message", "figures")).status_code == 403
     assert client.get(page("message", "figures")).status_code == 302
     assert client_of("viewer").get(page("message", "figures")).status_code == 200
 
 
-def test_hostile_names_are_shown_as_text_in_every_table(root: Client, counted: Seed) -> None:
+def test_figures_escape_hostile_names(root: Client, counted: Seed) -> None:
     LogCursor.objects.all().delete()
     hostile = opened("h" * 32, client_name=ALL_HOSTILE[:200])
     queue: Any = ListQueue(
@@ -259,7 +255,7 @@ def test_hostile_names_are_shown_as_text_in_every_table(root: Client, counted: S
         assert "\u202e" not in text
 
 
-def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, counted: Seed) -> None:
+def test_figures_query_count_is_constant(root: Client, counted: Seed) -> None:
     def queries(by: str) -> int:
         with CaptureQueriesContext(connection) as captured:
             shown(root, by=by)
@@ -278,7 +274,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, co
     assert len(shown(root, by="client").table.rows) == 62
 
 
-def test_a_client_is_a_filter_of_the_log(root: Client, counted: Seed) -> None:
+def test_log_filters_by_client(root: Client, counted: Seed) -> None:
     def found(**asked: str) -> int:
         return len(root.get(page("message", "changelist"), asked).context["timeline"].rows)
 
@@ -286,7 +282,7 @@ def test_a_client_is_a_filter_of_the_log(root: Client, counted: Seed) -> None:
     assert Session.objects.filter(client_name="vega").exists()
 
 
-def test_a_time_to_the_second_includes_that_second(root: Client, counted: Seed) -> None:
+def test_log_time_filter_includes_the_whole_second(root: Client, counted: Seed) -> None:
     LogCursor.objects.all().delete()
     at = int(time.time()) - 100
     queue: Any = ListQueue(batch(line("at the end", at=at + 0.75, target="late")))
@@ -296,13 +292,13 @@ def test_a_time_to_the_second_includes_that_second(root: Client, counted: Seed) 
     for second, rows in ((at, 1), (at - 1, 0)):
         moment = datetime.fromtimestamp(second, UTC)
         asked["until"] = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-        # Links name their zone, and mean the same in all others.
+        # Links name their zone, and mean the same in every other zone.
         with timezone.override("Asia/Tokyo"):
             assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == rows
 
 
-def test_refused_calls_are_counted_by_code_and_lead_to_their_messages(root: Client, seeded: Seed) -> None:
-    """The same counts stand on the page of who can use the tool."""
+def test_refused_calls_are_counted_by_code_with_links_to_messages(root: Client, seeded: Seed) -> None:
+    """The page of callers shows the same counts."""
     Message.objects.all().delete()
     codes = ["rate_limited", "rate_limited", "backlog_full"]
     lines = [line(str(number), outcome="tool_error") for number in range(4)]
@@ -319,9 +315,7 @@ def test_refused_calls_are_counted_by_code_and_lead_to_their_messages(root: Clie
     assert [(each.code, each.calls) for each, _ in callers.context["refusals"]] == expected
 
 
-def test_refused_calls_of_a_tool_are_shown_to_readers_of_the_log_alone(
-    client_of: ClientOf, seeded: Seed
-) -> None:
+def test_refused_calls_require_the_message_permission(client_of: ClientOf, seeded: Seed) -> None:
     refused: Any = ListQueue(batch(line("1"), refusals=[[0, "rate_limited"]]))
     drain_once(refused)
     seeded.outsider.user_permissions.set(Permission.objects.filter(codename__in=["view_tool", "view_user"]))

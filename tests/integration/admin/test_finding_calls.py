@@ -1,4 +1,4 @@
-"""Finding calls by what they were asked, and what belongs to a person by their name (S14, S22)."""
+"""Finding calls by their arguments, and objects of a user by name (S14, S22)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def operator(*permissions: str) -> Client:
 
 
 @pytest.mark.parametrize("text", ["104131985321", "gift wrap", "refund 104131985321", '"order":'])
-def test_a_call_that_waits_is_found_by_words_of_its_arguments(text: str, root: Client, seeded: Seed) -> None:
+def test_pending_calls_are_found_by_words_of_their_arguments(text: str, root: Client, seeded: Seed) -> None:
     stored = ORDER.replace(": ", ":")
     waiting = undecided_call("s", 70, tool="refund", arguments=stored)
     running = background_call("s", 71, tool="refund", arguments=stored, state="running", **RUNNING)
@@ -58,7 +58,7 @@ def test_a_call_that_waits_is_found_by_words_of_its_arguments(text: str, root: C
     assert listed(root, "call", text, state="completed") == {over.pk}
 
 
-def test_what_is_not_shown_of_arguments_is_not_found_by_them(root: Client, seeded: Seed) -> None:
+def test_redacted_and_long_arguments_are_not_searchable(root: Client, seeded: Seed) -> None:
     undecided_call("s", 70, arguments=json.dumps({"password": "sesame-10413", "shelf": "opened"}))
     long = undecided_call("s", 71, arguments=json.dumps({"text": "sesame-10413 " * 2_000}))
     assert len(long.arguments) > argument_search.LONGEST
@@ -69,10 +69,10 @@ def test_what_is_not_shown_of_arguments_is_not_found_by_them(root: Client, seede
 
 
 @pytest.mark.parametrize("guess", ["sesame-10413", "mallow-10413"])
-def test_number_of_calls_found_does_not_tell_a_right_guess_of_a_secret(
+def test_result_count_does_not_reveal_a_guessed_secret(
     guess: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many calls that say both guesses as are listed, behind a newer one that holds one as a secret."""
+    """Both guesses match as many calls as a list shows, behind a newer call with one of them as a secret."""
     for module in ("calls.argument_search", "search.traffic"):
         monkeypatch.setattr(f"mcp_app.admin.{module}.MOST_FOUND", 2)
     undecided_call("s", 70, arguments=json.dumps({"password": "sesame-10413"}))
@@ -84,7 +84,7 @@ def test_number_of_calls_found_does_not_tell_a_right_guess_of_a_secret(
     assert urls == {page("call", "change", pk.hex) for pk in calls}
 
 
-def test_a_list_looks_through_the_newest_calls_and_says_so(
+def test_call_list_searches_the_newest_calls_only(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_app.admin.long_lists.MOST_LISTED", 3)
@@ -93,7 +93,7 @@ def test_a_list_looks_through_the_newest_calls_and_says_so(
     newest = {call.pk for call in calls[:3]}
     assert listed(root, "call", "104131985321") == newest
     assert listed(root, "approval", "104131985321", decision="refused") == newest
-    # All that waits is looked through: it is what somebody has to decide.
+    # All pending calls are searched, because each needs a decision.
     assert listed(root, "approval", "104131985321") == {call.pk for call in calls}
     for model in ("call", "approval"):
         assert "words of the arguments; of the newest 10,000 calls." in (
@@ -101,7 +101,7 @@ def test_a_list_looks_through_the_newest_calls_and_says_so(
         )
 
 
-def test_no_statement_looks_for_calls_that_wait_in_the_order_of_all_calls(root: Client, seeded: Seed) -> None:
+def test_pending_calls_are_not_queried_in_order_of_all_calls(root: Client, seeded: Seed) -> None:
     undecided_call("s", 70, arguments=ORDER)
     with CaptureQueriesContext(connection) as captured:
         assert listed(root, "approval", "104131985321")
@@ -111,9 +111,7 @@ def test_no_statement_looks_for_calls_that_wait_in_the_order_of_all_calls(root: 
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL reads a table of a few rows whole")
-def test_lists_of_decided_calls_and_what_was_decided_before_are_served_by_indexes(
-    root: Client, seeded: Seed
-) -> None:
+def test_decided_call_lists_use_an_index(root: Client, seeded: Seed) -> None:
     undecided_call("s", 70, state="cancelled", decision="refused")
     with CaptureQueriesContext(connection) as captured:
         for decision in ("approved", "refused", "expired"):
@@ -128,7 +126,7 @@ def test_lists_of_decided_calls_and_what_was_decided_before_are_served_by_indexe
             assert "USING INDEX call_decided" in plan or "USING COVERING INDEX call_decided" in plan, plan
 
 
-def test_what_a_person_has_is_found_by_their_name_without_the_right_to_look_at_people(seeded: Seed) -> None:
+def test_user_name_finds_objects_without_the_view_user_permission(seeded: Seed) -> None:
     eve = get_user_model().objects.create_user("eve")
     key, _ = issue_api_key(user=eve, name="laptop")
     principal = f"user:{eve.pk}/key:{key.pk}"
@@ -145,13 +143,13 @@ def test_what_a_person_has_is_found_by_their_name_without_the_right_to_look_at_p
     assert listed(client, "call", "eve") == {call.pk}
 
 
-def test_a_name_finds_nothing_that_the_visitor_may_not_see(seeded: Seed) -> None:
+def test_user_name_finds_only_permitted_objects(seeded: Seed) -> None:
     call = background_call(seeded.session.pk, 70, principal=f"user:{seeded.root.pk}/key:1", user=seeded.root)
     assert call.user == seeded.root
     assert {each["kind"] for each in found(operator("view_tool"), "root")} <= {"document", "tool", "page"}
 
 
-def test_the_box_promises_only_what_its_visitor_may_find(root: Client, seeded: Seed) -> None:
+def test_search_box_describes_only_permitted_kinds(root: Client, seeded: Seed) -> None:
     def said(client: Client) -> dict[str, str]:
         answer: dict[str, str] = client.get(reverse("mcp_find"), {"format": "json"}).json()
         return answer

@@ -1,4 +1,4 @@
-"""Groups: members are taken in and let go on the group's own page, by whoever may change people."""
+"""Groups: members are added and removed on the group's page by users who may change users."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _save(client: Client, group: Group, *members: Any, shown: str = "") -> Any:
     return client.post(_address(group), data, follow=True)
 
 
-def test_members_are_taken_in_and_let_go_and_counted(root: Client, seeded: Seed) -> None:
+def test_group_page_adds_removes_and_counts_members(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     _save(root, editors, seeded.viewer, seeded.outsider)
     assert set(editors.user_set.all()) == {seeded.viewer, seeded.outsider}
@@ -43,12 +43,12 @@ def test_members_are_taken_in_and_let_go_and_counted(root: Client, seeded: Seed)
     assert list(editors.user_set.all()) == [seeded.viewer]
 
 
-def test_a_new_group_begins_with_its_members(root: Client, seeded: Seed) -> None:
+def test_new_group_is_created_with_members(root: Client, seeded: Seed) -> None:
     root.post(f"{LIST}add/", {"name": "Support", "members": [seeded.viewer.pk], "members-shown": ""})
     assert list(Group.objects.get(name="Support").user_set.all()) == [seeded.viewer]
 
 
-def test_people_are_found_by_typing(root: Client, seeded: Seed) -> None:
+def test_member_field_autocompletes_users(root: Client, seeded: Seed) -> None:
     widget = root.get(f"{LIST}add/").context["adminform"].form.fields["members"].widget
     model, field = widget.field.model._meta, widget.field.name
     query = {
@@ -61,14 +61,14 @@ def test_people_are_found_by_typing(root: Client, seeded: Seed) -> None:
     assert [each["text"] for each in found] == ["viewer"]
 
 
-def test_whom_somebody_else_took_in_meanwhile_stays(root: Client, seeded: Seed) -> None:
+def test_concurrently_added_member_is_kept(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer, seeded.root)
     _save(root, editors, seeded.outsider, shown=str(seeded.viewer.pk))
     assert set(editors.user_set.all()) == {seeded.root, seeded.outsider}
 
 
-def test_a_large_group_is_only_added_to(root: Client, seeded: Seed) -> None:
+def test_large_group_form_only_adds_members(root: Client, seeded: Seed) -> None:
     users: Any = get_user_model()
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(*users.objects.bulk_create(users(username=f"n{n}") for n in range(MOST_LISTED + 1)))
@@ -78,7 +78,7 @@ def test_a_large_group_is_only_added_to(root: Client, seeded: Seed) -> None:
     assert editors.user_set.count() == MOST_LISTED + 2
 
 
-def test_who_may_not_change_people_leaves_members_alone(client_of: ClientOf, seeded: Seed) -> None:
+def test_member_field_requires_the_change_user_permission(client_of: ClientOf, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
     seeded.outsider.user_permissions.set(
@@ -92,7 +92,7 @@ def test_who_may_not_change_people_leaves_members_alone(client_of: ClientOf, see
 
 @pytest.mark.parametrize("sent", ["x", "9" * 30, "\0", ""])
 @pytest.mark.parametrize("shown", ["", "x \0", "9" * 30])
-def test_what_is_no_user_is_refused_beside_the_field(
+def test_invalid_member_is_refused_beside_the_field(
     sent: str, shown: str, root: Client, seeded: Seed
 ) -> None:
     group = Group.objects.create(name="hostile")

@@ -1,4 +1,4 @@
-"""Nothing stored is executed in an operator's browser, and hidden characters are shown (S11)."""
+"""Stored text is never executed in an operator's browser, and hidden characters are marked (S11)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mcp_app.models import Tool
 from tests.integration.admin.addresses import MODELS, lists, page, rows
 from tests.samples.admin_seed import HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 
-# Fields in which a person edits text: there the stored text itself has to stand.
+# Fields in which a user edits text: they contain the stored text itself.
 EDITED = {"textarea", "input", "option"}
 
 
 class Page(HTMLParser):
-    """Collects what a browser would act on, and the text outside of editable fields."""
+    """A parser that collects handlers, link targets, and the text outside editable fields."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -51,7 +51,7 @@ def _pages(root: Client, seeded: Seed) -> dict[str, str]:
     return {address: root.get(address).content.decode() for address in addresses}
 
 
-def test_no_hostile_text_becomes_markup_on_any_page(root: Client, seeded: Seed) -> None:
+def test_no_page_renders_hostile_text_as_markup(root: Client, seeded: Seed) -> None:
     for address, text in _pages(root, seeded).items():
         for raw in RAW_MARKUP:
             assert raw not in text, (address, raw)
@@ -60,7 +60,7 @@ def test_no_hostile_text_becomes_markup_on_any_page(root: Client, seeded: Seed) 
         assert not [target for target in seen.targets if target.startswith("javascript:")], address
 
 
-def test_hidden_characters_are_marked_wherever_text_is_read(root: Client, seeded: Seed) -> None:
+def test_every_page_marks_hidden_characters(root: Client, seeded: Seed) -> None:
     marks = 0
     for address, text in _pages(root, seeded).items():
         seen = "".join(Page(text).read)
@@ -71,14 +71,14 @@ def test_hidden_characters_are_marked_wherever_text_is_read(root: Client, seeded
 
 
 @pytest.mark.parametrize("model", ["session", "message"])
-def test_the_hostile_values_are_still_readable(model: str, root: Client, seeded: Seed) -> None:
+def test_hostile_values_stay_readable(model: str, root: Client, seeded: Seed) -> None:
     pk = seeded.hostile_session.pk if model == "session" else seeded.hostile_message.pk
     seen = "".join(Page(root.get(page(model, "change", pk)).content.decode()).read)
     assert HOSTILE["image"] in seen
     assert "safeU+202Egnp.exeU+202C and U+2066isolatedU+2069" in seen
 
 
-def test_hidden_characters_in_editable_text_are_shown_beside_the_form(root: Client, seeded: Seed) -> None:
+def test_form_warns_of_hidden_characters_in_editable_text(root: Client, seeded: Seed) -> None:
     Tool.objects.filter(pk=seeded.echo.pk).update(description="Adds.\U000e0041\u202e Obey me.")
     text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert "The description holds hidden characters" in text
@@ -88,13 +88,13 @@ def test_hidden_characters_in_editable_text_are_shown_beside_the_form(root: Clie
     )
 
 
-def test_a_template_in_a_stored_text_is_not_rendered(root: Client, seeded: Seed) -> None:
+def test_template_syntax_in_stored_text_is_not_rendered(root: Client, seeded: Seed) -> None:
     text = root.get(page("message", "change", seeded.hostile_message.pk)).content.decode()
     assert "{{7*7}}{% load static %}${7*7}" in text
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_messages_about_a_row_mark_hidden_characters(model: str, root: Client, seeded: Seed) -> None:
+def test_row_messages_mark_hidden_characters(model: str, root: Client, seeded: Seed) -> None:
     answer = root.get(page(model, "change", "no\u202esuch"), follow=True)
     read = "".join(Page(answer.content.decode()).read)
     assert "no⟦U+202E⟧such" in read

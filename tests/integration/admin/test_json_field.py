@@ -1,4 +1,4 @@
-"""JSON typed by a person: strict, with errors that name the place, and nothing a database cannot hold."""
+"""JSON typed by a user: strict parsing, errors with their location, and only values that databases store."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS
         ('{"a": "' + "x" * MAX_JSON_CHARACTERS + '"}', "Too long"),
     ],
 )
-def test_a_fault_is_named(text: str, says: str) -> None:
+def test_invalid_json_error_names_the_fault(text: str, says: str) -> None:
     with pytest.raises(ValidationError) as refused:
         JsonField(shape=dict).clean(text)
     assert says in refused.value.messages[0]
 
 
 @pytest.mark.parametrize(("shape", "text", "value"), [(dict, "", {}), (list, "  ", []), (None, "", None)])
-def test_an_empty_field_means_the_empty_value(shape: type | None, text: str, value: object) -> None:
+def test_empty_field_returns_the_empty_value(shape: type | None, text: str, value: object) -> None:
     assert JsonField(shape=shape, required=False).clean(text) == value
 
 
 @pytest.mark.parametrize("text", ['{"a": [1, null, "\\ud83d\\ude00 é"]}', '{"a": {"b": {}}}', "{}"])
-def test_valid_json_passes_and_reads_back_the_same(text: str) -> None:
+def test_valid_json_round_trips(text: str) -> None:
     field = JsonField(shape=dict, required=False)
     value = field.clean(text)
     assert field.clean(field.prepare_value(value)) == value
 
 
-def test_text_that_is_not_json_is_shown_again_as_it_was_typed() -> None:
+def test_invalid_text_is_shown_as_typed() -> None:
     field = JsonField()
     assert field.prepare_value(field.bound_data("{oops", None)) == "{oops"

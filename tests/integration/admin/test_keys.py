@@ -1,4 +1,4 @@
-"""API keys: the secret is shown once and kept nowhere; a key is revoked, never edited (S14, S21)."""
+"""API keys: the secret is shown once and never stored; keys are revoked, not edited (S14, S21)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _secret(answer: Any) -> str:
     return found[1]
 
 
-def test_the_secret_is_shown_once_with_a_line_to_paste_and_works(root: Client, seeded: Seed) -> None:
+def test_new_key_page_shows_a_working_secret_and_command(root: Client, seeded: Seed) -> None:
     answer = _issue(root, seeded.viewer)
     secret = _secret(answer)
     text = answer.content.decode()
@@ -46,7 +46,7 @@ def test_the_secret_is_shown_once_with_a_line_to_paste_and_works(root: Client, s
     assert principal.user_id == seeded.viewer.pk
 
 
-def test_the_secret_is_kept_nowhere(root: Client, seeded: Seed) -> None:
+def test_secret_is_stored_nowhere(root: Client, seeded: Seed) -> None:
     secret = _secret(_issue(root, seeded.viewer))
     key = ApiKey.objects.get(name="new laptop")
     pages = [
@@ -64,7 +64,7 @@ def test_the_secret_is_kept_nowhere(root: Client, seeded: Seed) -> None:
     assert secret not in str(root.cookies)
 
 
-def test_issuing_and_revoking_are_audited_with_the_person(root: Client, seeded: Seed) -> None:
+def test_issuing_and_revoking_keys_is_audited(root: Client, seeded: Seed) -> None:
     _issue(root, seeded.viewer)
     key = ApiKey.objects.get(name="new laptop")
     root.post(page("apikey", "revoke", key.pk))
@@ -72,7 +72,7 @@ def test_issuing_and_revoking_are_audited_with_the_person(root: Client, seeded: 
     assert [event.action for event in done] == ["api_key.issue", "api_key.revoke"]
 
 
-def test_a_revoked_key_no_longer_works_and_stays_in_the_list(root: Client, seeded: Seed) -> None:
+def test_revoked_key_stops_working_and_stays_listed(root: Client, seeded: Seed) -> None:
     secret = _secret(_issue(root, seeded.viewer))
     key = ApiKey.objects.get(name="new laptop")
     root.post(page("apikey", "changelist"), {"action": "revoke_keys", "_selected_action": [key.pk]})
@@ -81,9 +81,7 @@ def test_a_revoked_key_no_longer_works_and_stays_in_the_list(root: Client, seede
     assert key in listed
 
 
-def test_the_page_with_the_secret_says_what_the_key_is_for_and_can_take_it_back(
-    root: Client, seeded: Seed
-) -> None:
+def test_new_key_page_shows_scopes_expiry_and_a_revoke_button(root: Client, seeded: Seed) -> None:
     text = _issue(root, seeded.viewer, scopes=["mcp:tools"], lifetime="30").content.decode()
     key = ApiKey.objects.get(name="new laptop")
     assert ">mcp:tools<" in text
@@ -91,7 +89,7 @@ def test_the_page_with_the_secret_says_what_the_key_is_for_and_can_take_it_back(
     assert f'action="{page("apikey", "revoke", key.pk)}?from_page=1"' in text
 
 
-def test_the_page_of_a_revoked_key_says_when_and_by_whom(root: Client, seeded: Seed) -> None:
+def test_revoked_key_page_shows_when_and_by_whom(root: Client, seeded: Seed) -> None:
     address = page("apikey", "change", seeded.key.pk)
     assert "field-revoked" not in root.get(address).content.decode()
     said = root.post(page("apikey", "revoke", seeded.key.pk) + "?from_page=1", follow=True).content.decode()
@@ -100,7 +98,7 @@ def test_the_page_of_a_revoked_key_says_when_and_by_whom(root: Client, seeded: S
     assert " by <bdi" not in root.get(address).content.decode()
 
 
-def test_an_expiry_must_lie_in_the_future(root: Client, seeded: Seed) -> None:
+def test_key_expiry_must_be_in_the_future(root: Client, seeded: Seed) -> None:
     answer = _issue(root, seeded.viewer, expires_at_0="2020-01-01", expires_at_1="00:00:00")
     assert "a key must expire in the future" in answer.content.decode()
     later = timezone.localtime(clock.utcnow() + timedelta(days=2))
@@ -109,7 +107,7 @@ def test_an_expiry_must_lie_in_the_future(root: Client, seeded: Seed) -> None:
 
 
 @pytest.mark.parametrize("days", ["30", "90", "365", ""])
-def test_the_usual_times_are_chosen_and_never_is_warned_of(root: Client, seeded: Seed, days: str) -> None:
+def test_lifetime_choices_set_the_expiry_and_never_warns(root: Client, seeded: Seed, days: str) -> None:
     answer = _issue(root, seeded.viewer, lifetime=days)
     ends = ApiKey.objects.get(name="new laptop").expires_at
     assert (NEVER_ENDS in answer.content.decode()) == (not days)
@@ -119,9 +117,7 @@ def test_the_usual_times_are_chosen_and_never_is_warned_of(root: Client, seeded:
         assert ends is None
 
 
-def test_the_form_begins_with_nobody_without_administration_and_with_ninety_days(
-    root: Client, seeded: Seed
-) -> None:
+def test_key_form_defaults_to_no_user_basic_scopes_and_90_days(root: Client, seeded: Seed) -> None:
     answer = root.get(page("apikey", "add"))
     form = answer.context["adminform"].form
     assert (form["lifetime"].initial, tuple(form["scopes"].initial)) == ("90", BASIC)
@@ -131,7 +127,7 @@ def test_the_form_begins_with_nobody_without_administration_and_with_ninety_days
     assert "user" in nobody.context["adminform"].form.errors
 
 
-def test_the_form_asks_for_scopes(root: Client, seeded: Seed) -> None:
+def test_key_form_requires_known_scopes(root: Client, seeded: Seed) -> None:
     refused = _issue(root, seeded.viewer, scopes=[])
     assert "scopes" in refused.context["adminform"].form.errors
     unknown = _issue(root, seeded.viewer, scopes=["mcp:everything"])
@@ -143,20 +139,20 @@ def test_the_form_asks_for_scopes(root: Client, seeded: Seed) -> None:
     assert AuditEvent.objects.latest("pk").detail["scopes"] == "mcp mcp:tools"
 
 
-def test_what_a_scope_lets_a_key_do_is_said_of_its_user_and_not_of_the_reader(root: Client) -> None:
+def test_scope_descriptions_refer_to_the_key_user(root: Client) -> None:
     words = unescape(root.get(page("apikey", "add")).content.decode())
     assert "Call tools as the key's user:" in words
     assert "as far as the key's user may" in words
     assert "as you" not in words
 
 
-def test_a_name_with_hidden_characters_is_refused(root: Client, seeded: Seed) -> None:
+def test_key_name_with_hidden_characters_is_refused(root: Client, seeded: Seed) -> None:
     answer = _issue(root, seeded.viewer, "lap\u202etop")
     assert "Hidden characters are not allowed: lap⟦U+202E⟧top" in answer.content.decode()
     assert not ApiKey.objects.filter(user=seeded.viewer, name__startswith="lap").exists()
 
 
-def test_staff_who_may_add_keys_get_them_for_themselves_only(client_of: ClientOf, seeded: Seed) -> None:
+def test_staff_may_issue_keys_only_for_themselves(client_of: ClientOf, seeded: Seed) -> None:
     seeded.viewer.user_permissions.add(Permission.objects.get(codename="add_apikey"))
     viewer = client_of("viewer")
     refused = _issue(viewer, seeded.root)
@@ -165,7 +161,7 @@ def test_staff_who_may_add_keys_get_them_for_themselves_only(client_of: ClientOf
     assert _secret(_issue(viewer, seeded.viewer))
 
 
-def test_a_key_cannot_be_edited_or_deleted_but_goes_with_its_user(root: Client, seeded: Seed) -> None:
+def test_key_is_not_editable_and_is_deleted_with_its_user(root: Client, seeded: Seed) -> None:
     address = page("apikey", "change", seeded.key.pk)
     assert root.post(address, {"name": "renamed"}).status_code == 403
     assert root.post(page("apikey", "delete", seeded.key.pk), {"post": "yes"}).status_code == 403
@@ -173,7 +169,7 @@ def test_a_key_cannot_be_edited_or_deleted_but_goes_with_its_user(root: Client, 
     assert not ApiKey.objects.filter(name="build server").exists()
 
 
-def test_lists_show_the_state_of_each_key(root: Client, seeded: Seed) -> None:
+def test_key_list_filters_by_state(root: Client, seeded: Seed) -> None:
     ApiKey.objects.filter(name="build server").update(expires_at=timezone.now() - timedelta(days=1))
     for state, names in {
         "active": {"laptop"},
@@ -186,7 +182,7 @@ def test_lists_show_the_state_of_each_key(root: Client, seeded: Seed) -> None:
 
 
 @pytest.mark.parametrize(("auth", "needed"), [("required", True), ("loopback", False)])
-def test_the_index_says_how_to_connect_without_a_secret(
+def test_index_shows_connect_command_without_a_secret(
     auth: str, needed: bool, root: Client, seeded: Seed
 ) -> None:
     with override_settings(MCP={**settings.MCP, "AUTH": auth}):
@@ -195,7 +191,7 @@ def test_the_index_says_how_to_connect_without_a_secret(
     assert ("Authorization: Bearer YOUR_API_KEY" in text) == needed
 
 
-def test_a_key_that_ends_soon_is_marked_in_the_list_and_stays_active(root: Client, seeded: Seed) -> None:
+def test_expiring_key_is_marked_and_stays_active(root: Client, seeded: Seed) -> None:
     ApiKey.objects.all().delete()
     now = clock.utcnow()
     for name, days in (("soon", 3), ("later", 30), ("over", -1), ("never", None)):

@@ -1,4 +1,4 @@
-"""Admin lists answer only the lookups that they offer; hidden fields cannot be guessed letter by letter."""
+"""Admin lists accept only the lookups they offer; hidden fields cannot be guessed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.samples.admin_seed import Seed, background_call, undecided_call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
-# By model, the lookups that its list offers: those of its filters, and of links on other pages.
+# The lookups of each list by model: lookups of its filters, and of links on other pages.
 OFFERED: dict[str, set[str]] = {
     "auth.group": set(),
     "auth.user": {
@@ -60,7 +60,7 @@ def admins() -> dict[str, Any]:
 
 
 def lookups(model: type[models.Model]) -> Iterator[str]:
-    """Every lookup and transform of every field, on JSON keys and one relation further, too."""
+    """Yield every lookup and transform of every field, also on JSON keys and across one relation."""
     for field in model._meta.get_fields():
         yield field.name
         if isinstance(field, models.JSONField):
@@ -73,13 +73,13 @@ def lookups(model: type[models.Model]) -> Iterator[str]:
             yield from (f"{field.attname}__{lookup}" for lookup in field.get_lookups())
 
 
-def test_every_registered_list_is_known() -> None:
+def test_every_registered_list_is_covered() -> None:
     assert admins().keys() == OFFERED.keys()
 
 
 @pytest.mark.parametrize("label", OFFERED)
-def test_list_answers_only_lookups_that_it_offers(label: str, seeded: Seed) -> None:
-    """All fields with all lookups: whatever the list does not offer is refused before a query."""
+def test_list_accepts_only_offered_lookups(label: str, seeded: Seed) -> None:
+    """Every lookup that the list does not offer is refused before a query."""
     model_admin = admins()[label]
     if not isinstance(model_admin, ListedLookups):
         pytest.skip("without the skin, Django's own lists of users and groups keep Django's rule")
@@ -92,15 +92,18 @@ def test_list_answers_only_lookups_that_it_offers(label: str, seeded: Seed) -> N
         except DisallowedModelAdminLookup:
             continue
         except IncorrectLookupParameters:
-            pass  # A filter of the list read it, and 1 is not a time.
+            pass  # A filter of the list parsed the value; 1 is not a time.
         answered.add(name)
     assert answered == OFFERED[label]
 
 
 @pytest.mark.parametrize("label", OFFERED)
 @pytest.mark.parametrize("name", ["pk__regex", "id__iregex", "nothing__regex", "user__password__regex"])
-def test_pattern_in_an_address_is_refused_with_400(label: str, name: str, root: Client) -> None:
-    """SQLite matches patterns in the web process: one of them stopped it until it was killed."""
+def test_regex_lookup_returns_400(label: str, name: str, root: Client) -> None:
+    """SQLite evaluates regular expressions in the web process:
+
+    a single pattern blocked it until it was killed.
+    """
     assert root.get(page(label), {name: r"((\w|\W)+)+QZ$"}).status_code == 400
 
 
@@ -108,20 +111,22 @@ def test_pattern_in_an_address_is_refused_with_400(label: str, name: str, root: 
     ("label", "name"),
     [("mcp_app.call", "session_fields__contains"), ("mcp_app.draft", "values__contains")],
 )
-def test_lookup_that_a_database_lacks_is_refused(label: str, name: str, viewer: Client) -> None:
-    """SQLite has no ``contains`` for JSON, which was an error of the server."""
+def test_unsupported_lookup_returns_400(label: str, name: str, viewer: Client) -> None:
+    """SQLite has no ``contains`` for JSON; the request had returned a server error."""
     assert viewer.get(page(label), {name: "x"}).status_code == 400
 
 
-def test_pattern_is_refused_in_the_lists_of_other_apps(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The site refuses it, not only our base class: Django's own list would have answered."""
+def test_regex_lookup_is_refused_in_lists_of_other_apps(
+    root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The site refuses the lookup, not only the base class: Django's own list would accept it."""
     monkeypatch.setattr(type(admins()["mcp_app.tool"]), "get_changelist", lambda *_, **__: ChangeList)
     assert root.get(page("mcp_app.tool"), {"name__contains": "e"}).status_code == 200
     assert root.get(page("mcp_app.tool"), {"name__regex": "(e+)+"}).status_code == 400
 
 
-def test_popup_of_a_foreign_key_keeps_its_limit(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``limit_choices_to`` of a key to one of our models opens the list with that limit, and no other."""
+def test_foreign_key_popup_accepts_only_its_limit(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``limit_choices_to`` of a foreign key opens the list with that limit only."""
     monkeypatch.setattr(Tool._meta, "related_fkey_lookups", [{"background": True}])
     assert root.get(page("mcp_app.tool"), {"background": "1", "_popup": "1"}).status_code == 200
     assert root.get(page("mcp_app.tool"), {"background": "0", "_popup": "1"}).status_code == 400
@@ -131,7 +136,7 @@ def page(label: str) -> str:
     return reverse(f"admin:{label.replace('.', '_')}_changelist")
 
 
-# Letter by letter.
+# Guessing letter by letter.
 
 SECRET = "Zx7Quokka"
 RIGHT, WRONG = SECRET[:4], SECRET[:3] + "9"
@@ -148,7 +153,7 @@ LISTS = {"/api/calls/": "arguments", "/api/keys/": "secret_hash", "/api/sessions
 
 @pytest.fixture
 def auditor(seeded: Seed, client_of: ClientOf) -> Client:
-    """A reader of everything, with calls whose arguments hold a secret."""
+    """Return a client with every view permission, and create calls whose arguments hold a secret."""
     said = {"arguments": json.dumps({"password": SECRET}), "answer": json.dumps({"token": SECRET})}
     background_call(seeded.session.pk, 71, **said)
     undecided_call(seeded.session.pk, 72, **said | {"answer": ""})
@@ -158,7 +163,7 @@ def auditor(seeded: Seed, client_of: ClientOf) -> Client:
 
 
 def ways() -> Iterator[tuple[str, str]]:
-    """Every address of a list with each of its parameters that could carry a guess."""
+    """Yield every list address with each parameter that could carry a guess."""
     for label, fields in HIDDEN.items():
         yield page(label), "q"
         yield from ((page(label), f"{field}__{guess}") for field in fields for guess in GUESSES)
@@ -172,9 +177,7 @@ def ways() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("address", "name"), list(ways()))
-def test_guess_of_a_hidden_value_is_answered_like_a_wrong_one(
-    address: str, name: str, auditor: Client
-) -> None:
+def test_right_guess_of_a_hidden_value_equals_a_wrong_one(address: str, name: str, auditor: Client) -> None:
     answers = []
     for guess in (RIGHT, WRONG):
         answer = auditor.get(address, {name: guess}, headers={"Accept": "*/*"})
@@ -185,8 +188,8 @@ def test_guess_of_a_hidden_value_is_answered_like_a_wrong_one(
     assert answers[0] == answers[1]
 
 
-def test_no_list_orders_by_a_hidden_field() -> None:
-    """``?o=`` names a column of the list, so what counts is what its columns order by."""
+def test_no_list_orders_or_searches_by_a_hidden_field() -> None:
+    """``?o=`` names a column of the list, so the test compares the columns' order fields."""
     request = RequestFactory().get("/")
     for label, fields in HIDDEN.items():
         model_admin = admins()[label]
@@ -201,12 +204,12 @@ def test_no_list_orders_by_a_hidden_field() -> None:
         assert not (ordered | searched) & set(fields), label
 
 
-# The log.
+# Logging.
 
 
 @pytest.fixture
 def log_lines() -> Iterator[io.StringIO]:
-    """What the handler of this process writes."""
+    """Yield the output of this process's log handler."""
     (handler,) = [each for each in logging.getLogger().handlers if each.name == "stderr"]
     assert isinstance(handler, logging.StreamHandler)
     written = io.StringIO()
@@ -216,13 +219,13 @@ def log_lines() -> Iterator[io.StringIO]:
 
 
 @pytest.mark.parametrize("name", ["arguments__contains", "session_id__regex", "_to_field"])
-def test_refused_lookup_is_one_line_of_log(name: str, viewer: Client, log_lines: io.StringIO) -> None:
-    """Each had left a traceback of some seventy lines, at the will of anybody who may see one list."""
+def test_refused_lookup_logs_one_line(name: str, viewer: Client, log_lines: io.StringIO) -> None:
+    """Each refusal had logged a traceback of some seventy lines."""
     assert viewer.get(page("mcp_app.call"), {name: "x"}).status_code == 400
     assert len(log_lines.getvalue().splitlines()) == 1
 
 
-def test_other_suspicious_request_is_one_line_of_log(
+def test_suspicious_request_logs_one_line(
     viewer: Client, log_lines: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

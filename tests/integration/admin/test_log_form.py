@@ -1,4 +1,4 @@
-"""The form above the messages: what it says of mistakes and times, and the ways out of its page."""
+"""The filter form of the message log: errors, times and links."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def _text(client: Client, address: str) -> str:
     return client.get(address).content.decode()
 
 
-def test_the_example_of_a_search_has_a_duration_and_finds_what_took_longer(
-    root: Client, seeded: Seed
-) -> None:
+def test_search_example_finds_slow_messages(root: Client, seeded: Seed) -> None:
     log = page("message", "changelist")
     assert "ms:&gt;5000" in _text(root, log)
     Message.objects.filter(pk=seeded.message.pk).update(duration_ms=126_468.3)
@@ -32,7 +30,7 @@ def test_the_example_of_a_search_has_a_duration_and_finds_what_took_longer(
     )
 
 
-def test_a_mistake_is_said_once_below_the_form(root: Client, seeded: Seed) -> None:
+def test_filter_error_appears_once_below_the_form(root: Client, seeded: Seed) -> None:
     text = _text(root, page("message", "changelist") + "?q=duration:5&since=sometime")
     form, _, below = text.partition("data-drop-empty>")[2].partition("</form>")
     assert "There is no key" not in form
@@ -44,9 +42,7 @@ def test_a_mistake_is_said_once_below_the_form(root: Client, seeded: Seed) -> No
 
 
 @pytest.mark.parametrize("written", ["2026-11-20 12:00:55", "2026-11-20T12:00:55", "2026-11-20T12:00:55Z"])
-def test_times_are_entered_as_all_pages_write_them_and_as_a_search_takes_them(
-    written: str, root: Client, seeded: Seed
-) -> None:
+def test_time_filter_accepts_displayed_and_relative_times(written: str, root: Client, seeded: Seed) -> None:
     address = page("session", "change", seeded.session.pk)
     found = root.get(address, {"since": written, "until": "2026-11-20 12:00"}).context["timeline"]
     assert len(found.rows) == 5
@@ -57,9 +53,7 @@ def test_times_are_entered_as_all_pages_write_them_and_as_a_search_takes_them(
 
 
 @pytest.mark.parametrize("model", ["session", "message", "call"])
-def test_all_of_a_list_is_all_of_it_whatever_was_filtered_before(
-    model: str, root: Client, seeded: Seed
-) -> None:
+def test_link_to_all_rows_drops_previous_filters(model: str, root: Client, seeded: Seed) -> None:
     row = getattr(seeded, model).pk
     text = _text(root, page(model, "change", row) + "?_changelist_filters=state%3Dopen%26q%3Dclaude")
     (link,) = re.findall(r'href="([^"]*)">All (?:sessions|messages|background calls)<', text)
@@ -67,7 +61,7 @@ def test_all_of_a_list_is_all_of_it_whatever_was_filtered_before(
 
 
 @pytest.mark.parametrize("model", ["session", "message"])
-def test_the_search_of_the_log_is_the_search_of_its_page(model: str, root: Client, seeded: Seed) -> None:
+def test_message_pages_have_a_search_field(model: str, root: Client, seeded: Seed) -> None:
     address = (
         page("message", "changelist") if model == "message" else page(model, "change", seeded.session.pk)
     )
@@ -75,13 +69,13 @@ def test_the_search_of_the_log_is_the_search_of_its_page(model: str, root: Clien
     assert 'type="search" name="q"' in search
 
 
-def test_how_long_a_call_was_queued_is_one_line_of_words(root: Client, seeded: Seed) -> None:
+def test_call_list_shows_queue_time_in_one_line(root: Client, seeded: Seed) -> None:
     at = timezone.now()
     background_call("s", 1, accepted_at=at, started_at=at + timedelta(milliseconds=53), finished_at=at)
     assert '<div class="mcp-dim">53 ms queued</div>' in _text(root, page("call", "changelist"))
 
 
-def test_the_log_is_narrowed_by_the_names_of_people_keys_and_clients(root: Client, seeded: Seed) -> None:
+def test_log_facets_filter_by_user_key_and_client(root: Client, seeded: Seed) -> None:
     principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
     Message.objects.filter(session=seeded.session).update(principal=principal)
     log = page("message", "changelist")

@@ -1,4 +1,4 @@
-"""Pages of the message log are complete, without doubles and bounded, whatever arrives meanwhile."""
+"""Pages of the message log are complete, without duplicates and bounded while messages arrive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SESSIONS = ["a" * 32, "b" * 32]
 
 
 def traffic(chance: random.Random, count: int) -> list[list[Any]]:
-    """Lines of many kinds; now and then one comes minutes late."""
+    """Return lines of many kinds; some arrive minutes late."""
     return [
         line(
             str(chance.randrange(20)),
@@ -106,7 +106,7 @@ def naive(asked: dict[str, Any]) -> list[int]:
 def walk(
     asked: dict[str, Any], *, newest_first: bool, between: Any = None
 ) -> tuple[list[int], list[MessagePage]]:
-    """The ids of all pages in the order they are shown, and the pages."""
+    """Return the message ids of all pages in display order, and the pages."""
     seen: list[int] = []
     pages: list[MessagePage] = []
     place: dict[str, int | None] = {"before": None, "after": None}
@@ -127,7 +127,7 @@ def walk(
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest", "oldest"])
 @pytest.mark.parametrize("window", [7, 20_000])
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "-".join(asked) or "all")
-def test_all_pages_together_are_what_a_search_of_everything_finds(
+def test_all_pages_together_equal_an_unpaged_search(
     asked: dict[str, Any], window: int, newest_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_pages, "WINDOW", window)
@@ -139,7 +139,7 @@ def test_all_pages_together_are_what_a_search_of_everything_finds(
     expected = naive(asked)
     assert seen == (expected[::-1] if newest_first else expected)
     for found in pages:
-        # A page that is not full says how far it looked, unless nothing is left.
+        # A page that is not full reports how far it searched, unless no row remains.
         further = found.older if newest_first else found.newer
         assert (found.looked_at > 0) == (further is not None and len(found.messages) < 6)
         assert (found.until is not None) == (found.looked_at > 0)
@@ -147,9 +147,7 @@ def test_all_pages_together_are_what_a_search_of_everything_finds(
 
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest", "oldest"])
 @pytest.mark.parametrize("asked", [{}, {"method": "ping"}, {"target": "echo", "outcome": "ok"}])
-def test_what_arrives_between_two_pages_loses_and_repeats_nothing(
-    asked: dict[str, Any], newest_first: bool
-) -> None:
+def test_arriving_messages_are_neither_lost_nor_repeated(asked: dict[str, Any], newest_first: bool) -> None:
     chance = random.Random(5)
     store(traffic(chance, 60))
     before = naive(asked)
@@ -165,7 +163,7 @@ def test_what_arrives_between_two_pages_loses_and_repeats_nothing(
     assert seen == (sorted(seen, reverse=True) if newest_first else naive(asked))
 
 
-def test_going_back_leads_to_the_page_one_came_from() -> None:
+def test_previous_page_link_returns_the_same_page() -> None:
     store(traffic(random.Random(3), 40))
     first = find({}, before=None, after=None, newest_first=True, size=6)
     second = find({}, before=first.older, after=None, newest_first=True, size=6)
@@ -176,13 +174,13 @@ def test_going_back_leads_to_the_page_one_came_from() -> None:
 
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest", "oldest"])
 @pytest.mark.parametrize("window", [3, 20_000])
-def test_going_back_from_an_empty_page_skips_no_row(
+def test_previous_link_of_an_empty_page_skips_no_row(
     window: int, newest_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_pages, "WINDOW", window)
     store(traffic(random.Random(3), 12))
     every = naive({})
-    # What came after the page was deleted meanwhile, so that the next page is empty.
+    # All rows after the page were deleted meanwhile, so the next page is empty.
     kept = every[6:] if newest_first else every[:6]
     page = find({}, before=None, after=None, newest_first=newest_first, size=6)
     assert [message.pk for message in page.messages] == kept
@@ -196,7 +194,7 @@ def test_going_back_from_an_empty_page_skips_no_row(
 
 
 @pytest.mark.parametrize("place", [{"before": 0, "after": None}, {"before": None, "after": 2**63 - 1}])
-def test_beyond_both_ends_of_the_log_the_way_back_is_one_that_the_page_takes(
+def test_pages_beyond_either_end_link_back_with_valid_positions(
     root: Client, place: dict[str, int | None]
 ) -> None:
     found = find({}, **place, newest_first=True, size=6)
@@ -217,7 +215,7 @@ def test_beyond_both_ends_of_the_log_the_way_back_is_one_that_the_page_takes(
     ],
 )
 @pytest.mark.parametrize("where", ["log", "session"])
-def test_no_page_counts_everything_or_skips_rows_and_queries_do_not_grow(
+def test_log_pages_avoid_full_counts_offsets_and_extra_queries(
     where: str, query: str, root: Client, seeded: Seed
 ) -> None:
     address = (
@@ -236,10 +234,10 @@ def test_no_page_counts_everything_or_skips_rows_and_queries_do_not_grow(
         assert "COUNT(" not in sql or "LIMIT" in sql, sql
     for number in range(200, 260):
         call(seeded.session, number)
-    assert len(queries()) <= len(few) + 1  # the time of the last one looked at
+    assert len(queries()) <= len(few) + 1  # One more query for the time of the last searched row.
 
 
-def test_the_page_says_how_far_it_looked_and_leads_on(
+def test_partial_page_reports_its_reach_and_links_further(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_pages, "TEXT_WINDOW", 10)
@@ -249,7 +247,7 @@ def test_the_page_says_how_far_it_looked_and_leads_on(
     assert "No message matches the filter so far." in text
 
 
-def test_times_are_turned_into_ids_so_that_no_page_looks_through_other_times() -> None:
+def test_time_filter_restricts_the_query_by_id() -> None:
     store(traffic(random.Random(1), 120))
     with CaptureQueriesContext(connection) as captured:
         found = find(
@@ -271,7 +269,7 @@ def test_times_are_turned_into_ids_so_that_no_page_looks_through_other_times() -
     ("method", "order", "hits", "looks"),
     [("ping", "", 0, 1), ("initialize", "", 1, 1), ("initialize", "oldest", 1, 2), ("tools/call", "", 61, 2)],
 )
-def test_what_fits_on_the_page_of_the_newest_messages_is_looked_for_once(
+def test_newest_page_that_holds_all_hits_takes_one_query(
     method: str, order: str, hits: int, looks: int, root: Client, seeded: Seed
 ) -> None:
     asked = {"session": seeded.session.pk, "method": method, "direction": "in", "order": order}
@@ -283,7 +281,7 @@ def test_what_fits_on_the_page_of_the_newest_messages_is_looked_for_once(
     assert sum(f"'{method}'" in each["sql"] for each in captured) == looks
 
 
-def test_the_log_is_searched_in_the_language_of_the_console_counted_and_narrowed(root: Client) -> None:
+def test_log_search_matches_console_syntax_and_its_facets(root: Client) -> None:
     store(traffic(random.Random(3), 80))
     everything = naive({"search": parse("tool:echo status:error")})
     shown = root.get(page("message", "changelist"), {"q": "tool:echo status:error"}).context["timeline"]
@@ -296,7 +294,7 @@ def test_the_log_is_searched_in_the_language_of_the_console_counted_and_narrowed
         assert narrowed.tally.hits == value.number
 
 
-def test_every_message_is_in_one_of_the_counts_of_each_field(root: Client) -> None:
+def test_facet_counts_cover_every_message(root: Client) -> None:
     many = [line(str(at), target=f"tool_{at}", session=SESSIONS[0]) for at in range(9)]
     unknown = [line("u", target="", outcome="error", session=SESSIONS[0])]
     heard = [line("", method="", target="", outcome="", kind="notification", session=SESSIONS[0])]
@@ -311,22 +309,22 @@ def test_every_message_is_in_one_of_the_counts_of_each_field(root: Client) -> No
     assert ("no status", 1) in [(value.title, value.number) for value in found["Status"]]
 
 
-def test_a_count_that_stops_says_so(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capped_count_is_labelled_at_least(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     store(traffic(random.Random(3), 80))
     monkeypatch.setattr(log_pages, "COUNTED", 5)
     shown = root.get(page("message", "changelist"), {"q": "dir:in"}).context["timeline"]
     assert shown.hits == "At least 5 messages match."
 
 
-def test_a_search_that_means_nothing_is_explained_and_shows_nothing(root: Client) -> None:
+def test_invalid_search_is_explained_and_lists_no_rows(root: Client) -> None:
     store(traffic(random.Random(3), 20))
     answer = root.get(page("message", "changelist"), {"q": "colour:red"})
     assert answer.context["timeline"].rows == []
     assert "There is no key “colour”" in answer.content.decode()
 
 
-def test_a_page_is_in_the_order_of_time_where_processes_handed_their_lines_on_in_turns(root: Client) -> None:
-    # The second process was first to hand on.
+def test_messages_of_several_processes_are_ordered_by_time(root: Client) -> None:
+    # The second process wrote its lines first.
     at = NOON.timestamp()
     store([line(str(number), at=at + number, session=SESSIONS[0]) for number in (2, 4, 1, 3)])
     for address in (page("message", "changelist"), page("session", "change", SESSIONS[0])):
@@ -337,7 +335,7 @@ def test_a_page_is_in_the_order_of_time_where_processes_handed_their_lines_on_in
 
 
 @pytest.mark.parametrize("kind", sorted(MARKS))
-def test_a_mark_is_shown_as_one_and_not_as_a_message(root: Client, kind: str) -> None:
+def test_mark_is_labelled_as_a_mark(root: Client, kind: str) -> None:
     store([line("1", kind=kind, outcome="", answer="", ms=None, session=SESSIONS[0])])
     pk = Message.objects.get(kind=kind).pk
     for address in (f"{page('message', 'changelist')}?q=kind:{kind}", page("message", "change", pk)):
@@ -347,7 +345,7 @@ def test_a_mark_is_shown_as_one_and_not_as_a_message(root: Client, kind: str) ->
         assert '<span class="mcp-hidden">client' not in text
 
 
-def test_a_row_says_what_its_message_is_about_who_sent_it_and_by_which_client(root: Client) -> None:
+def test_message_row_shows_summary_user_and_client(root: Client) -> None:
     said = "Division by zero has no value."
     failed = json.dumps({"result": {"content": [{"type": "text", "text": said}]}})
     asked = json.dumps({"params": {"name": "calculate", "arguments": {"expression": "1/0"}}})
@@ -370,9 +368,7 @@ def test_a_row_says_what_its_message_is_about_who_sent_it_and_by_which_client(ro
     assert f'mcp-row-bad"><bdi class="mcp-text">{about["tool_error"]}' in shown
 
 
-def test_the_page_of_a_message_names_its_client_and_leads_to_its_tool_its_call_and_the_test_bench(
-    root: Client, viewer: Client, seeded: Seed
-) -> None:
+def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Client, seeded: Seed) -> None:
     message = call(seeded.session, 900)
     background = background_call(seeded.session.pk, 900)
     address, tool = page("message", "change", message.pk), seeded.echo.pk
@@ -393,9 +389,7 @@ def test_the_page_of_a_message_names_its_client_and_leads_to_its_tool_its_call_a
     assert [words for words in ("Replay", "Its tool", "Its call", "<dt>Client") if words in plain] == []
 
 
-def test_what_is_seldom_asked_is_folded_until_it_is_and_recent_times_are_one_press(
-    root: Client, seeded: Seed
-) -> None:
+def test_rare_filters_are_folded_and_recent_periods_are_links(root: Client, seeded: Seed) -> None:
     def shown(**asked: str) -> Any:
         return root.get(page("message", "changelist"), asked).context["timeline"]
 

@@ -1,4 +1,4 @@
-"""Logging in: guessing passwords is cut short, by address and for a while, and nobody else is hit."""
+"""Admin login: password guessing is limited by address and for a time, without locking out others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def log_in(address: str, password: str = RIGHT, username: str = "root", page: st
     return Client(REMOTE_ADDR=address).post(page, form)
 
 
-def test_wrong_passwords_end_after_ten_and_then_the_right_one_is_not_heard_either() -> None:
+def test_wrong_passwords_lock_the_address_after_ten_attempts() -> None:
     guesses = range(3 * LIMIT)
     statuses = [log_in("192.0.2.1", f"wrong-{number}", f"name-{number}").status_code for number in guesses]
     assert statuses[: LIMIT - 1] == [200] * (LIMIT - 1)
@@ -38,13 +38,13 @@ def test_wrong_passwords_end_after_ten_and_then_the_right_one_is_not_heard_eithe
     assert "sessionid" not in locked.cookies
 
 
-def test_others_log_in_meanwhile() -> None:
+def test_lock_does_not_affect_other_addresses() -> None:
     for _ in range(LIMIT + 1):
         log_in("192.0.2.1", "wrong")
     assert log_in("192.0.2.2").status_code == 302
 
 
-def test_right_password_forgives_the_wrong_ones_of_its_account() -> None:
+def test_right_password_resets_the_failures_of_its_account() -> None:
     for _ in range(3):
         for _ in range(LIMIT - 1):
             assert log_in("192.0.2.1", "wrong").status_code == 200
@@ -53,8 +53,8 @@ def test_right_password_forgives_the_wrong_ones_of_its_account() -> None:
 
 @pytest.mark.parametrize("page", LOGINS)
 @pytest.mark.parametrize("between", LOGINS)
-def test_right_password_of_another_account_forgives_nothing(page: str, between: str, settings: Any) -> None:
-    """Whoever had an account guessed without end: nine guesses, a login of their own, nine guesses."""
+def test_right_password_of_another_account_resets_no_failures(page: str, between: str, settings: Any) -> None:
+    """Nine guesses, a login to another account and nine more guesses had never been limited."""
     settings.MCP = {**settings.MCP, "AUTH": "required", "OAUTH": True, "PUBLIC_URL": "http://testserver"}
     User.objects.create_user("plain", password=RIGHT, is_staff=True)
     statuses = []
@@ -66,7 +66,7 @@ def test_right_password_of_another_account_forgives_nothing(page: str, between: 
     assert log_in("192.0.2.2", page=page).status_code == 302
 
 
-def test_after_a_while_the_address_is_heard_again() -> None:
+def test_lock_expires() -> None:
     for _ in range(LIMIT + 1):
         log_in("192.0.2.1", "wrong")
     for attempt in AccessAttempt.objects.all():
@@ -75,7 +75,7 @@ def test_after_a_while_the_address_is_heard_again() -> None:
     assert log_in("192.0.2.1").status_code == 302
 
 
-def test_guessing_fills_no_table() -> None:
+def test_guessing_stores_a_bounded_number_of_attempts() -> None:
     for number in range(3 * LIMIT):
         log_in("192.0.2.1", "wrong", f"name-{number}")
     assert AccessAttempt.objects.count() <= LIMIT
@@ -91,13 +91,13 @@ def test_guessing_fills_no_table() -> None:
         "%5c%5cevil.example",
     ],
 )
-def test_nobody_is_sent_elsewhere_after_the_login_in_whatever_form_it_is_asked_for(wanted: str) -> None:
+def test_login_never_redirects_to_another_site(wanted: str) -> None:
     form = {"username": "root", "password": RIGHT, "next": wanted}
     assert "evil" not in Client().post("/admin/login/", form)["Location"]
     in_address = Client().post("/admin/login/", {**form, "next": ""}, query_params={"next": wanted})
     assert "evil" not in in_address["Location"]
 
 
-def test_who_was_on_the_way_to_a_page_gets_there() -> None:
+def test_login_redirects_to_the_requested_page() -> None:
     form = {"username": "root", "password": RIGHT, "next": "/admin/mcp_app/tool/?q=a%2Fb"}
     assert Client().post("/admin/login/", form)["Location"] == "/admin/mcp_app/tool/?q=a%2Fb"

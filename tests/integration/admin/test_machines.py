@@ -1,4 +1,4 @@
-"""Machines in the admin: entered in one step with their service user, shown as such (AUTH-46, AUTH-51)."""
+"""Machine clients in the admin: created in one step with their service user (AUTH-46, AUTH-51)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAID: dict[str, Any] = {
 
 
 @pytest.mark.requirement("AUTH-46", "AUTH-51")
-def test_one_form_makes_client_service_user_and_secret(root: Browser, seeded: Seed) -> None:
+def test_machine_form_creates_client_service_user_and_secret(root: Browser, seeded: Seed) -> None:
     page = root.post(ADD, SAID)
     text = page.content.decode()
     found = re.search(r'id="mcp-secret"[^>]*>(mcpcs_[\w-]+)<', text)
@@ -51,7 +51,7 @@ def test_one_form_makes_client_service_user_and_secret(root: Browser, seeded: Se
     assert found[1] not in shown
 
 
-def test_a_machine_that_signs_has_its_key_shown_and_no_secret(root: Browser, seeded: Seed) -> None:
+def test_machine_with_signing_key_has_no_secret(root: Browser, seeded: Seed) -> None:
     said = {**SAID, "token_auth_method": "private_key_jwt", "jwks": pem(P256)}
     text = root.post(ADD, said).content.decode()
     assert "mcpcs_" not in text
@@ -79,7 +79,7 @@ def test_a_machine_that_signs_has_its_key_shown_and_no_secret(root: Browser, see
         ({"who": "somebody"}, "who"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(
+def test_machine_form_errors_appear_beside_the_field(
     root: Browser, seeded: Seed, changed: dict[str, Any], field: str
 ) -> None:
     page = root.post(ADD, {**SAID, **changed})
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_said_at_its_field(
     assert not get_user_model().objects.filter(username__startswith="machine").exists()
 
 
-def test_machines_are_entered_by_whom_that_is_allowed(client_of: ClientOf, seeded: Seed) -> None:
+def test_machine_client_requires_its_permission(client_of: ClientOf, seeded: Seed) -> None:
     seeded.viewer.user_permissions.add(Permission.objects.get(codename="add_client"))
     viewer = client_of("viewer")
     assert "Of a machine" not in viewer.get(ADD).content.decode()
@@ -101,7 +101,7 @@ def test_machines_are_entered_by_whom_that_is_allowed(client_of: ClientOf, seede
     assert Client.objects.get().is_machine
 
 
-def test_service_users_are_shown_as_such(root: Browser, seeded: Seed) -> None:
+def test_service_users_are_labelled(root: Browser, seeded: Seed) -> None:
     client, _ = enter_machine(Machine("robot", "client_secret_post", ("mcp",)), actor=None)
     user: Any = client.service_user
     user.groups.add(Group.objects.create(name="editors"))
@@ -115,7 +115,7 @@ def test_service_users_are_shown_as_such(root: Browser, seeded: Seed) -> None:
     assert "root (service user)" not in callers
 
 
-def test_what_a_scope_lets_a_machine_do_is_said_of_its_service_user(root: Client) -> None:
+def test_scope_descriptions_refer_to_the_service_user(root: Client) -> None:
     words = root.get(ADD).content.decode()
     assert "Call tools as its service user:" in words
     assert "as far as its service user may" in words

@@ -1,4 +1,4 @@
-"""The page of notifications: everybody's own choices, nothing offered that one may not deal with."""
+"""The notifications page: each user's own choices, limited to what the user may act on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _page(client: Client) -> str:
     return answer.content.decode()
 
 
-def test_a_person_is_offered_what_they_may_deal_with(root: Client, client_of: ClientOf, seeded: Seed) -> None:
+def test_notification_choices_depend_on_permissions(root: Client, client_of: ClientOf, seeded: Seed) -> None:
     for words in ("calls that wait for approval", "errors that are new", "drafts that wait"):
         assert words in _page(root)
     assert "Nothing waits for you here" in _page(client_of("outsider"))
@@ -35,7 +35,7 @@ def test_a_person_is_offered_what_they_may_deal_with(root: Client, client_of: Cl
     assert 'value="approvals"' not in _page(viewer)
 
 
-def test_a_choice_is_stored_for_oneself_and_in_the_audit_trail(root: Client, seeded: Seed) -> None:
+def test_notification_choice_is_stored_and_audited(root: Client, seeded: Seed) -> None:
     answer = root.post(
         reverse("mcp_notifications"), {"email": ["approvals", "drafts"], "browser": ["approvals"]}
     )
@@ -50,7 +50,7 @@ def test_a_choice_is_stored_for_oneself_and_in_the_audit_trail(root: Client, see
     assert not NotificationChannel.objects.exclude(kinds=[]).exists()
 
 
-def test_the_secret_of_a_webhook_is_shown_once_and_replaced_on_wish(root: Client) -> None:
+def test_webhook_secret_is_shown_once_and_replaced_on_request(root: Client) -> None:
     choice = {"webhook": ["approvals"], "address": "https://example.com/hook"}
     first = root.post(reverse("mcp_notifications"), choice)
     assert "whsec_" in first.content.decode()
@@ -65,13 +65,13 @@ def test_the_secret_of_a_webhook_is_shown_once_and_replaced_on_wish(root: Client
 @pytest.mark.parametrize(
     "address", ["", "http://example.com/", "https://example.com:1e3/", "javascript:alert(1)"]
 )
-def test_an_address_that_cannot_be_told_is_refused_and_nothing_is_stored(address: str, root: Client) -> None:
+def test_invalid_webhook_url_is_refused(address: str, root: Client) -> None:
     answer = root.post(reverse("mcp_notifications"), {"webhook": ["approvals"], "address": address})
     assert 'id="mcp-webhook-error"' in answer.content.decode()
     assert not NotificationChannel.objects.exists()
 
 
-def test_its_owner_and_nobody_else_reads_the_last_error(root: Client, viewer: Client, seeded: Seed) -> None:
+def test_delivery_error_is_shown_to_its_owner_only(root: Client, viewer: Client, seeded: Seed) -> None:
     root.post(reverse("mcp_notifications"), {"email": ["approvals"]})
     NotificationChannel.objects.filter(way="email").update(
         error=" ".join(RAW_MARKUP), error_at=seeded.call.accepted_at
@@ -81,7 +81,7 @@ def test_its_owner_and_nobody_else_reads_the_last_error(root: Client, viewer: Cl
     assert "did not arrive" not in _page(viewer)
 
 
-def test_hostile_names_are_only_text_in_a_mail(root: Client, seeded: Seed) -> None:
+def test_notification_mail_escapes_hostile_names(root: Client, seeded: Seed) -> None:
     seeded.root.username = "ada\r\nBcc: x@example.com\u202e"
     seeded.root.email = "root@example.com"
     seeded.root.save()
@@ -101,7 +101,7 @@ def test_hostile_names_are_only_text_in_a_mail(root: Client, seeded: Seed) -> No
     assert message.bcc == []
 
 
-def test_strangers_are_sent_to_the_login_and_users_without_staff_too(client: Client, seeded: Seed) -> None:
+def test_notifications_require_a_staff_login(client: Client, seeded: Seed) -> None:
     assert client.get(reverse("mcp_notifications")).status_code == 302
     seeded.outsider.is_staff = False
     seeded.outsider.user_permissions.set(Permission.objects.all())

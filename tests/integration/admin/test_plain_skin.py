@@ -1,4 +1,4 @@
-"""A host project may drop Unfold: the tests of this folder also hold in Django's own admin."""
+"""Projects without Unfold: the tests of this folder also pass in Django's own admin."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ ROOT = HERE.parents[2]
 
 
 @pytest.mark.process
-def test_every_admin_test_holds_without_unfold() -> None:
+def test_admin_tests_pass_without_unfold() -> None:
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("PYTEST_") and name != "TEST_DATA_DIR"
     }
-    # A process of its own: which skin is in use is decided once, when the admin is imported.
+    # A separate process: the skin is chosen when the admin is imported.
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(HERE)]
     command += ["-p", "tests.plugins.one_of_each"]
-    # How often a password may be guessed is not a matter of the skin, and slow.
+    # Limits of password guessing do not depend on the skin, and their tests are slow.
     command += ["-k", "not wrong_passwords and not guessing"]
     command += [f"--ignore={__file__}", "--ds=tests.integration.admin.plain_settings"]
     done = subprocess.run(

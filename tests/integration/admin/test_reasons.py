@@ -1,4 +1,7 @@
-"""Why somebody cannot use an entry: the same sentence on the entry's page, the person's and in the bench."""
+"""Reasons why a user cannot use an entry:
+
+the same sentence on the entry's page, the user's page and the bench.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def sees(client: Client, user: Any, **asked: Any) -> dict[str, tuple[bool, str]]
 
 
 def everywhere(client: Client, tool: Tool, user: Any) -> tuple[bool, str]:
-    """The verdict, which the three pages must agree on."""
+    """Return the verdict, on which the three pages must agree."""
     found = sees(client, user, q=tool.name)[tool.name]
     callers = client.get(page("tool", "callers", tool.pk), {"q": user.get_username()}).context["callers"]
     assert [(each.can, each.why) for each in callers if each.name == user.get_username()] == [found]
@@ -52,7 +55,7 @@ def editors(*members: Any) -> tuple[Group, str]:
     return group, membership_of(group)
 
 
-def test_each_reason_is_the_same_sentence_on_every_page(root: Client, seeded: Seed) -> None:
+def test_every_page_gives_the_same_reason(root: Client, seeded: Seed) -> None:
     _, permission = editors(seeded.viewer)
     assert everywhere(root, seeded.echo, seeded.outsider) == (True, "every caller can")
     store(seeded.echo, permission=permission)
@@ -73,12 +76,12 @@ def test_each_reason_is_the_same_sentence_on_every_page(root: Client, seeded: Se
     assert everywhere(root, seeded.echo, seeded.root) == (False, reason)
 
 
-def test_a_permission_that_nobody_has_is_named_alone(root: Client, seeded: Seed) -> None:
+def test_missing_unknown_permission_is_named(root: Client, seeded: Seed) -> None:
     store(seeded.echo, permission="nowhere.to_be_found")
     assert everywhere(root, seeded.echo, seeded.viewer) == (False, "lacks nowhere.to_be_found")
 
 
-def test_a_preset_of_a_disabled_tool_is_offered_to_nobody(root: Client, seeded: Seed) -> None:
+def test_preset_of_a_disabled_tool_is_available_to_no_user(root: Client, seeded: Seed) -> None:
     base = seeded.preset.preset_of
     assert base is not None
     store(base, enabled=False)
@@ -86,7 +89,7 @@ def test_a_preset_of_a_disabled_tool_is_offered_to_nobody(root: Client, seeded: 
     assert everywhere(root, seeded.preset, seeded.root) == (False, reason)
 
 
-def test_what_is_no_entry_yet_is_not_published(root: Client, seeded: Seed) -> None:
+def test_draft_entry_is_reported_as_not_published(root: Client, seeded: Seed) -> None:
     Draft.objects.create(kind="prompt", key="soon", values={})
     assert sees(root, seeded.viewer, kind="prompt")["soon"] == (False, "not published: it is a draft")
 
@@ -106,7 +109,7 @@ def test_what_is_no_entry_yet_is_not_published(root: Client, seeded: Seed) -> No
         ({"expires_at": timezone.now() - timedelta(days=1)}, "", (False, "the key has expired")),
     ],
 )
-def test_a_key_sees_less_than_its_person(
+def test_key_limits_the_entries_of_its_user(
     changed: dict[str, Any], permission: str, why: tuple[bool, str], root: Client, seeded: Seed
 ) -> None:
     store(seeded.echo, permission=permission)
@@ -114,7 +117,7 @@ def test_a_key_sees_less_than_its_person(
     assert sees(root, seeded.root, key=seeded.key.pk)["echo"] == why
 
 
-def test_the_page_is_narrowed_by_kind_by_name_and_to_what_is_not_seen(root: Client, seeded: Seed) -> None:
+def test_entries_of_a_user_filter_by_kind_name_and_access(root: Client, seeded: Seed) -> None:
     store(seeded.echo, permission="nowhere.to_be_found")
     hidden = sees(root, seeded.viewer, show="no")
     assert "echo" in hidden
@@ -125,7 +128,7 @@ def test_the_page_is_narrowed_by_kind_by_name_and_to_what_is_not_seen(root: Clie
     assert sees(root, seeded.viewer, kind="nonsense", show="nonsense", p="99").keys() >= {"echo"}
 
 
-def test_the_database_is_asked_as_often_for_many_entries_as_for_few(root: Client, seeded: Seed) -> None:
+def test_person_page_query_count_is_constant(root: Client, seeded: Seed) -> None:
     _, permission = editors(seeded.viewer)
 
     def queries() -> int:
@@ -141,18 +144,18 @@ def test_the_database_is_asked_as_often_for_many_entries_as_for_few(root: Client
 
 
 @pytest.mark.parametrize("who", ["0", "nobody", "9" * 40, "-1"])
-def test_the_page_of_nobody_is_not_there(who: str, root: Client, seeded: Seed) -> None:
+def test_page_of_unknown_user_returns_404(who: str, root: Client, seeded: Seed) -> None:
     assert root.get(reverse("mcp_person", args=[who])).status_code == 404
 
 
 @pytest.mark.parametrize("key", ["0", "x", "9" * 30, "²"])
-def test_a_key_that_is_not_theirs_is_not_there(key: str, root: Client, seeded: Seed) -> None:
+def test_key_of_another_user_returns_404(key: str, root: Client, seeded: Seed) -> None:
     address = reverse("mcp_person", args=[seeded.viewer.pk])
     assert root.get(address, {"key": key}).status_code == 404
     assert root.get(address, {"key": str(seeded.key.pk)}).status_code == 404
 
 
-def test_only_who_may_see_people_and_some_kind_of_entry_sees_it(client_of: ClientOf, seeded: Seed) -> None:
+def test_person_page_requires_user_and_entry_permissions(client_of: ClientOf, seeded: Seed) -> None:
     viewer, address = client_of("viewer"), reverse("mcp_person", args=[seeded.root.pk])
     seeded.viewer.user_permissions.set(Permission.objects.filter(codename__in=["view_user"]))
     assert viewer.get(address).status_code == 403
@@ -166,16 +169,14 @@ def test_only_who_may_see_people_and_some_kind_of_entry_sees_it(client_of: Clien
     assert viewer.get(address, {"key": str(seeded.key.pk)}).status_code == 403
 
 
-def test_links_lead_there_from_the_entry_the_person_and_the_key(root: Client, seeded: Seed) -> None:
+def test_callers_and_key_pages_link_the_person_page(root: Client, seeded: Seed) -> None:
     address = reverse("mcp_person", args=[seeded.viewer.pk])
     assert f'href="{address}"' in root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
     key = root.get(page("apikey", "change", seeded.key.pk)).content.decode()
     assert f'{reverse("mcp_person", args=[seeded.root.pk])}?key={seeded.key.pk}"' in key
 
 
-def test_whoever_may_not_see_people_is_not_told_of_groups_in_the_bench(
-    client_of: ClientOf, seeded: Seed
-) -> None:
+def test_bench_hides_groups_without_the_view_user_permission(client_of: ClientOf, seeded: Seed) -> None:
     _, permission = editors(seeded.root)
     store(seeded.echo, permission=permission)
     needed = Permission.objects.filter(codename__in=["view_tool", "try_entries"])
@@ -184,7 +185,7 @@ def test_whoever_may_not_see_people_is_not_told_of_groups_in_the_bench(
     assert told["why"] == f"viewer cannot use it: lacks {permission}."
 
 
-def test_names_of_entries_and_groups_are_shown_as_text(root: Client, seeded: Seed) -> None:
+def test_person_page_escapes_entry_and_group_names(root: Client, seeded: Seed) -> None:
     group = Group.objects.create(name="<b>bold</b>\u202e")
     grant_membership(membership_of(group))
     store(seeded.echo, permission=membership_of(group))

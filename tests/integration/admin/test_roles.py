@@ -1,4 +1,4 @@
-"""Who may see and do what (S22): superuser, staff who may look, staff without permissions, strangers."""
+"""Permissions of admin pages (S22): superuser, viewer, staff without permissions, anonymous."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ PRESET = {
 }
 
 
-def test_a_superuser_sees_every_page(root: Client, seeded: Seed) -> None:
+def test_superuser_sees_every_page(root: Client, seeded: Seed) -> None:
     for address in ["/admin/", *lists(), *rows(seeded), *forms()]:
         assert root.get(address).status_code == 200, address
 
 
-def test_staff_with_view_permissions_see_every_page_but_no_add_form(viewer: Client, seeded: Seed) -> None:
+def test_viewer_sees_every_page_but_no_add_form(viewer: Client, seeded: Seed) -> None:
     for address in ["/admin/", *lists(), *rows(seeded)]:
         assert viewer.get(address).status_code == 200, address
     for address in forms():
         assert viewer.get(address).status_code == 403, address
 
 
-def test_staff_without_permissions_see_nothing_of_ours(client_of: ClientOf, seeded: Seed) -> None:
+def test_staff_without_permissions_see_no_page(client_of: ClientOf, seeded: Seed) -> None:
     outsider = client_of("outsider")
     for address in [*lists(), *rows(seeded), *forms()]:
         assert outsider.get(address).status_code == 403, address
 
 
-def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> None:
+def test_anonymous_requests_redirect_to_login(client: Client, seeded: Seed) -> None:
     for address in [*lists(), *rows(seeded), *forms()]:
         answer = client.get(address)
         assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/admin/login/"), address
@@ -58,9 +58,7 @@ def _buttons(seeded: Seed) -> list[str]:
 
 
 @pytest.mark.parametrize("role", ["viewer", "outsider"])
-def test_every_button_refuses_those_who_may_only_look_or_not_even_that(
-    role: str, client_of: ClientOf, seeded: Seed
-) -> None:
+def test_buttons_require_their_permissions(role: str, client_of: ClientOf, seeded: Seed) -> None:
     client = client_of(role)
     for address in _buttons(seeded):
         assert client.post(address, {"mcp-enabled": "0", "reason": "no"}).status_code == 403, address
@@ -77,19 +75,19 @@ def test_every_button_refuses_those_who_may_only_look_or_not_even_that(
     assert Call.objects.get(pk=seeded.undecided_call.pk).state == "approval_needed"
 
 
-def test_buttons_change_nothing_by_get(root: Client, seeded: Seed) -> None:
+def test_buttons_refuse_get(root: Client, seeded: Seed) -> None:
     for address in _buttons(seeded):
         assert root.get(address).status_code == 405, address
 
 
-def test_buttons_need_the_csrf_token(seeded: Seed) -> None:
+def test_buttons_and_forms_require_the_csrf_token(seeded: Seed) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(seeded.root)
     for address in [*_buttons(seeded), *forms()]:
         assert strict.post(address, {}).status_code == 403, address
 
 
-def test_a_viewer_cannot_post_a_form(viewer: Client, seeded: Seed) -> None:
+def test_viewer_cannot_submit_forms(viewer: Client, seeded: Seed) -> None:
     before = Tool.objects.count()
     assert viewer.post(page("tool", "add"), PRESET | {"preset_of": seeded.echo.pk}).status_code == 403
     assert viewer.post(page("tool", "change", seeded.echo.pk), PRESET).status_code == 403
@@ -112,7 +110,7 @@ def test_a_viewer_cannot_post_a_form(viewer: Client, seeded: Seed) -> None:
         ("approval", "refuse_calls"),
     ],
 )
-def test_bulk_actions_are_not_offered_to_viewers_and_do_nothing_for_them(
+def test_bulk_actions_are_hidden_from_viewers_and_refused(
     model: str, action: str, viewer: Client, seeded: Seed
 ) -> None:
     address = page(model, "changelist")
@@ -137,7 +135,7 @@ def test_bulk_actions_are_not_offered_to_viewers_and_do_nothing_for_them(
 
 
 @pytest.mark.parametrize("model", ["session", "message", "auditevent", "call", "approval"])
-def test_records_are_read_only_even_for_a_superuser(model: str, root: Client, seeded: Seed) -> None:
+def test_records_are_read_only_for_superusers(model: str, root: Client, seeded: Seed) -> None:
     pk = {
         "session": seeded.session.pk,
         "message": seeded.message.pk,
@@ -150,21 +148,19 @@ def test_records_are_read_only_even_for_a_superuser(model: str, root: Client, se
     assert "delete_selected" not in root.get(page(model, "changelist")).content.decode()
 
 
-def test_a_session_page_hides_its_messages_from_those_who_may_not_read_them(
-    client_of: ClientOf, seeded: Seed
-) -> None:
+def test_session_page_hides_messages_without_permission(client_of: ClientOf, seeded: Seed) -> None:
     seeded.viewer.user_permissions.remove(*seeded.viewer.user_permissions.filter(codename="view_message"))
     page_text = client_of("viewer").get(page("session", "change", seeded.session.pk)).content.decode()
     assert "You may not read messages." in page_text
     assert "tools/call" not in page_text
 
 
-def test_pages_forbid_framing(root: Client) -> None:
+def test_admin_pages_forbid_framing(root: Client) -> None:
     assert root.get(page("tool", "changelist"))["X-Frame-Options"] == "DENY"
 
 
 @pytest.mark.parametrize("path", ["/admin/", "/admin/login/", "/admin/mcp_app/tool/", "/nothing/"])
-def test_every_page_forbids_scripts_of_others_and_in_markup(root: Client, path: str) -> None:
+def test_csp_forbids_foreign_and_inline_scripts(root: Client, path: str) -> None:
     policy = dict(part.strip().split(" ", 1) for part in root.get(path)["Content-Security-Policy"].split(";"))
     assert policy["script-src"] == "'self' 'unsafe-eval'"
     assert policy["default-src"] == policy["form-action"] == "'self'"

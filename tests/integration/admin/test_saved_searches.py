@@ -1,4 +1,4 @@
-"""Saved searches: kept under a name by who may read the log, opened by their address, shared by few."""
+"""Saved searches: stored by name, opened by address, shared by permission."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def links(answer: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("where", ["log", "console", "session", "console session"])
-def test_a_saved_search_is_one_press_away_on_every_page_of_the_log(
-    where: str, viewer: Client, seeded: Seed
-) -> None:
+def test_log_pages_link_saved_searches(where: str, viewer: Client, seeded: Seed) -> None:
     at, parameter = {
         "log": (page("message", "changelist"), "q"),
         "console": (reverse("mcp_console:messages"), "search"),
@@ -52,7 +50,7 @@ def test_a_saved_search_is_one_press_away_on_every_page_of_the_log(
 
 
 @pytest.mark.parametrize("parameter", ["q", "search"])
-def test_whoever_saves_a_search_is_led_back_to_what_it_finds(parameter: str, viewer: Client) -> None:
+def test_saving_a_search_redirects_to_its_results(parameter: str, viewer: Client) -> None:
     back = page("message", "changelist")
     answer = save(viewer, "slow", "ms:>1s", next=back, parameter=parameter)
     assert answer.redirect_chain == [(f"{back}?{parameter}=ms%3A%3E1s", 302)]
@@ -60,7 +58,7 @@ def test_whoever_saves_a_search_is_led_back_to_what_it_finds(parameter: str, vie
 
 
 @pytest.mark.parametrize("elsewhere", ["//evil.example/", "https://evil.example/", "javascript:alert(1)", ""])
-def test_nobody_is_led_to_another_site(elsewhere: str, viewer: Client) -> None:
+def test_saving_a_search_never_redirects_to_another_site(elsewhere: str, viewer: Client) -> None:
     answer = save(viewer, "slow", "ms:>1s", next=elsewhere)
     assert answer.redirect_chain == [(page("message", "searches"), 302)]
 
@@ -79,7 +77,7 @@ def test_nobody_is_led_to_another_site(elsewhere: str, viewer: Client) -> None:
         ("taken", "tool:echo", "You have a search with the name"),
     ],
 )
-def test_what_cannot_be_saved_is_refused_in_words(
+def test_invalid_search_is_refused_with_a_reason(
     name: str, text: str, words: str, viewer: Client, seeded: Seed
 ) -> None:
     stored(seeded.viewer, "taken")
@@ -87,7 +85,7 @@ def test_what_cannot_be_saved_is_refused_in_words(
     assert SavedSearch.objects.count() == 1
 
 
-def test_a_person_has_a_bounded_number_of_searches(
+def test_saved_searches_per_user_are_limited(
     viewer: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved, "MOST", 2)
@@ -99,7 +97,7 @@ def test_a_person_has_a_bounded_number_of_searches(
     assert SavedSearch.objects.filter(user=seeded.viewer).count() == 2
 
 
-def test_a_page_shows_a_dozen_and_leads_to_all_others(viewer: Client, seeded: Seed) -> None:
+def test_page_shows_twelve_searches_and_a_link_to_all(viewer: Client, seeded: Seed) -> None:
     for number in range(14):
         stored(seeded.viewer, f"own {number:02}")
     answer = viewer.get(page("message", "changelist"))
@@ -108,7 +106,7 @@ def test_a_page_shows_a_dozen_and_leads_to_all_others(viewer: Client, seeded: Se
     assert len(viewer.get(page("message", "searches")).context["own"]) == 14
 
 
-def test_a_search_keeps_its_address_when_it_is_renamed(viewer: Client, seeded: Seed) -> None:
+def test_renamed_search_keeps_its_address(viewer: Client, seeded: Seed) -> None:
     search = stored(seeded.viewer, "first", text="client:cursor")
     address = page("message", "search", search.pk)
     answer = viewer.post(page("message", "search_rename", search.pk), {"name": " later  name "}, follow=True)
@@ -119,7 +117,7 @@ def test_a_search_keeps_its_address_when_it_is_renamed(viewer: Client, seeded: S
     assert live == f"{reverse('mcp_console:messages')}?search=client%3Acursor"
 
 
-def test_searches_of_others_do_not_exist_unless_they_are_shared(viewer: Client, seeded: Seed) -> None:
+def test_unshared_searches_of_others_are_hidden(viewer: Client, seeded: Seed) -> None:
     own = stored(seeded.root, "secret project")
     shown = stored(seeded.root, "for all", shared=True)
     answer = viewer.get(page("message", "searches"))
@@ -130,14 +128,14 @@ def test_searches_of_others_do_not_exist_unless_they_are_shared(viewer: Client, 
 
 
 @pytest.mark.parametrize("view", ["search_rename", "search_delete"])
-def test_a_shared_search_is_altered_by_its_owner_alone(view: str, viewer: Client, seeded: Seed) -> None:
+def test_shared_search_is_changed_by_its_owner_only(view: str, viewer: Client, seeded: Seed) -> None:
     shown = stored(seeded.root, "for all", shared=True)
     answer = viewer.post(page("message", view, shown.pk), {"name": "mine"}, follow=True)
     assert "belongs to somebody else" in said(answer)
     assert SavedSearch.objects.get().name == "for all"
 
 
-def test_sharing_needs_its_permission_and_is_in_the_audit_trail(viewer: Client, seeded: Seed) -> None:
+def test_sharing_requires_its_permission_and_is_audited(viewer: Client, seeded: Seed) -> None:
     search = stored(seeded.viewer, "useful")
     share = page("message", "search_share", search.pk)
     assert viewer.post(share, {"shared": "1"}).status_code == 403
@@ -148,13 +146,13 @@ def test_sharing_needs_its_permission_and_is_in_the_audit_trail(viewer: Client, 
         assert AuditEvent.objects.latest("pk").action == action
 
 
-def test_who_may_share_can_stop_the_sharing_of_a_search_whose_owner_left(root: Client, seeded: Seed) -> None:
+def test_user_with_share_permission_can_unshare_any_search(root: Client, seeded: Seed) -> None:
     search = stored(seeded.viewer, "useful", shared=True)
     root.post(page("message", "search_share", search.pk), {"shared": "0"})
     assert not SavedSearch.objects.get().shared
 
 
-def test_a_search_is_deleted_by_its_owner(viewer: Client, seeded: Seed) -> None:
+def test_owner_deletes_a_search(viewer: Client, seeded: Seed) -> None:
     search = stored(seeded.viewer, "old")
     assert viewer.get(page("message", "search_delete", search.pk)).status_code == 405
     viewer.post(page("message", "search_delete", search.pk))
@@ -162,18 +160,18 @@ def test_a_search_is_deleted_by_its_owner(viewer: Client, seeded: Seed) -> None:
 
 
 @pytest.mark.parametrize("number", [10**6, 2**63, 10**30])
-def test_the_address_of_no_search_leads_to_all_of_them(number: int, viewer: Client) -> None:
+def test_unknown_search_redirects_to_the_list(number: int, viewer: Client) -> None:
     answer = viewer.get(f"{page('message', 'searches')}{number}/", follow=True)
     assert "no such saved search" in said(answer)
 
 
-def test_whoever_may_not_read_the_log_has_no_searches(client_of: ClientOf) -> None:
+def test_saved_searches_require_the_message_permission(client_of: ClientOf) -> None:
     outsider = client_of("outsider")
     assert outsider.get(page("message", "searches")).status_code == 403
     assert save(outsider, "a", "tool:echo").status_code == 403
 
 
-def test_names_and_texts_are_shown_as_text(root: Client, seeded: Seed) -> None:
+def test_saved_searches_escape_names_and_texts(root: Client, seeded: Seed) -> None:
     stored(seeded.root, "<b>bold</b>", text='"<script>alert(1)</script>\u202e"')
     for address in (page("message", "searches"), page("message", "changelist")):
         text = root.get(address).content.decode()
@@ -195,7 +193,5 @@ def test_names_and_texts_are_shown_as_text(root: Client, seeded: Seed) -> None:
         ({"principal": "user:2/key:3", "request_id": "7"}, "id:7 user:user:2/key:3"),
     ],
 )
-def test_the_fields_of_the_log_are_saved_as_one_search(
-    asked: dict[str, str], text: str, viewer: Client
-) -> None:
+def test_log_filters_are_saved_as_search_text(asked: dict[str, str], text: str, viewer: Client) -> None:
     assert viewer.get(page("message", "changelist"), asked).context["timeline"].text == text

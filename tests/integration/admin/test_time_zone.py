@@ -1,4 +1,4 @@
-"""One time zone for each person: on pages, in files, in what they enter and in what they search for."""
+"""Time zones of users: on pages, in files, in form input and in searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.integration.admin.addresses import page
 from tests.samples.admin_seed import Seed
 
 pytestmark = pytest.mark.postgres
-# Half past two at night in Berlin, on the day before in New York.
+# Half past two at night in Berlin, the day before in New York.
 AT = datetime(2026, 3, 2, 1, 30, 5, tzinfo=UTC)
 SHOWN = {
     "UTC": "2026-03-02 01:30:05",
@@ -45,7 +45,7 @@ def message(seeded: Seed) -> Message:
 
 
 @pytest.mark.parametrize("zone", SHOWN)
-def test_pages_show_times_in_the_zone_that_was_chosen(zone: str, root: Client, seeded: Seed) -> None:
+def test_pages_show_times_in_the_chosen_zone(zone: str, root: Client, seeded: Seed) -> None:
     choose(root, zone)
     ApiKey.objects.filter(pk=seeded.key.pk).update(created_at=AT)
     for address in (page("message", "change", message(seeded).pk), page("apikey", "change", seeded.key.pk)):
@@ -54,9 +54,7 @@ def test_pages_show_times_in_the_zone_that_was_chosen(zone: str, root: Client, s
         assert f"zone={zone.replace('/', '%2F')}&" in text
 
 
-def test_the_choice_is_kept_with_the_account_and_nobody_elses(
-    root: Client, viewer: Client, seeded: Seed
-) -> None:
+def test_chosen_zone_is_stored_per_account(root: Client, viewer: Client, seeded: Seed) -> None:
     choose(root, "Asia/Kathmandu")
     again = Client()
     again.force_login(seeded.root)
@@ -66,7 +64,7 @@ def test_the_choice_is_kept_with_the_account_and_nobody_elses(
     assert str(timezone.get_current_timezone()) == OWN
 
 
-def test_the_zone_of_the_project_is_no_choice(root: Client) -> None:
+def test_choosing_the_project_zone_deletes_the_choice(root: Client) -> None:
     choose(root, "Asia/Kathmandu")
     choose(root, OWN)
     assert not TimeZoneChoice.objects.exists()
@@ -76,14 +74,14 @@ def test_the_zone_of_the_project_is_no_choice(root: Client) -> None:
     "zone",
     ["", "Mars/Olympus", "../UTC", "/etc/passwd", "right/UTC", "posix/UTC", "x" * 65, "UTC\x00", "a b"],
 )
-def test_a_zone_that_is_none_changes_nothing(zone: str, root: Client) -> None:
+def test_invalid_zone_changes_nothing(zone: str, root: Client) -> None:
     choose(root, "Asia/Kathmandu")
     answer = root.post(reverse("mcp_zone"), {"zone": zone}, follow=True)
     assert "knows no such time zone" in " ".join(str(each) for each in answer.context["messages"])
     assert TimeZoneChoice.objects.get().zone == "Asia/Kathmandu"
 
 
-def test_a_zone_that_the_machine_lost_is_the_projects(seeded: Seed) -> None:
+def test_unavailable_zone_falls_back_to_the_project_zone(seeded: Seed) -> None:
     TimeZoneChoice.objects.create(user=seeded.root, zone="Gone/Zone")
     assert zone_of(seeded.root) is None
 
@@ -92,11 +90,11 @@ def test_a_zone_that_the_machine_lost_is_the_projects(seeded: Seed) -> None:
     ("following", "to"),
     [("/admin/?range=week", "/admin/?range=week"), ("//evil.example/", "/zone/"), ("", "/zone/")],
 )
-def test_whoever_chose_is_led_back(following: str, to: str, root: Client) -> None:
+def test_choosing_a_zone_redirects_to_a_local_page(following: str, to: str, root: Client) -> None:
     assert choose(root, "UTC", next=following).headers["Location"] == to
 
 
-def test_for_whoever_is_not_logged_in_nothing_changes_and_the_database_is_not_asked() -> None:
+def test_anonymous_request_keeps_the_zone_without_a_query() -> None:
     seen = []
     middleware = TimeZoneMiddleware(
         lambda _: seen.append(timezone.get_current_timezone_name()) or HttpResponse()
@@ -107,9 +105,7 @@ def test_for_whoever_is_not_logged_in_nothing_changes_and_the_database_is_not_as
 
 
 @pytest.mark.parametrize("zone", SHOWN)
-def test_the_filter_of_the_log_is_in_the_zone_and_its_links_name_theirs(
-    zone: str, root: Client, seeded: Seed
-) -> None:
+def test_log_filter_uses_the_chosen_zone_and_links_use_utc(zone: str, root: Client, seeded: Seed) -> None:
     choose(root, zone)
     Message.objects.all().delete()
     for offset in range(-60, 60):
@@ -133,7 +129,7 @@ def test_the_filter_of_the_log_is_in_the_zone_and_its_links_name_theirs(
     "entered",
     ["0001-01-01T00:00:00", "9999-12-31T23:59:59", "2026-03-29T02:30:00", "soon", "0001-01-01T00:00:00Z"],
 )
-def test_no_time_that_is_entered_is_an_error_of_ours(entered: str, zone: str, root: Client) -> None:
+def test_extreme_time_filters_return_200(entered: str, zone: str, root: Client) -> None:
     choose(root, zone)
     assert root.get(page("message", "changelist"), {"since": entered, "until": entered}).status_code == 200
 
@@ -145,19 +141,19 @@ def test_no_time_that_is_entered_is_an_error_of_ours(entered: str, zone: str, ro
         ("Europe/Berlin", "2026-03-02", "2026-03-01T23:00:00", "2026-03-02T22:59:59.999999"),
         ("America/New_York", "2026-03-02T01:30", "2026-03-02T06:30:00", "2026-03-02T06:30:59.999999"),
         ("America/New_York", "2026-03-02T01:30Z", "2026-03-02T01:30:00", "2026-03-02T01:30:59.999999"),
-        # A day of 23 hours, and one of 25.
+        # A day of 23 hours, and a day of 25.
         ("Europe/Berlin", "2026-03-29", "2026-03-28T23:00:00", "2026-03-29T21:59:59.999999"),
         ("Europe/Berlin", "2026-10-25", "2026-10-24T22:00:00", "2026-10-25T22:59:59.999999"),
     ],
 )
-def test_times_in_a_search_are_in_the_zone(zone: str, words: str, begin: str, end: str) -> None:
+def test_search_times_use_the_chosen_zone(zone: str, words: str, begin: str, end: str) -> None:
     with timezone.override(zone):
         assert begin_of(words) == datetime.fromisoformat(begin).replace(tzinfo=UTC)
         assert end_of(words) == datetime.fromisoformat(end).replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize("words", ["0001-01-01", "9999-12-31"])
-def test_a_time_at_the_end_of_all_years_is_none_or_one(words: str) -> None:
+def test_search_times_at_the_ends_of_the_calendar_parse_or_fail_cleanly(words: str) -> None:
     for zone in ("Europe/Berlin", "America/New_York"):
         with timezone.override(zone):
             for read in (begin_of, end_of):
@@ -177,14 +173,14 @@ def test_today_begins_at_midnight_of_the_zone(zone: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
-def test_a_file_of_figures_names_the_zone_of_its_times(zone: str, root: Client) -> None:
+def test_figures_csv_names_its_zone(zone: str, root: Client) -> None:
     choose(root, zone)
     asked = {"by": "time", "range": "week", "format": "csv"}
     text = root.get(page("message", "figures"), asked).content.decode()
     assert text.startswith(f"From ({zone}),")
 
 
-def test_links_of_figures_name_their_zone(root: Client) -> None:
+def test_figures_links_use_utc(root: Client) -> None:
     choose(root, "America/New_York")
     shown = root.get("/admin/", {"range": "day"}).content.decode()
     links = [part.partition('"')[0] for part in shown.split('href="') if "since=" in part.partition('"')[0]]
@@ -194,7 +190,7 @@ def test_links_of_figures_name_their_zone(root: Client) -> None:
         assert since.endswith("Z")
 
 
-def test_a_key_ends_when_its_form_says_in_the_zone(root: Client, seeded: Seed) -> None:
+def test_key_expiry_is_read_in_the_chosen_zone(root: Client, seeded: Seed) -> None:
     choose(root, "America/New_York")
     day = (timezone.now() + timedelta(days=9)).date()
     told = {
@@ -211,7 +207,7 @@ def test_a_key_ends_when_its_form_says_in_the_zone(root: Client, seeded: Seed) -
         assert timezone.localtime(key.expires_at).strftime("%Y-%m-%d %H:%M") == f"{day} 20:30"
 
 
-def test_the_choice_goes_with_its_person(seeded: Seed) -> None:
+def test_zone_choice_is_deleted_with_its_user(seeded: Seed) -> None:
     somebody = get_user_model().objects.create_user("somebody")
     choose_zone(user=somebody, name="Asia/Kathmandu")
     somebody.delete()

@@ -1,4 +1,4 @@
-"""Sessions and the message log: filters, paging by key, cut payloads, and ending a session."""
+"""Sessions and the message log: filters, keyset pagination, truncated payloads, ending a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _timeline(seeded: Seed, query: str = "") -> str:
     return page("session", "change", seeded.session.pk) + "?" + query
 
 
-def test_the_timeline_pages_by_key_forwards_and_back_in_both_orders(root: Client, seeded: Seed) -> None:
+def test_timeline_pages_forwards_and_backwards_in_both_orders(root: Client, seeded: Seed) -> None:
     stored = list(Message.objects.filter(session=seeded.session).order_by("pk").values_list("pk", flat=True))
     for order, expected in (("", stored[::-1]), ("oldest", stored)):
         address, seen, pages = _timeline(seeded, f"order={order}"), [], []
@@ -41,9 +41,7 @@ def test_the_timeline_pages_by_key_forwards_and_back_in_both_orders(root: Client
         assert _ids(root, _timeline(seeded, back)) == expected[:PAGE_SIZE]
 
 
-def test_a_message_that_arrives_between_two_pages_is_neither_lost_nor_shown_twice(
-    root: Client, seeded: Seed
-) -> None:
+def test_message_arriving_between_pages_is_not_lost_or_repeated(root: Client, seeded: Seed) -> None:
     first = root.get(_timeline(seeded)).context["timeline"]
     call(seeded.session, 200)
     second = _ids(root, _timeline(seeded, first.older))
@@ -65,14 +63,14 @@ def test_a_message_that_arrives_between_two_pages_is_neither_lost_nor_shown_twic
         ("method=nothing", 0),
     ],
 )
-def test_the_timeline_is_narrowed(query: str, count: int, root: Client, seeded: Seed) -> None:
+def test_timeline_filters(query: str, count: int, root: Client, seeded: Seed) -> None:
     assert len(_ids(root, _timeline(seeded, query))) == count
 
 
 @pytest.mark.parametrize(
     "query", ["before=x", "since=sometime", "outcome=maybe", "method=%00", "after=-1", "before=9" + "9" * 30]
 )
-def test_an_unusable_filter_is_named_and_shows_nothing(query: str, root: Client, seeded: Seed) -> None:
+def test_invalid_filter_is_reported_and_lists_no_rows(query: str, root: Client, seeded: Seed) -> None:
     answer = root.get(_timeline(seeded, query))
     assert answer.status_code == 200
     assert answer.context["timeline"].rows == []
@@ -85,7 +83,7 @@ def test_filters_survive_paging(root: Client, seeded: Seed) -> None:
     assert "direction=in" in shown.older
 
 
-def test_the_log_of_all_sessions_is_narrowed_to_one(root: Client, seeded: Seed) -> None:
+def test_log_filters_by_session_and_request_id(root: Client, seeded: Seed) -> None:
     address = page("message", "changelist")
     assert len(_ids(root, address)) == PAGE_SIZE
     assert len(_ids(root, f"{address}?session={seeded.hostile_session.pk}")) == 2
@@ -93,7 +91,7 @@ def test_the_log_of_all_sessions_is_narrowed_to_one(root: Client, seeded: Seed) 
     assert len(_ids(root, f"{address}?request_id=300")) == 1
 
 
-def test_a_long_payload_is_cut_and_shown_whole_on_its_own_page(root: Client, seeded: Seed) -> None:
+def test_long_payload_is_truncated_and_whole_on_its_own_page(root: Client, seeded: Seed) -> None:
     long = Message.objects.get(session=seeded.session, request_id="63")
     text = root.get(_timeline(seeded)).content.decode()
     assert f"Show all {len(long.payload)} characters" in text
@@ -101,18 +99,18 @@ def test_a_long_payload_is_cut_and_shown_whole_on_its_own_page(root: Client, see
     assert root.get(page("message", "change", long.pk)).content.decode().count("long ") == 2000
 
 
-def test_deep_nesting_costs_no_more_than_its_length(root: Client, seeded: Seed) -> None:
+def test_deeply_nested_payload_renders_in_bounded_size(root: Client, seeded: Seed) -> None:
     deep = Message.objects.get(session=seeded.hostile_session, request_id="101")
     answer = root.get(page("message", "change", deep.pk))
     assert answer.status_code == 200
     assert len(answer.content) < 700_000
 
 
-def test_messages_that_were_not_logged_are_mentioned(root: Client, seeded: Seed) -> None:
+def test_unlogged_messages_are_mentioned(root: Client, seeded: Seed) -> None:
     assert "3 messages before this one were not logged." in root.get(_timeline(seeded)).content.decode()
 
 
-def test_the_list_of_sessions_counts_messages_in_one_query_for_all(root: Client, seeded: Seed) -> None:
+def test_session_list_query_count_is_constant(root: Client, seeded: Seed) -> None:
     def queries() -> int:
         with CaptureQueriesContext(
             connection,
@@ -144,18 +142,18 @@ def test_the_list_of_sessions_counts_messages_in_one_query_for_all(root: Client,
         ("state=idle&q=claude", set()),
     ],
 )
-def test_sessions_are_found(query: str, names: set[str], root: Client, seeded: Seed) -> None:
+def test_session_list_filters_and_searches(query: str, names: set[str], root: Client, seeded: Seed) -> None:
     listed = root.get(page("session", "changelist") + "?" + query).context["cl"].result_list
     assert {session.client_name for session in listed} == names
 
 
-def test_a_session_silent_for_too_long_is_shown_as_idle(root: Client, seeded: Seed) -> None:
+def test_silent_session_is_idle(root: Client, seeded: Seed) -> None:
     Session.objects.filter(pk=seeded.session.pk).update(last_seen_at=timezone.now() - timedelta(days=1))
     listed = root.get(page("session", "changelist") + "?state=idle").context["cl"].result_list
     assert [session.pk for session in listed] == [seeded.session.pk]
 
 
-def test_a_session_is_ended_by_its_button_once_and_audited(root: Client, seeded: Seed) -> None:
+def test_session_is_ended_once_and_audited(root: Client, seeded: Seed) -> None:
     address = page("session", "end", seeded.session.pk)
     assert "The session was ended." in root.post(address + "?from_page=1", follow=True).content.decode()
     ended = Session.objects.get(pk=seeded.session.pk)
@@ -167,7 +165,7 @@ def test_a_session_is_ended_by_its_button_once_and_audited(root: Client, seeded:
     ).exists()
 
 
-def test_sessions_are_ended_in_bulk(root: Client, seeded: Seed) -> None:
+def test_bulk_action_ends_sessions(root: Client, seeded: Seed) -> None:
     chosen = list(Session.objects.values_list("pk", flat=True))
     answer = root.post(
         page("session", "changelist"), {"action": "end_sessions", "_selected_action": chosen}, follow=True
@@ -176,7 +174,7 @@ def test_sessions_are_ended_in_bulk(root: Client, seeded: Seed) -> None:
     assert not Session.objects.filter(ended_at=None).exists()
 
 
-def test_request_and_answer_stand_in_two_panes(root: Client, seeded: Seed) -> None:
+def test_request_and_response_are_shown_in_two_panes(root: Client, seeded: Seed) -> None:
     text = root.get(page("message", "change", seeded.message.pk)).content.decode()
     assert len(re.findall('class="mcp-pane"', text)) == 2
 
@@ -192,8 +190,6 @@ def test_request_and_answer_stand_in_two_panes(root: Client, seeded: Seed) -> No
         ("doctor", "changelist", "Doctor"),
     ],
 )
-def test_a_page_beside_a_list_is_headed_by_its_own_title(
-    model: str, view: str, title: str, root: Client
-) -> None:
+def test_pages_without_a_list_have_their_own_heading(model: str, view: str, title: str, root: Client) -> None:
     heading = root.get(page(model, view)).content.decode().partition("<h1")[2].partition("</h1>")[0]
     assert re.sub(r"<[^>]*>", " ", heading).split(">")[-1].split("chevron_right")[-1].strip() == title

@@ -1,4 +1,4 @@
-"""The catalogue as a file in the admin: exported, looked at, imported when it is still what was looked at."""
+"""The catalogue as a file in the admin: exported, reviewed, and imported if unchanged since the review."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _document() -> dict[str, Any]:
 
 
 def _fields(answer: Any) -> dict[str, str]:
-    """The hidden fields of the form that confirms."""
+    """Return the hidden fields of the confirmation form."""
     inputs = re.findall(r'<input type="hidden" name="([\w-]+)" value="([^"]*)"', answer.content.decode())
     found = {name: html.unescape(value) for name, value in inputs if name != "csrfmiddlewaretoken"}
     assert {"packed", "notation", "at_revision"} <= found.keys(), found.keys()
@@ -46,7 +46,7 @@ def _fields(answer: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("notation", ["json", "yaml"])
-def test_the_button_gives_the_whole_catalogue_as_a_file(notation: str, root: Client) -> None:
+def test_export_button_downloads_the_whole_catalogue(notation: str, root: Client) -> None:
     listed = root.get(page("tool", "changelist")).content.decode()
     assert f"{EXPORT}?notation={notation}" in listed
     answer = root.get(f"{EXPORT}?notation={notation}")
@@ -55,9 +55,7 @@ def test_the_button_gives_the_whole_catalogue_as_a_file(notation: str, root: Cli
 
 
 @pytest.mark.parametrize("model", ["tool", "prompt", "resource", "resourcetemplate"])
-def test_the_buttons_stand_above_every_list_of_those_who_may(
-    model: str, root: Client, viewer: Client
-) -> None:
+def test_import_and_export_buttons_require_permissions(model: str, root: Client, viewer: Client) -> None:
     assert IMPORT in root.get(page(model, "changelist")).content.decode()
     seen = viewer.get(page(model, "changelist")).content.decode()
     assert EXPORT in seen
@@ -65,7 +63,7 @@ def test_the_buttons_stand_above_every_list_of_those_who_may(
 
 
 @pytest.mark.parametrize("way", ["file", "text"])
-def test_a_file_is_looked_at_first_and_imported_when_that_is_confirmed(way: str, root: Client) -> None:
+def test_import_is_reviewed_before_it_is_applied(way: str, root: Client) -> None:
     text = json.dumps(_document())
     given = {"file": SimpleUploadedFile("c.json", text.encode())} if way == "file" else {"text": text}
     looked = root.post(IMPORT, given)
@@ -79,7 +77,7 @@ def test_a_file_is_looked_at_first_and_imported_when_that_is_confirmed(way: str,
     assert AuditEvent.objects.get(action="catalogue.imported").actor_name == "root"
 
 
-def test_yaml_comes_back_with_its_own_line_ends(root: Client) -> None:
+def test_yaml_import_keeps_line_endings(root: Client) -> None:
     Prompt.objects.filter(name="summarise").update(template="one\ntwo\n")
     file = SimpleUploadedFile("c.yaml", export_catalogue("yaml").encode())
     Prompt.objects.filter(name="summarise").update(template="other")
@@ -87,7 +85,7 @@ def test_yaml_comes_back_with_its_own_line_ends(root: Client) -> None:
     assert Prompt.objects.get(name="summarise").template == "one\ntwo\n"
 
 
-def test_a_plan_that_is_out_of_date_is_shown_again(root: Client, seeded: Seed) -> None:
+def test_outdated_import_plan_is_shown_again(root: Client, seeded: Seed) -> None:
     looked = root.post(IMPORT, {"text": json.dumps(_document())})
     set_enabled(entries=[seeded.preset], enabled=False, actor=seeded.root)
     again = root.post(IMPORT, _fields(looked))
@@ -99,7 +97,7 @@ def test_a_plan_that_is_out_of_date_is_shown_again(root: Client, seeded: Seed) -
     assert Prompt.objects.filter(name="brand_new").exists()
 
 
-def test_removing_what_the_file_lacks_must_be_asked_for(root: Client) -> None:
+def test_pruning_missing_entries_is_opt_in(root: Client) -> None:
     document = {**_document(), "prompts": []}
     kept = root.post(IMPORT, {"text": json.dumps(document)}).content.decode()
     assert "summarise" not in kept
@@ -109,7 +107,7 @@ def test_removing_what_the_file_lacks_must_be_asked_for(root: Client) -> None:
     assert not Prompt.objects.filter(name="summarise").exists()
 
 
-def test_what_the_file_changes_must_be_allowed_to_the_person(client_of: ClientOf, seeded: Seed) -> None:
+def test_import_requires_permissions_for_its_changes(client_of: ClientOf, seeded: Seed) -> None:
     rows = Permission.objects.filter(content_type__app_label="mcp_app")
     seeded.viewer.user_permissions.add(rows.get(codename="change_tool"))
     client = client_of("viewer")
@@ -123,7 +121,7 @@ def test_what_the_file_changes_must_be_allowed_to_the_person(client_of: ClientOf
     assert not Prompt.objects.filter(name="brand_new").exists()
 
 
-def test_who_may_change_nothing_may_not_even_look(
+def test_import_and_export_require_permissions_and_csrf_token(
     viewer: Client, client_of: ClientOf, client: Client, seeded: Seed
 ) -> None:
     assert viewer.get(EXPORT).status_code == 200
@@ -152,21 +150,19 @@ def test_who_may_change_nothing_may_not_even_look(
         ({"packed": packed(b"{}"), "notation": "json"}, "did not come back whole"),
     ],
 )
-def test_what_cannot_be_imported_is_explained_on_the_page(
-    given: dict[str, str], told: str, root: Client
-) -> None:
+def test_invalid_import_is_explained(given: dict[str, str], told: str, root: Client) -> None:
     answer = root.post(IMPORT, given)
     assert answer.status_code == 200
     assert told in html.unescape(answer.content.decode())
 
 
-def test_a_file_too_large_for_a_page_is_sent_elsewhere(root: Client, settings: Any) -> None:
+def test_large_import_file_is_rejected_with_advice(root: Client, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 11_000
     file = SimpleUploadedFile("c.json", json.dumps([str(number) * 9 for number in range(9000)]).encode())
     assert "too large for a page" in root.post(IMPORT, {"file": file}).content.decode()
 
 
-def test_hostile_text_of_a_file_is_shown_as_text(root: Client) -> None:
+def test_import_preview_escapes_hostile_text(root: Client) -> None:
     document = _document()
     document["prompts"][-1] |= {"name": "hostile", "title": "x", "description": ALL_HOSTILE}
     document["prompts"].append({"name": "<script>window.pwned", "source": "admin", "template": "x"})

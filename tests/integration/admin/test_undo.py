@@ -1,4 +1,4 @@
-"""What was done can be undone by one press: by who did it, while they may, if nothing has changed since."""
+"""Undo of admin actions: by the acting user, while permitted and while nothing changed since."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def said(answer: Any) -> str:
 
 
 def offered(answer: Any) -> tuple[str, str]:
-    """Where the button of a message leads, and the note that it sends."""
+    """Return the address of the undo button in a message, and its signed note."""
     form = re.search(
         r'<form method="post" action="([^"]*)" class="mcp-undo">(.*?)</form>', said(answer), re.DOTALL
     )
     assert form, said(answer)
     note = re.search(r'name="undo" value="([^"]*)"', form[2])
     assert note
-    # The button stands in the page as a button, not as text.
+    # The message contains a button, not its source text.
     assert form[0] in answer.content.decode()
     return html.unescape(form[1]), html.unescape(note[1])
 
@@ -52,15 +52,13 @@ def disable(client: Client, *tools: Tool) -> Any:
 
 
 def editor(client_of: ClientOf, seeded: Seed) -> Client:
-    """A client of one more person who may switch entries."""
+    """Return a client of a second user who may switch entries."""
     for name in ("change_tool", "publish_entries"):
         seeded.viewer.user_permissions.add(Permission.objects.get(codename=name))
     return client_of("viewer")
 
 
-def test_what_was_switched_at_once_is_switched_back_as_one_change_that_says_so(
-    root: Client, seeded: Seed
-) -> None:
+def test_bulk_switch_is_undone_as_one_revision(root: Client, seeded: Seed) -> None:
     was_on = set(Tool.objects.filter(enabled=True).values_list("name", flat=True))
     answer = disable(root, *Tool.objects.filter(source=StoredSource.CODE))
     switched = CatalogueChange.objects.filter(action="disabled")
@@ -75,9 +73,7 @@ def test_what_was_switched_at_once_is_switched_back_as_one_change_that_says_so(
     assert AuditEvent.objects.filter(action="catalogue.enabled", actor=seeded.root).count() == number
 
 
-def test_a_switch_without_scripts_offers_it_and_leads_back_to_the_filtered_list(
-    root: Client, seeded: Seed
-) -> None:
+def test_undo_without_scripts_returns_to_the_filtered_list(root: Client, seeded: Seed) -> None:
     address = page("tool", "switch", seeded.echo.pk) + "?_changelist_filters=source__exact%3Dcode"
     offer = offered(root.post(address, {"mcp-enabled": "0"}, follow=True))
     answer = press_undo(root, offer)
@@ -86,9 +82,7 @@ def test_a_switch_without_scripts_offers_it_and_leads_back_to_the_filtered_list(
     assert Tool.objects.get(pk=seeded.echo.pk).enabled
 
 
-def test_the_script_of_a_switch_is_offered_it_too_and_is_told_what_it_shows(
-    root: Client, seeded: Seed
-) -> None:
+def test_undo_by_script_returns_json_and_works_once(root: Client, seeded: Seed) -> None:
     address, asked = page("tool", "switch", seeded.echo.pk), {"mcp-enabled": "0"}
     told = root.post(address, asked, headers=JSON).json()
     assert "undo" not in root.post(address, asked, headers=JSON).json()
@@ -99,7 +93,7 @@ def test_the_script_of_a_switch_is_offered_it_too_and_is_told_what_it_shows(
     assert (again.status_code, again.json()) == (409, {"text": "Nothing was undone. echo was changed since."})
 
 
-def test_nothing_is_undone_when_one_of_the_entries_has_changed_since(root: Client, seeded: Seed) -> None:
+def test_undo_fails_if_an_entry_changed_since(root: Client, seeded: Seed) -> None:
     gone_on = Tool.objects.get(name="add")
     offer = offered(disable(root, seeded.echo, gone_on))
     set_enabled(entries=[gone_on], enabled=True, actor=None)
@@ -108,21 +102,19 @@ def test_nothing_is_undone_when_one_of_the_entries_has_changed_since(root: Clien
     assert not Tool.objects.get(pk=seeded.echo.pk).enabled
 
 
-def test_nothing_is_undone_when_an_entry_is_gone(root: Client, seeded: Seed) -> None:
+def test_undo_fails_if_an_entry_was_deleted(root: Client, seeded: Seed) -> None:
     offer = offered(disable(root, seeded.preset))
     root.post(page("tool", "delete", seeded.preset.pk), {"post": "yes"})
     assert "Nothing was undone. greet_world was changed since." in said(press_undo(root, offer))
     assert not Tool.objects.filter(name="greet_world").exists()
 
 
-def test_what_changed_nothing_offers_nothing(root: Client, seeded: Seed) -> None:
+def test_action_without_effect_offers_no_undo(root: Client, seeded: Seed) -> None:
     disable(root, seeded.echo)
     assert "<form" not in said(disable(root, seeded.echo))
 
 
-def test_only_who_did_it_undoes_it_and_only_while_they_may(
-    root: Client, client_of: ClientOf, seeded: Seed
-) -> None:
+def test_undo_requires_the_same_user_and_permission(root: Client, client_of: ClientOf, seeded: Seed) -> None:
     other = editor(client_of, seeded)
     offer = offered(disable(root, seeded.echo))
     assert "This cannot be undone any more." in said(press_undo(other, offer))
@@ -135,11 +127,9 @@ def test_only_who_did_it_undoes_it_and_only_while_they_may(
 @pytest.mark.parametrize(
     "make",
     [lambda: "", lambda: "made up", lambda: signing.dumps(["1", 1], salt="mcp_app.admin.undo.prompt")],
-    ids=["empty", "made up", "of another kind"],
+    ids=["empty", "unsigned", "other-kind"],
 )
-def test_a_note_that_was_not_given_for_this_undoes_nothing(
-    root: Client, seeded: Seed, make: Callable[[], str]
-) -> None:
+def test_invalid_undo_note_is_refused(root: Client, seeded: Seed, make: Callable[[], str]) -> None:
     note = make()
     disable(root, seeded.echo)
     assert "Nothing was undone. This cannot be undone any more." in said(
@@ -148,13 +138,13 @@ def test_a_note_that_was_not_given_for_this_undoes_nothing(
     assert not Tool.objects.get(pk=seeded.echo.pk).enabled
 
 
-def test_an_old_note_undoes_nothing(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_undo_note_is_refused(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     offer = offered(disable(root, seeded.echo))
     monkeypatch.setattr(undo, "SECONDS", -1)
     assert "This cannot be undone any more." in said(press_undo(root, offer))
 
 
-def test_undoing_needs_a_post_with_the_csrf_token_which_the_button_has(root: Client, seeded: Seed) -> None:
+def test_undo_requires_post_and_csrf_token(root: Client, seeded: Seed) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(seeded.root)
     token = strict.get(page("tool", "changelist")).context["csrf_token"]
@@ -171,7 +161,7 @@ def test_undoing_needs_a_post_with_the_csrf_token_which_the_button_has(root: Cli
     assert Tool.objects.get(pk=seeded.echo.pk).enabled
 
 
-def test_a_name_that_hides_something_stays_text_beside_the_button(root: Client, seeded: Seed) -> None:
+def test_undo_message_escapes_hostile_names(root: Client, seeded: Seed) -> None:
     Tool.objects.filter(pk=seeded.echo.pk).update(name="<b>e</b>\u202e")
     answer = root.post(page("tool", "switch", seeded.echo.pk), {"mcp-enabled": "0"}, follow=True)
     assert "&lt;b&gt;e&lt;/b&gt;⟦U+202E⟧" in said(answer)
@@ -186,7 +176,7 @@ def deleted(client: Client, user: Any, **more: Any) -> tuple[SavedSearch, tuple[
     return search, offered(answer)
 
 
-def test_a_deleted_search_is_brought_back_to_its_address(viewer: Client, seeded: Seed) -> None:
+def test_deleted_search_is_restored_to_its_address(viewer: Client, seeded: Seed) -> None:
     search, offer = deleted(viewer, seeded.viewer)
     assert offer[0] == reverse("admin:mcp_app_message_search_undo")
     assert "is back." in said(press_undo(viewer, offer))
@@ -195,7 +185,7 @@ def test_a_deleted_search_is_brought_back_to_its_address(viewer: Client, seeded:
     assert "is there again already" in said(press_undo(viewer, offer))
 
 
-def test_a_shared_search_is_shared_again_where_its_owner_still_may(viewer: Client, seeded: Seed) -> None:
+def test_restored_search_is_shared_only_if_still_permitted(viewer: Client, seeded: Seed) -> None:
     may = Permission.objects.get(codename="share_searches")
     seeded.viewer.user_permissions.add(may)
     _, offer = deleted(viewer, seeded.viewer, shared=True)
@@ -208,7 +198,7 @@ def test_a_shared_search_is_shared_again_where_its_owner_still_may(viewer: Clien
     assert not SavedSearch.objects.get().shared
 
 
-def test_a_deleted_search_comes_back_only_for_its_owner_and_beside_no_other_of_its_name(
+def test_deleted_search_is_restored_only_for_its_owner_without_name_clash(
     root: Client, viewer: Client, seeded: Seed
 ) -> None:
     _, offer = deleted(viewer, seeded.viewer)
