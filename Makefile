@@ -86,6 +86,7 @@ types: .venv/test.stamp
 # The tests among it look at sizes of files, functions and folders, and for circles of imports.
 style: .venv/test.stamp
 	$(BIN)/ruff check .
+	$(BIN)/python -m tests.architecture.subjects
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/architecture/test_source.py \
 	  tests/architecture/test_imports.py::test_no_modules_import_each_other_in_a_circle_hints_included
