@@ -1,4 +1,4 @@
-"""A user with an API key, and a way to lose the table of keys for a moment."""
+"""A user with an API key, and a simulated outage of the key table."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from mcp_app.models import ApiKey
 
 @pytest.fixture
 def user(transactional_db: None) -> Any:
-    """An active user without any permission."""
+    """Return an active user without permissions."""
     return get_user_model().objects.create_user("ada", password="not used here")
 
 
 @pytest.fixture
 def issued(user: Any) -> tuple[ApiKey, str]:
-    """A usable key of that user: row and secret."""
+    """Issue a usable key to the user; return the row and the secret."""
     return issue_api_key(user=user, name="laptop")
 
 
 @pytest.fixture
 def key(issued: tuple[ApiKey, str]) -> ApiKey:
-    """The key's row."""
+    """Return the row of the issued key."""
     return issued[0]
 
 
 @pytest.fixture
 def header(issued: tuple[ApiKey, str]) -> bytes:
-    """The Authorization header that shows the key."""
+    """Return the Authorization header that presents the key."""
     return b"Bearer " + issued[1].encode()
 
 
 @pytest.fixture
 def without_keys(transactional_db: None) -> Callable[[], AbstractContextManager[None]]:
-    """While inside, the database cannot answer questions about keys."""
+    """Make queries on the key table fail inside the context."""
     table = ApiKey._meta.db_table
 
     @contextmanager

@@ -1,10 +1,10 @@
-"""The clocks of a process, in a test that does not wait."""
+"""Process clocks for tests that do not wait."""
 
 from __future__ import annotations
 
 
 class Stopped:
-    """A clock that goes on only when it is told to."""
+    """A clock that advances only on request."""
 
     def __init__(self, now: float) -> None:
         self.now = now

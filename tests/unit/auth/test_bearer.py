@@ -1,4 +1,4 @@
-"""From an Authorization header to a principal: what is let in, refused, remembered and forgotten."""
+"""From an Authorization header to a principal: acceptance, refusal, caching and eviction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
         ("required", False, False),
     ],
 )
-async def test_only_this_machine_needs_no_credential_and_only_if_so_configured(
+async def test_missing_credential_is_accepted_only_locally_in_loopback_mode(
     mode: str, local: bool, is_let_in: bool
 ) -> None:
     authenticator = Authenticator(mode)
@@ -47,12 +47,12 @@ async def test_only_this_machine_needs_no_credential_and_only_if_so_configured(
     assert refused.value.headers == ((b"www-authenticate", b'Bearer realm="mcp"'),)
 
 
-async def test_a_wrong_credential_is_refused_even_from_this_machine() -> None:
+async def test_wrong_credential_is_refused_for_local_request() -> None:
     with pytest.raises(Unauthorized):
         await Authenticator("loopback").authenticate(b"Bearer mcp_nonsense", local=True)
 
 
-async def test_a_key_shows_its_user_and_counts_as_used(header: bytes, key: ApiKey, user: Any) -> None:
+async def test_valid_key_returns_its_user_and_is_marked_used(header: bytes, key: ApiKey, user: Any) -> None:
     authenticator = Authenticator("required")
     before = time.time()
     principal = await authenticator.authenticate(header, local=False)
@@ -62,7 +62,7 @@ async def test_a_key_shows_its_user_and_counts_as_used(header: bytes, key: ApiKe
 
 
 @pytest.mark.parametrize("scheme", [b"Bearer ", b"bearer ", b"BEARER ", b"Bearer   "])
-async def test_the_scheme_is_read_without_case_and_blanks(header: bytes, scheme: bytes) -> None:
+async def test_auth_scheme_is_case_insensitive(header: bytes, scheme: bytes) -> None:
     spelled = scheme + header.partition(b" ")[2]
     assert (await Authenticator("required").authenticate(spelled, local=False)).name == "ada"
 
@@ -86,7 +86,7 @@ def deleted(key: ApiKey) -> None:
 
 @pytest.mark.requirement("AUTH-03")
 @pytest.mark.parametrize("spoil", [revoked, expired, inactive, deleted])
-async def test_a_spoiled_key_gets_the_same_answer_as_an_unknown_one(
+async def test_unusable_key_gets_refusal_of_unknown_key(
     spoil: Callable[[ApiKey], None], header: bytes, key: ApiKey
 ) -> None:
     await sync_to_async(spoil)(key)
@@ -107,7 +107,7 @@ async def test_a_spoiled_key_gets_the_same_answer_as_an_unknown_one(
         b"Bearer a b c",
     ],
 )
-async def test_a_malformed_credential_gets_the_same_answer_as_an_unknown_one(authorization: bytes) -> None:
+async def test_malformed_credential_gets_refusal_of_unknown_key(authorization: bytes) -> None:
     assert await refusal(authorization) == await refusal(b"Bearer mcp_" + b"x" * 43)
 
 
@@ -118,27 +118,27 @@ async def refusal(authorization: bytes) -> tuple[Any, ...]:
     return error.http_status, error.code, error.message, error.data, error.headers
 
 
-async def test_a_spelling_that_is_too_long_is_refused_although_its_key_is_good(header: bytes) -> None:
+async def test_oversized_header_is_refused_with_valid_key(header: bytes) -> None:
     padded = header.replace(b" ", b" " * authentication.MAX_KEY_HEADER)
     with pytest.raises(Unauthorized):
         await Authenticator("required").authenticate(padded, local=False)
 
 
-async def test_a_verified_credential_needs_no_second_look(header: bytes) -> None:
+async def test_verified_credential_is_cached(header: bytes) -> None:
     authenticator = Authenticator("required")
     assert authenticator.known(header, local=False) is None
     principal = await authenticator.authenticate(header, local=False)
     assert authenticator.known(header, local=False) is principal
 
 
-async def test_a_refused_credential_is_not_remembered() -> None:
+async def test_refused_credential_is_not_cached() -> None:
     authenticator = Authenticator("required")
     with pytest.raises(Unauthorized):
         await authenticator.authenticate(b"Bearer mcp_nonsense", local=False)
     assert authenticator.known(b"Bearer mcp_nonsense", local=False) is None
 
 
-async def test_a_revoked_key_is_refused_after_the_recheck_time_without_any_broadcast(
+async def test_revoked_key_is_refused_after_recheck_interval_without_broadcast(
     header: bytes, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authenticator = Authenticator("required")
@@ -149,7 +149,7 @@ async def test_a_revoked_key_is_refused_after_the_recheck_time_without_any_broad
         await authenticator.authenticate(header, local=False)
 
 
-async def test_forgetting_has_every_credential_looked_up_again(header: bytes, key: ApiKey) -> None:
+async def test_forget_reverifies_every_credential(header: bytes, key: ApiKey) -> None:
     authenticator = Authenticator("required")
     await authenticator.authenticate(header, local=False)
     await sync_to_async(revoke_api_key)(key=key)
@@ -158,7 +158,7 @@ async def test_forgetting_has_every_credential_looked_up_again(header: bytes, ke
         await authenticator.authenticate(header, local=False)
 
 
-async def test_a_user_whose_key_is_a_uuid_is_forgotten_by_a_broadcast_which_has_its_text(
+async def test_forget_matches_user_with_uuid_key_by_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     user: Any = uuid4()
@@ -172,7 +172,7 @@ async def test_a_user_whose_key_is_a_uuid_is_forgotten_by_a_broadcast_which_has_
     assert authenticator.known(header, local=False) is None
 
 
-async def test_a_look_up_that_was_overtaken_by_forgetting_is_not_remembered(header: bytes) -> None:
+async def test_lookup_overtaken_by_forget_is_not_cached(header: bytes) -> None:
     authenticator = Authenticator("required")
     looking = asyncio.create_task(authenticator.authenticate(header, local=False))
     await asyncio.sleep(0)
@@ -181,7 +181,7 @@ async def test_a_look_up_that_was_overtaken_by_forgetting_is_not_remembered(head
     assert authenticator.known(header, local=False) is None
 
 
-async def test_a_remembered_key_ends_at_its_very_expiry(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_key_expires_at_its_expiry_time(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = timezone.now() + timedelta(hours=1)
     _, secret = await sync_to_async(issue_api_key)(user=user, name="short", expires_at=moment)
     clock = Stopped(moment.timestamp() - 4)
@@ -195,7 +195,7 @@ async def test_a_remembered_key_ends_at_its_very_expiry(user: Any, monkeypatch: 
         assert (authenticator.known(header, local=False) is not None) == is_known
 
 
-async def test_what_is_remembered_is_bounded(header: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_credential_cache_is_bounded(header: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "KNOWN_LIMIT", 2)
     authenticator = Authenticator("required")
     spellings = [header, header.replace(b"Bearer", b"bearer"), header.replace(b"Bearer", b"BEARER")]
@@ -208,14 +208,14 @@ async def test_what_is_remembered_is_bounded(header: bytes, monkeypatch: pytest.
     ]
 
 
-async def test_no_credential_outlives_its_request(header: bytes) -> None:
+async def test_credential_cache_stores_no_secret(header: bytes) -> None:
     authenticator = Authenticator("required")
     await authenticator.authenticate(header, local=False)
     assert authenticator._known
     assert not [key for key in authenticator._known if b"mcp_" in key]
 
 
-async def test_without_a_database_the_server_is_unavailable_and_a_known_caller_still_served(
+async def test_database_outage_returns_503_to_unknown_and_serves_cached_callers(
     header: bytes, without_keys: Callable[[], AbstractContextManager[None]]
 ) -> None:
     authenticator = Authenticator("required")
@@ -232,7 +232,7 @@ async def test_without_a_database_the_server_is_unavailable_and_a_known_caller_s
         await sync_to_async(outage.__exit__)(None, None, None)
 
 
-async def test_without_a_database_a_verified_key_is_trusted_for_a_minute_and_not_after_a_change(
+async def test_verified_key_is_trusted_during_database_outage_until_forget(
     header: bytes,
     without_keys: Callable[[], AbstractContextManager[None]],
     monkeypatch: pytest.MonkeyPatch,
@@ -263,18 +263,18 @@ async def test_without_a_database_a_verified_key_is_trusted_for_a_minute_and_not
 @pytest.mark.parametrize(
     "token",
     [
-        # Of an authorization server, of another service, and a key of ours that is not whole.
+        # A token of an authorization server, one of another service, and an incomplete API key.
         b"eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lzc3Vlci5leGFtcGxlIiwiYXVkIjoibWNwIn0.",
         b"ghp_16C7e42F292c6912E7710c838347Ae178B4a",
         b"mcp_",
     ],
 )
-async def test_a_token_that_somebody_else_made_opens_nothing(token: bytes) -> None:
+async def test_foreign_token_gets_refusal_of_unknown_key(token: bytes) -> None:
     assert await refusal(b"Bearer " + token) == await refusal(b"Bearer mcp_" + b"x" * 43)
 
 
 @pytest.mark.requirement("AUTH-13")
-async def test_no_scope_is_asked_for_and_none_that_outlives_its_user() -> None:
+async def test_challenge_of_unauthorized_request_names_no_scope() -> None:
     headers = (await refusal(b"Bearer mcp_nonsense"))[-1]
     assert headers
     assert not [value for _, value in headers if b"scope" in value or b"offline_access" in value]

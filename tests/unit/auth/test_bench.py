@@ -1,4 +1,4 @@
-"""Tokens of the test bench: who gets one, for whom, how long it works; nothing else opens the door."""
+"""Test bench tokens: issuing, impersonation, expiry, and rejection of forgeries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def person(transactional_db: None) -> Person:
     return make
 
 
-def test_a_token_is_good_for_its_owner_with_the_rights_of_now(person: Person) -> None:
+def test_token_grants_current_permissions_of_its_owner(person: Person) -> None:
     ada = person("ada", "try_entries", "view_tool")
     token, ends = issue_bench_token(actor=ada)
     principal = find_bench_principal(token)
@@ -63,14 +63,14 @@ def test_a_token_is_good_for_its_owner_with_the_rights_of_now(person: Person) ->
     ],
     ids=["no permission", "another permission", "no staff", "inactive"],
 )
-def test_who_may_not_try_gets_no_token(
+def test_user_without_try_permission_gets_no_token(
     person: Person, codenames: tuple[str, ...], more: dict[str, Any]
 ) -> None:
     with pytest.raises(PermissionDenied):
         issue_bench_token(actor=person("ada", *codenames, **more))
 
 
-def test_acting_as_another_user_has_their_rights_and_is_audited(person: Person) -> None:
+def test_impersonation_uses_permissions_of_the_other_user_and_is_audited(person: Person) -> None:
     ada = person("ada", "try_entries", "try_as_others")
     bob = person("bob", "view_session", is_staff=False)
     principal = find_bench_principal(issue_bench_token(actor=ada, user=bob)[0])
@@ -84,7 +84,7 @@ def test_acting_as_another_user_has_their_rights_and_is_audited(person: Person) 
     assert event.detail["user"] == str(bob.pk)
 
 
-def test_acting_as_oneself_is_not_audited_as_acting_as_another(person: Person) -> None:
+def test_token_for_own_user_is_not_audited_as_impersonation(person: Person) -> None:
     ada = person("ada", "try_entries")
     issue_bench_token(actor=ada, user=ada)
     assert not AuditEvent.objects.exists()
@@ -100,7 +100,7 @@ def test_acting_as_oneself_is_not_audited_as_acting_as_another(person: Person) -
     ],
     ids=["no permission", "inactive", "a superuser", "allowed"],
 )
-def test_nobody_becomes_more_than_is_documented(
+def test_impersonation_is_limited_to_documented_users(
     person: Person, actor: tuple[str, ...], user: dict[str, Any], *, allowed: bool
 ) -> None:
     ada, bob = person("ada", *actor), person("bob", **user)
@@ -112,7 +112,7 @@ def test_nobody_becomes_more_than_is_documented(
     assert not AuditEvent.objects.exists()
 
 
-def test_a_superuser_may_act_as_another_superuser(person: Person) -> None:
+def test_superuser_may_impersonate_another_superuser(person: Person) -> None:
     root, other = person("root", is_superuser=True), person("other", is_superuser=True)
     assert find_bench_principal(issue_bench_token(actor=root, user=other)[0]) is not None
 
@@ -142,7 +142,7 @@ def test_a_superuser_may_act_as_another_superuser(person: Person) -> None:
         "user gone",
     ],
 )
-def test_a_token_ends_with_what_it_rests_on(person: Person, change: Callable[[Any, Any], Any]) -> None:
+def test_token_ends_when_its_preconditions_change(person: Person, change: Callable[[Any, Any], Any]) -> None:
     ada, bob = person("ada", "try_entries", "try_as_others"), person("bob")
     token, _ = issue_bench_token(actor=ada, user=bob)
     assert find_bench_principal(token) is not None
@@ -150,7 +150,7 @@ def test_a_token_ends_with_what_it_rests_on(person: Person, change: Callable[[An
     assert find_bench_principal(token) is None
 
 
-def test_a_token_ends_after_a_quarter_of_an_hour(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_expires_after_15_minutes(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     token, ends = issue_bench_token(actor=person("ada", "try_entries"))
     assert ends == pytest.approx(time.time() + 900, abs=5)
     for early, works in ((1.0, True), (0.0, False), (-1.0, False)):
@@ -167,7 +167,7 @@ def _unwrapped(token: str) -> str:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
 
 
-def test_what_was_not_signed_here_for_this_opens_nothing(person: Person) -> None:
+def test_forged_token_is_refused(person: Person) -> None:
     ada = person("ada", "try_entries")
     token, _ = issue_bench_token(actor=ada)
     claims = signing.Signer(salt=bench._SALT).unsign_object(_unwrapped(token))
@@ -187,7 +187,7 @@ def test_what_was_not_signed_here_for_this_opens_nothing(person: Person) -> None
     assert [find_bench_principal(each) for each in forged] == [None] * len(forged)
 
 
-async def test_the_door_of_the_endpoint_takes_it_remembers_it_and_forgets_it(person: Person) -> None:
+async def test_endpoint_accepts_caches_and_forgets_bench_token(person: Person) -> None:
     ada = await sync_to_async(person)("ada", "try_entries")
     token, _ = await sync_to_async(issue_bench_token)(actor=ada)
     header = b"Bearer " + token.encode()
@@ -202,11 +202,11 @@ async def test_the_door_of_the_endpoint_takes_it_remembers_it_and_forgets_it(per
         await authenticator.authenticate(header, local=False)
 
 
-def test_it_is_no_api_key(person: Person) -> None:
+def test_bench_token_is_not_an_api_key(person: Person) -> None:
     assert find_principal(issue_bench_token(actor=person("ada", "try_entries"))[0]) is None
 
 
-def test_no_log_line_holds_a_whole_one(person: Person) -> None:
+def test_redactor_masks_bench_token(person: Person) -> None:
     token, _ = issue_bench_token(actor=person("ada", "try_entries"))
     redactor = Redactor(())
     for text in (token, f"Bearer {token}", f"https://x/?a={token}"):

@@ -1,4 +1,4 @@
-"""Scopes of API keys: a ceiling over what the user may, the same as that of OAuth tokens."""
+"""Scopes of API keys: an upper limit on permissions, as with OAuth tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METHODS = {
 
 
 def principal_with(user: Any, *scopes: str) -> Principal:
-    """The principal of a new key with these scopes."""
+    """Return the principal of a new key with these scopes."""
     principal = find_principal(issue_api_key(user=user, name="robot", scopes=scopes)[1])
     assert principal is not None
     return principal
@@ -37,7 +37,7 @@ def principal_with(user: Any, *scopes: str) -> Principal:
 @pytest.mark.requirement("AUTH-10", "AUTH-11", "AUTH-50")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("held", [*((scope,) for scope in ALL), ("mcp", "mcp:tools"), ALL])
-def test_a_key_is_refused_what_its_scopes_do_not_cover(user: Any, held: tuple[str, ...], method: str) -> None:
+def test_key_is_denied_methods_outside_its_scopes(user: Any, held: tuple[str, ...], method: str) -> None:
     principal = principal_with(user, *held)
     request = jsonrpc.Request(id=7, method=method, params={})
     if METHODS[method] in held or METHODS[method] == "mcp" or "mcp:admin" in held:
@@ -51,9 +51,9 @@ def test_a_key_is_refused_what_its_scopes_do_not_cover(user: Any, held: tuple[st
     assert refused.value.request_id == 7
 
 
-def test_a_key_of_before_there_were_scopes_is_good_for_everything(user: Any) -> None:
+def test_key_created_before_scopes_has_all_scopes(user: Any) -> None:
     row, secret = issue_api_key(user=user, name="old")
-    # As a process of an earlier version writes it, or a migration finds it.
+    # Insert the row as an earlier version would, without a scopes column.
     with connection.cursor() as cursor:
         columns = "user_id, name, prefix, secret_hash, created_at"
         cursor.execute(
@@ -66,7 +66,7 @@ def test_a_key_of_before_there_were_scopes_is_good_for_everything(user: Any) -> 
     assert principal.scopes is None
 
 
-def test_administration_is_for_keys_with_that_scope(user: Any) -> None:
+def test_admin_permissions_require_key_with_admin_scope(user: Any) -> None:
     user.user_permissions.set(Permission.objects.filter(codename__in=("view_tool", "view_group")))
     narrow, whole = principal_with(user, "mcp", "mcp:tools"), principal_with(user, *ALL)
     for permission, is_own in (("mcp_app.view_tool", True), ("auth.view_group", False)):
@@ -74,7 +74,7 @@ def test_administration_is_for_keys_with_that_scope(user: Any) -> None:
         assert permission in whole.permissions
 
 
-def test_a_row_without_any_scope_opens_nothing(user: Any) -> None:
+def test_key_with_empty_scopes_is_denied(user: Any) -> None:
     _, secret = issue_api_key(user=user, name="robot")
     ApiKey.objects.update(scopes="")
     principal = find_principal(secret)
@@ -83,7 +83,7 @@ def test_a_row_without_any_scope_opens_nothing(user: Any) -> None:
         check_scopes(principal, jsonrpc.Request(id=1, method="initialize", params={}))
 
 
-def test_a_stored_call_keeps_the_ceiling_of_its_key(user: Any) -> None:
+def test_stored_call_keeps_scopes_of_its_key(user: Any) -> None:
     user.user_permissions.set(Permission.objects.filter(codename="view_tool"))
     asked = principal_with(user, "mcp", "mcp:tools")
     runs = principal_of(asked.key, user.pk, asked.api_key_id, in_order(asked.scopes or ()))
@@ -92,7 +92,7 @@ def test_a_stored_call_keeps_the_ceiling_of_its_key(user: Any) -> None:
 
 
 @pytest.mark.parametrize("scopes", [(), ("mcp:everything",), ("mcp", "openid")])
-def test_scopes_that_are_none_are_refused_at_their_field(user: Any, scopes: tuple[str, ...]) -> None:
+def test_invalid_scopes_raise_validation_error_on_their_field(user: Any, scopes: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError) as refused:
         issue_api_key(user=user, name="robot", scopes=scopes)
     assert set(refused.value.message_dict) == {"scopes"}

@@ -15,27 +15,27 @@ def codenames(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_every_permission_of_a_role_exists_and_is_given(name: str) -> None:
+def test_role_has_its_permissions_and_they_exist(name: str) -> None:
     make_roles()
     assert codenames(name) == ROLES[name]
 
 
-def test_each_role_can_do_what_the_one_before_it_can() -> None:
+def test_each_role_includes_permissions_of_the_previous_role() -> None:
     auditor, operator, administrator = ROLES.values()
     assert auditor < operator < administrator
 
 
-def test_an_auditor_can_only_look() -> None:
+def test_auditor_has_view_permissions_only() -> None:
     assert {name.partition("_")[0] for name in ROLES["MCP auditor"]} == {"view"}
 
 
-def test_no_role_can_alter_users_or_groups() -> None:
+def test_no_role_may_change_users_or_groups() -> None:
     make_roles()
     given = Permission.objects.filter(group__name__in=ROLES)
     assert set(given.values_list("content_type__app_label", flat=True)) == {"mcp_app", "mcp_oauth"}
 
 
-def test_what_an_installation_took_from_a_group_stays_away() -> None:
+def test_permissions_removed_from_a_group_are_not_restored() -> None:
     assert make_roles() == list(ROLES)
     Group.objects.get(name="MCP operator").permissions.clear()
     Group.objects.get(name="MCP auditor").delete()
@@ -44,8 +44,8 @@ def test_what_an_installation_took_from_a_group_stays_away() -> None:
     assert codenames("MCP auditor") == ROLES["MCP auditor"]
 
 
-def test_group_that_exists_is_given_permissions_that_are_new() -> None:
-    """An upgrade brought permissions that no group had: one that exists was never altered."""
+def test_existing_group_receives_permissions_added_by_an_upgrade() -> None:
+    """An upgrade adds permissions that no group had; groups were never changed otherwise."""
     later = Permission.objects.filter(codename__in=["view_client", "run_doctor"])
     kept = [(each.content_type, each.codename, each.name) for each in later]
     later.delete()

@@ -1,4 +1,4 @@
-"""What a user may do is what Django says, by fewer queries."""
+"""Permissions of a user equal those of Django, with fewer queries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
 
 class Everyone(ModelBackend):
-    """A project's own rule."""
+    """A custom authentication backend of a project."""
 
     def get_all_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
         return {"shop.view_order"}
 
 
 def people() -> list[Any]:
-    """Users with permissions of their own, by groups, by both, and without any."""
+    """Create users with own permissions, with permissions by groups, with both, and without any."""
     rows = list(Permission.objects.order_by("pk")[:6])
     groups = [Group.objects.create(name=name) for name in ("Editors", "Readers", "Nobody")]
     groups[0].permissions.set(rows[:3])
@@ -35,14 +35,14 @@ def people() -> list[Any]:
     return users
 
 
-def test_it_is_what_django_says_of_every_user() -> None:
+def test_permissions_equal_those_of_django() -> None:
     found = {user.username: permissions_of(user) for user in people()}
     said = {user.username: user.get_all_permissions() for user in get_user_model().objects.all()}
     assert found == said
     assert [len(found[f"person{number}"]) for number in range(4)] == [3, 5, 5, 0]
 
 
-def test_it_is_read_anew_each_time_and_by_one_query(django_assert_num_queries: Any) -> None:
+def test_permissions_are_reread_with_one_query(django_assert_num_queries: Any) -> None:
     user = people()[0]
     before = permissions_of(user)
     user.user_permissions.clear()
@@ -50,12 +50,12 @@ def test_it_is_read_anew_each_time_and_by_one_query(django_assert_num_queries: A
         assert permissions_of(user) == frozenset() != before
 
 
-def test_a_closed_account_may_do_nothing() -> None:
+def test_inactive_user_has_no_permissions() -> None:
     user = people()[0]
     user.is_active = False
     assert permissions_of(user) == frozenset()
 
 
-def test_the_rules_of_a_project_hold(settings: Any) -> None:
+def test_custom_backend_defines_permissions(settings: Any) -> None:
     settings.AUTHENTICATION_BACKENDS = [f"{__name__}.Everyone"]
     assert permissions_of(people()[3]) == {"shop.view_order"}

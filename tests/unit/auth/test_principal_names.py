@@ -1,4 +1,4 @@
-"""Names of principals: the same for many, who are read as a range of keys, as for each alone."""
+"""Names of principals, read as a key range for many principals and one by one for few."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def people() -> list[Any]:
     return list(model.objects.filter(username__startswith="person-").order_by("pk"))
 
 
-def test_many_people_have_the_names_that_each_has_alone(people: list[Any]) -> None:
+def test_range_query_returns_same_names_as_single_queries(people: list[Any]) -> None:
     gone = people.pop(7)
     gone.delete()
     asked = {f"user:{person.pk}" for person in people} | {f"user:{gone.pk}", "anonymous", "user:x"}
@@ -34,7 +34,7 @@ def test_many_people_have_the_names_that_each_has_alone(people: list[Any]) -> No
     assert alone[f"user:{people[0].pk}"] == "person-0"
 
 
-def test_keys_that_stand_far_apart_are_asked_for_one_by_one(people: list[Any]) -> None:
+def test_sparse_keys_are_queried_without_range(people: list[Any]) -> None:
     last = get_user_model().objects.create(pk=people[-1].pk + 10 * MANY, username="far away")
     asked = {f"user:{person.pk}" for person in (*people, last)}
     with CaptureQueriesContext(connection) as captured:

@@ -1,4 +1,4 @@
-"""Classes that settings name are at their public paths, and for one release at their former ones."""
+"""Public paths of classes in settings, and their former paths for one more release."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_former_path_names_the_same_class_and_warns_once(former: str, path: str)
     found = load(path)
     with pytest.warns(DeprecationWarning, match=f"^{former} is {path} now"):
         assert load(former) is found
-    # A second warning would be an error here.
+    # A second warning would raise an error here.
     assert load(former) is found
 
 
-def test_unknown_name_of_a_module_with_former_names_is_an_attribute_error() -> None:
+def test_unknown_name_in_module_with_former_names_raises_import_error() -> None:
     with pytest.raises(ImportError, match="Nothing"):
         import_string("mcp_app.auth.time_zone.Nothing")
 
@@ -53,7 +53,7 @@ def test_check_reports_each_former_path_in_settings(settings: Any) -> None:
     assert [text.partition(" ")[0] for text in found] == list(SETTINGS)
 
 
-def test_former_paths_still_switch_their_parts_on(settings: Any) -> None:
+def test_former_path_still_enables_its_part(settings: Any) -> None:
     for former, path in FORMER.items():
         assert public_paths.names(former, path)
         assert public_paths.names(["other", former], path)

@@ -1,4 +1,4 @@
-"""Many wrong keys from one address are answered 429; a right one always works, wherever it comes from."""
+"""Rate limit on wrong keys per address: 429 after the limit; a valid key always works."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def refused(
     return found.value
 
 
-async def test_after_the_limit_the_answer_is_429_with_a_time_to_wait(
+async def test_wrong_keys_above_limit_return_429_with_retry_after(
     authenticator: Authenticator, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -43,7 +43,7 @@ async def test_after_the_limit_the_answer_is_429_with_a_time_to_wait(
     assert "key-" not in told[0].getMessage()
 
 
-async def test_a_right_key_works_however_many_wrong_ones_came_from_its_address(
+async def test_valid_key_works_after_wrong_keys_from_same_address(
     authenticator: Authenticator, header: bytes
 ) -> None:
     for number in range(LIMIT + 5):
@@ -52,7 +52,7 @@ async def test_a_right_key_works_however_many_wrong_ones_came_from_its_address(
     assert found.name == "ada"
 
 
-async def test_addresses_are_counted_apart_and_of_ipv6_networks_are(authenticator: Authenticator) -> None:
+async def test_wrong_keys_are_counted_per_ipv4_address_and_ipv6_network(authenticator: Authenticator) -> None:
     for number in range(LIMIT):
         await refused(authenticator, "x", f"2001:db8::{number:x}")
     assert (await refused(authenticator, "x", "2001:db8::ffff")).http_status == 429
@@ -63,7 +63,7 @@ async def test_addresses_are_counted_apart_and_of_ipv6_networks_are(authenticato
     assert (await refused(authenticator, "x", "192.0.2.2")).http_status == 401
 
 
-async def test_the_same_wrong_key_is_not_looked_up_again_until_keys_change(
+async def test_same_wrong_key_is_not_looked_up_again_until_forget(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Any] = []
@@ -77,7 +77,7 @@ async def test_the_same_wrong_key_is_not_looked_up_again_until_keys_change(
     assert len(looked) == LIMIT + 2
 
 
-async def test_what_is_remembered_is_bounded_and_holds_no_key(authenticator: Authenticator) -> None:
+async def test_wrong_key_memory_is_bounded_and_stores_no_key(authenticator: Authenticator) -> None:
     for number in range(LIMIT + wrong_keys.REMEMBERED + 50):
         with suppress(TooManyRequests):
             authenticator._wrong.count(b"Bearer mcp_%d" % number, "192.0.2.1")
@@ -86,13 +86,13 @@ async def test_what_is_remembered_is_bounded_and_holds_no_key(authenticator: Aut
 
 
 @pytest.mark.parametrize(("limit", "address"), [(0, "192.0.2.1"), (LIMIT, "")])
-async def test_without_a_limit_or_an_address_nothing_is_counted(limit: int, address: str) -> None:
+async def test_wrong_keys_are_not_counted_without_limit_or_address(limit: int, address: str) -> None:
     authenticator = Authenticator("required", limit)
     for _ in range(LIMIT + 3):
         assert (await refused(authenticator, "x", address)).http_status == 401
 
 
-async def test_a_request_without_a_key_is_no_wrong_key(authenticator: Authenticator) -> None:
+async def test_missing_key_is_not_counted_as_wrong_key(authenticator: Authenticator) -> None:
     for _ in range(LIMIT + 3):
         with pytest.raises(Unauthorized):
             await authenticator.authenticate(None, local=False, address="192.0.2.1")

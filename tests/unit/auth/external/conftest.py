@@ -1,4 +1,4 @@
-"""A server that accepts the tokens of an identity provider on this machine, and nothing verified before."""
+"""A server that accepts tokens of a local identity provider and has verified none yet."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.servers.identity_provider import IdentityProvider
 
 @pytest.fixture
 def provider() -> Iterator[IdentityProvider]:
-    """An identity provider that serves its keys."""
+    """Run an identity provider that serves its keys."""
     with IdentityProvider() as running:
         yield running
 
 
 @pytest.fixture
 def external(settings: Any, provider: IdentityProvider) -> Any:
-    """The settings, with that provider; ``external(OAUTH_…=…)`` changes more of them."""
+    """Point settings at the provider; ``external(OAUTH_…=…)`` changes further settings."""
 
     def changed(**more: Any) -> None:
         settings.MCP = {**settings.MCP, **more}
@@ -36,5 +36,5 @@ def external(settings: Any, provider: IdentityProvider) -> Any:
 
 @pytest.fixture
 def authenticator(external: Any, transactional_db: None) -> Authenticator:
-    """What every request passes through."""
+    """Return the authenticator that every request passes through."""
     return Authenticator("external")

@@ -1,4 +1,4 @@
-"""What clients are told of an identity provider, at every door, and what becomes of our own credentials."""
+"""Discovery of an identity provider at every endpoint, and its effect on local credentials."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ HOST = "127.0.0.1:8000"
 
 @pytest.fixture(autouse=True)
 def _external(external: Any) -> None:
-    """Tokens are accepted, under the host that test clients name."""
+    """Accept tokens under the host name of the test clients."""
     external(ALLOWED_HOSTS=[HOST])
 
 
 async def document(path: str = "/.well-known/oauth-protected-resource/mcp") -> tuple[int, dict[str, Any]]:
-    """The protected resource metadata, as a client reads it."""
+    """Return the status and body of the protected resource metadata."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -44,7 +44,7 @@ async def document(path: str = "/.well-known/oauth-protected-resource/mcp") -> t
 
 
 @pytest.mark.requirement("AUTH-01", "AUTH-02")
-async def test_the_metadata_names_the_provider_as_the_authorization_server(
+async def test_metadata_names_provider_as_authorization_server(
     provider: IdentityProvider,
 ) -> None:
     status, told = await document()
@@ -54,7 +54,7 @@ async def test_the_metadata_names_the_provider_as_the_authorization_server(
     assert told["scopes_supported"] == list(scopes.BASIC)
 
 
-async def test_without_a_public_address_clients_are_told_nothing(external: Any) -> None:
+async def test_metadata_is_absent_without_a_public_url(external: Any) -> None:
     external(PUBLIC_URL="", OAUTH_AUDIENCE=["api://mcp"])
     assert (await document())[0] == 404
     with pytest.raises(Unauthorized) as refused:
@@ -62,9 +62,7 @@ async def test_without_a_public_address_clients_are_told_nothing(external: Any) 
     assert "resource_metadata" not in str(refused.value.headers)
 
 
-async def test_the_audience_of_the_settings_takes_the_place_of_our_address(
-    external: Any, provider: IdentityProvider
-) -> None:
+async def test_configured_audience_replaces_server_url(external: Any, provider: IdentityProvider) -> None:
     external(OAUTH_AUDIENCE=["api://mcp", "mcp-clients"])
     for audience, is_good in (("api://mcp", True), ("mcp-clients", True), (f"http://{HOST}/mcp", False)):
         found = await sync_to_async(find_principal)(provider.token(aud=audience))
@@ -83,7 +81,7 @@ async def test_the_audience_of_the_settings_takes_the_place_of_our_address(
         "/accounts/login/",
     ],
 )
-def test_our_own_authorization_server_is_off(external: Any, path: str) -> None:
+def test_local_authorization_server_endpoints_return_404(external: Any, path: str) -> None:
     external(OAUTH=True)
     assert Browser(HTTP_HOST=HOST).get(path).status_code == 404
 
@@ -100,7 +98,7 @@ def test_our_own_authorization_server_is_off(external: Any, path: str) -> None:
     ],
 )
 @pytest.mark.requirement("AUTH-04", "AUTH-10")
-def test_clients_are_told_the_scopes_by_the_names_that_the_provider_knows(
+def test_scope_challenge_uses_provider_scope_names(
     external: Any, given: dict[str, str], wanted: tuple[str, ...], asked: str
 ) -> None:
     external(OAUTH_SCOPES=given)
@@ -108,14 +106,16 @@ def test_clients_are_told_the_scopes_by_the_names_that_the_provider_knows(
 
 
 @pytest.mark.requirement("AUTH-10")
-def test_a_token_that_lacks_a_scope_is_told_its_name_there(external: Any, provider: IdentityProvider) -> None:
+def test_insufficient_scope_challenge_uses_provider_scope_names(
+    external: Any, provider: IdentityProvider
+) -> None:
     external(OAUTH_SCOPES={"look": "mcp", "use": "mcp:tools"})
     principal = find_principal(provider.token(scope="look"))
     assert principal is not None
     assert 'scope="look use"' in (insufficient(principal, scopes.TOOLS, "https://m.example").challenge or "")
 
 
-def test_the_api_takes_a_token_for_administration(provider: IdentityProvider) -> None:
+def test_api_accepts_token_with_admin_scope(provider: IdentityProvider) -> None:
     find_principal(provider.token())
     get_user_model().objects.update(is_superuser=True)
     wire = Browser(HTTP_HOST=HOST)
@@ -132,7 +132,7 @@ def test_the_api_takes_a_token_for_administration(provider: IdentityProvider) ->
     assert 'scope="mcp:admin"' in bad["WWW-Authenticate"]
 
 
-def test_the_api_answers_503_while_the_provider_has_never_been_reached(provider: IdentityProvider) -> None:
+def test_api_returns_503_while_provider_was_never_reached(provider: IdentityProvider) -> None:
     provider.away = True
     wire = Browser(HTTP_HOST=HOST)
     answer = wire.get("/api/tools/", headers={"Authorization": f"Bearer {provider.token()}"})
@@ -140,7 +140,7 @@ def test_the_api_answers_503_while_the_provider_has_never_been_reached(provider:
     assert answer["Retry-After"]
 
 
-async def test_a_token_lets_as_large_a_body_in_as_a_key_and_503_says_when_it_cannot_be_judged(
+async def test_valid_token_raises_body_limit_and_unverifiable_token_returns_503(
     provider: IdentityProvider,
 ) -> None:
     size = 1024 * 1024
@@ -164,9 +164,7 @@ async def issued(name: str) -> bytes:
     return b"Bearer " + secret.encode()
 
 
-async def test_api_keys_go_on_working_unless_they_are_switched_off(
-    external: Any, provider: IdentityProvider
-) -> None:
+async def test_api_keys_work_until_disabled(external: Any, provider: IdentityProvider) -> None:
     header = await issued("ada")
     assert (await Authenticator("external").authenticate(header, local=False)).name == "ada"
     external(API_KEYS=False)
@@ -179,12 +177,12 @@ async def test_api_keys_go_on_working_unless_they_are_switched_off(
     assert (await Authenticator("external").authenticate(token, local=False)).name == "grace"
 
 
-async def test_this_machine_needs_a_credential_too() -> None:
+async def test_local_request_requires_credential() -> None:
     with pytest.raises(Unauthorized):
         await Authenticator("external").authenticate(None, local=True)
 
 
-def test_the_public_page_speaks_of_a_login_and_of_keys_only_if_there_are_any(external: Any) -> None:
+def test_connect_page_mentions_api_keys_only_if_enabled(external: Any) -> None:
     page = Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
     assert "you log in and allow it" in page
     assert "needs an API key" in page

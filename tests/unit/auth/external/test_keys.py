@@ -1,4 +1,4 @@
-"""The keys of an identity provider: found, rotated, withdrawn, kept while it is away, seldom fetched."""
+"""Keys of an identity provider: discovery, rotation, withdrawal, outage, fetch limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 
 class Clock:
-    """The time by which keys are fetched; it stands still but for ``later``."""
+    """A clock for key fetches; it advances only by ``later``."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -36,10 +36,10 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    """That of the keys alone: all else goes by its own."""
+    """Replace the clock of the key ring alone."""
     moved = Clock()
     monkeypatch.setattr(key_ring, "time", moved)
-    # What was verified is looked up each time.
+    # Verify every token again.
     monkeypatch.setattr(authentication, "RECHECK_SECONDS", -1.0)
     yield moved
     principals._held = None
@@ -50,7 +50,7 @@ async def comes_in(authenticator: Authenticator, token: str) -> Principal:
 
 
 async def settled(provider: IdentityProvider) -> None:
-    """Wait until no fetch is under way."""
+    """Wait until no fetch is running."""
     assert principals._held is not None
     while principals._held.keys._arriving is not None:
         await asyncio.sleep(0.01)
@@ -77,7 +77,7 @@ async def settled(provider: IdentityProvider) -> None:
         ),
     ],
 )
-def test_metadata_is_looked_for_where_providers_have_it(issuer: str, addresses: list[str]) -> None:
+def test_metadata_addresses_cover_both_well_known_forms(issuer: str, addresses: list[str]) -> None:
     assert list(metadata_addresses(issuer))[: len(addresses)] == addresses
 
 
@@ -85,14 +85,14 @@ def test_metadata_is_looked_for_where_providers_have_it(issuer: str, addresses: 
     "path",
     ["/.well-known/oauth-authorization-server/realms/main", "/realms/main/.well-known/openid-configuration"],
 )
-async def test_keys_are_found_by_the_metadata_of_an_issuer_with_a_path(external: Any, path: str) -> None:
+async def test_keys_are_discovered_for_issuer_with_path(external: Any, path: str) -> None:
     with IdentityProvider("/realms/main") as provider:
         provider.metadata_path = path
         external(OAUTH_ISSUER=provider.issuer)
         assert await comes_in(Authenticator("external"), provider.token())
 
 
-async def test_keys_at_a_given_address_need_no_metadata(
+async def test_configured_jwks_url_skips_metadata(
     external: Any, authenticator: Authenticator, provider: IdentityProvider
 ) -> None:
     external(OAUTH_JWKS_URL=provider.jwks_url)
@@ -165,7 +165,7 @@ def is_away(provider: IdentityProvider) -> None:
         is_away,
     ],
 )
-async def test_without_usable_keys_from_the_start_the_answer_is_503_and_not_401(
+async def test_missing_usable_keys_return_503_until_provider_recovers(
     authenticator: Authenticator, provider: IdentityProvider, clock: Clock, spoil: Any
 ) -> None:
     spoil(provider)
@@ -184,7 +184,7 @@ async def test_without_usable_keys_from_the_start_the_answer_is_503_and_not_401(
     assert await comes_in(authenticator, token)
 
 
-async def test_a_private_network_is_asked_only_where_settings_allow_it(
+async def test_private_address_is_fetched_only_if_egress_allows(
     external: Any, authenticator: Authenticator, provider: IdentityProvider
 ) -> None:
     external(EGRESS_ALLOW=[])
@@ -193,7 +193,7 @@ async def test_a_private_network_is_asked_only_where_settings_allow_it(
     assert provider.asked == []
 
 
-async def test_a_new_key_of_the_provider_is_good_without_a_restart(
+async def test_new_provider_key_is_accepted_without_restart(
     authenticator: Authenticator, provider: IdentityProvider, clock: Clock
 ) -> None:
     assert await comes_in(authenticator, provider.token())
@@ -203,7 +203,7 @@ async def test_a_new_key_of_the_provider_is_good_without_a_restart(
     assert await comes_in(authenticator, provider.token("rsa"))
 
 
-async def test_a_key_that_the_provider_withdrew_takes_its_tokens_with_it(
+async def test_withdrawn_key_invalidates_its_tokens_after_refresh(
     authenticator: Authenticator, provider: IdentityProvider, clock: Clock
 ) -> None:
     token = provider.token()
@@ -217,7 +217,7 @@ async def test_a_key_that_the_provider_withdrew_takes_its_tokens_with_it(
     assert await comes_in(authenticator, provider.token("rsa-2"))
 
 
-async def test_a_flood_of_unknown_keys_has_the_provider_asked_once_and_keeps_nobody_else_waiting(
+async def test_flood_of_unknown_keys_triggers_one_fetch_and_blocks_no_other_token(
     external: Any, authenticator: Authenticator, provider: IdentityProvider, clock: Clock
 ) -> None:
     external(OAUTH_JWKS_URL=provider.jwks_url)
@@ -228,7 +228,7 @@ async def test_a_flood_of_unknown_keys_has_the_provider_asked_once_and_keeps_nob
     provider.open_gate.clear()
     made_up = [provider.token(header={"kid": secrets.token_hex(8)}) for _ in range(50)]
     flood = [asyncio.ensure_future(comes_in(authenticator, token)) for token in made_up]
-    # More of them wait than the database has threads; a known key is judged all the same.
+    # More requests wait than the database has threads; a known key is verified all the same.
     for _ in range(3):
         assert await comes_in(authenticator, good)
     provider.open_gate.set()
@@ -244,7 +244,7 @@ async def test_a_flood_of_unknown_keys_has_the_provider_asked_once_and_keeps_nob
     assert provider.asked.count("/keys") == asked + 2
 
 
-async def test_while_the_provider_is_away_its_tokens_stay_good_for_a_day(
+async def test_tokens_stay_valid_for_a_day_of_provider_outage(
     authenticator: Authenticator, provider: IdentityProvider, clock: Clock
 ) -> None:
     before = provider.token()

@@ -1,4 +1,4 @@
-"""Who somebody of an identity provider is here, what they may do, and which groups they are in."""
+"""Users of an identity provider: mapping to local users, scopes and groups."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def user_named(name: str, **more: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _external(external: Any) -> None:
-    """Tokens are accepted."""
+    """Accept tokens of the provider."""
 
 
-def test_somebody_new_becomes_a_user_without_password_or_rights(provider: IdentityProvider) -> None:
+def test_new_subject_creates_user_without_password_or_permissions(provider: IdentityProvider) -> None:
     principal = find_principal(provider.token(email="root@example.com", is_superuser=True, is_staff=True))
     assert principal is not None
     user = get_user_model().objects.get()
@@ -45,7 +45,7 @@ def test_somebody_new_becomes_a_user_without_password_or_rights(provider: Identi
     )
 
 
-def test_the_same_person_is_the_same_user_whatever_the_token_calls_them(provider: IdentityProvider) -> None:
+def test_same_subject_maps_to_same_user_despite_changed_claims(provider: IdentityProvider) -> None:
     first = find_principal(provider.token())
     again = find_principal(provider.token(preferred_username="hopper", client_id="editor"))
     assert first is not None
@@ -55,7 +55,7 @@ def test_the_same_person_is_the_same_user_whatever_the_token_calls_them(provider
 
 
 @pytest.mark.parametrize("told", ["ada", "ADA", "Ada", "\uff41da", " ada"])
-def test_nobody_becomes_a_local_user_by_having_their_name(provider: IdentityProvider, told: str) -> None:
+def test_username_claim_never_links_a_local_user_by_default(provider: IdentityProvider, told: str) -> None:
     local = user_named("ada", email="ada@example.com", is_superuser=True)
     principal = find_principal(provider.token(preferred_username=told, email="ada@example.com"))
     assert principal is not None
@@ -74,26 +74,26 @@ def test_nobody_becomes_a_local_user_by_having_their_name(provider: IdentityProv
         ("Ωmega", "Ωmega"),
     ],
 )
-def test_a_name_is_written_as_names_are_here(provider: IdentityProvider, told: str, name: str) -> None:
+def test_username_claim_is_normalized(provider: IdentityProvider, told: str, name: str) -> None:
     principal = find_principal(provider.token(preferred_username=told))
     assert principal is not None
     assert principal.name == name
 
 
 @pytest.mark.parametrize("told", [None, "", "***", 7, ["ada"]])
-def test_somebody_without_a_usable_name_is_given_one(provider: IdentityProvider, told: Any) -> None:
+def test_unusable_username_claim_yields_generated_name(provider: IdentityProvider, told: Any) -> None:
     principal = find_principal(provider.token(preferred_username=told))
     assert principal is not None
     assert principal.name.startswith("user-")
 
 
-def test_two_people_of_one_name_are_two_users(provider: IdentityProvider) -> None:
+def test_subjects_with_equal_names_become_distinct_users(provider: IdentityProvider) -> None:
     names = [find_principal(provider.token(sub=sub)) for sub in ("one", "two", "three")]
     assert len({found.user_id for found in names if found}) == 3
     assert len({found.name for found in names if found}) == 3
 
 
-def test_the_name_is_taken_from_the_claim_of_the_settings(external: Any, provider: IdentityProvider) -> None:
+def test_username_is_read_from_configured_claim(external: Any, provider: IdentityProvider) -> None:
     external(OAUTH_USERNAME_CLAIM="profile.login")
     principal = find_principal(provider.token(profile={"login": "amazing"}))
     assert principal is not None
@@ -101,13 +101,13 @@ def test_the_name_is_taken_from_the_claim_of_the_settings(external: Any, provide
 
 
 class TestLinking:
-    """Local users who are found by their name, where settings trust the provider with that."""
+    """Local users linked by their name, where settings trust the provider to name them."""
 
     @pytest.fixture(autouse=True)
     def _linked(self, external: Any) -> None:
         external(OAUTH_LINK_USERS=True)
 
-    def test_an_ordinary_user_is_found_once(self, provider: IdentityProvider) -> None:
+    def test_ordinary_user_is_linked_once(self, provider: IdentityProvider) -> None:
         local = user_named("grace")
         first = find_principal(provider.token())
         second = find_principal(provider.token(sub="person-2"))
@@ -118,24 +118,24 @@ class TestLinking:
         assert AuditEvent.objects.filter(action="identity.link").count() == 1
 
     @pytest.mark.parametrize("power", ["is_staff", "is_superuser"])
-    def test_staff_is_never_found(self, provider: IdentityProvider, power: str) -> None:
+    def test_staff_user_is_never_linked(self, provider: IdentityProvider, power: str) -> None:
         local = user_named("grace", **{power: True})
         principal = find_principal(provider.token())
         assert principal is not None
         assert principal.user_id != local.pk
 
-    def test_an_inactive_user_stays_out(self, provider: IdentityProvider) -> None:
+    def test_inactive_user_is_not_linked(self, provider: IdentityProvider) -> None:
         user_named("grace", is_active=False)
         assert find_principal(provider.token()) is None
         assert get_user_model().objects.count() == 1
 
-    def test_another_case_is_another_name(self, provider: IdentityProvider) -> None:
+    def test_link_is_case_sensitive(self, provider: IdentityProvider) -> None:
         local = user_named("Grace")
         principal = find_principal(provider.token())
         assert principal is not None
         assert principal.user_id != local.pk
 
-    def test_only_those_who_are_here_come_in_if_no_users_are_made(
+    def test_only_local_users_are_accepted_if_user_creation_is_disabled(
         self, external: Any, provider: IdentityProvider
     ) -> None:
         external(OAUTH_CREATE_USERS=False)
@@ -144,14 +144,16 @@ class TestLinking:
         assert find_principal(provider.token(sub="stranger", preferred_username="eve")) is None
 
 
-def test_strangers_are_refused_if_no_users_are_made(external: Any, provider: IdentityProvider) -> None:
+def test_unknown_subject_is_denied_if_user_creation_is_disabled(
+    external: Any, provider: IdentityProvider
+) -> None:
     external(OAUTH_CREATE_USERS=False)
     user_named("grace")
     assert find_principal(provider.token()) is None
     assert get_user_model().objects.count() == 1
 
 
-def test_a_user_who_was_switched_off_stays_out(provider: IdentityProvider) -> None:
+def test_deactivated_user_is_denied(provider: IdentityProvider) -> None:
     assert find_principal(provider.token()) is not None
     get_user_model().objects.update(is_active=False)
     assert find_principal(provider.token()) is None
@@ -159,7 +161,7 @@ def test_a_user_who_was_switched_off_stays_out(provider: IdentityProvider) -> No
     assert get_user_model().objects.count() == 1
 
 
-async def test_who_is_switched_off_is_forgotten_at_once(
+async def test_deactivation_broadcast_evicts_cached_principal(
     authenticator: Authenticator, provider: IdentityProvider
 ) -> None:
     header = b"Bearer " + provider.token().encode()
@@ -171,7 +173,7 @@ async def test_who_is_switched_off_is_forgotten_at_once(
 
 
 @pytest.mark.requirement("AUTH-19")
-def test_a_program_that_acts_for_nobody_is_a_user_too(provider: IdentityProvider) -> None:
+def test_client_credentials_token_maps_to_a_user(provider: IdentityProvider) -> None:
     principal = find_principal(
         provider.token(sub="nightly-job", client_id="nightly-job", preferred_username=None)
     )
@@ -181,7 +183,7 @@ def test_a_program_that_acts_for_nobody_is_a_user_too(provider: IdentityProvider
 
 
 @pytest.mark.requirement("AUTH-22")
-def test_two_clients_of_one_person_are_two_principals(provider: IdentityProvider) -> None:
+def test_two_clients_of_one_user_are_distinct_principals(provider: IdentityProvider) -> None:
     first = find_principal(provider.token(client_id="editor"))
     second = find_principal(provider.token(client_id=None, azp="terminal"))
     assert first is not None
@@ -191,7 +193,7 @@ def test_two_clients_of_one_person_are_two_principals(provider: IdentityProvider
 
 
 class TestScopes:
-    """The ceiling over what a person may do."""
+    """Scopes as an upper limit on the permissions of a user."""
 
     @pytest.fixture
     def grace(self, provider: IdentityProvider) -> Any:
@@ -201,9 +203,7 @@ class TestScopes:
         return user
 
     @pytest.mark.requirement("AUTH-50")
-    def test_without_the_scope_of_administration_nobody_administers(
-        self, provider: IdentityProvider, grace: Any
-    ) -> None:
+    def test_admin_permissions_require_admin_scope(self, provider: IdentityProvider, grace: Any) -> None:
         plain = find_principal(provider.token())
         admin = find_principal(provider.token(scope="mcp:admin"))
         assert plain is not None
@@ -227,7 +227,7 @@ class TestScopes:
             ({"scope": None, "scp": ["mcp:prompts"]}, {"mcp", "mcp:prompts"}),
             ({"scope": None, "scp": "mcp:prompts profile"}, {"mcp", "mcp:prompts"}),
             ({"scope": None, "roles": ["mcp:tools"]}, {"mcp", "mcp:tools"}),
-            # Of a token with scopes, roles are the person's and not the client's.
+            # Roles of a token with scopes belong to the user, not to the client.
             ({"scope": "mcp", "roles": ["mcp:admin"]}, {"mcp"}),
             ({"scope": "openid"}, set()),
             ({"scope": None}, set()),
@@ -235,7 +235,7 @@ class TestScopes:
             ({"scope": ["mcp", 7]}, {"mcp"}),
         ],
     )
-    def test_scopes_are_read_as_providers_write_them(
+    def test_scope_claim_formats_are_parsed(
         self, provider: IdentityProvider, claims: dict[str, Any], held: set[str]
     ) -> None:
         principal = find_principal(provider.token(**claims))
@@ -253,7 +253,7 @@ class TestScopes:
             ({"*": "mcp", "use": "mcp:tools"}, "use", {"mcp", "mcp:tools"}),
         ],
     )
-    def test_a_provider_may_have_its_own_names_for_scopes(
+    def test_provider_scope_names_map_to_local_scopes(
         self, external: Any, provider: IdentityProvider, given: dict[str, str], scope: str, held: set[str]
     ) -> None:
         external(OAUTH_SCOPES=given)
@@ -263,7 +263,7 @@ class TestScopes:
 
 
 class TestGroups:
-    """The groups that a token names, where settings say what they are here."""
+    """Groups named by a token, mapped to local groups by settings."""
 
     @pytest.fixture(autouse=True)
     def _mapped(self, external: Any) -> None:
@@ -272,7 +272,7 @@ class TestGroups:
     def held(self) -> set[str]:
         return set(get_user_model().objects.get().groups.values_list("name", flat=True))
 
-    def test_a_person_has_the_mapped_groups_of_the_newest_token(self, provider: IdentityProvider) -> None:
+    def test_user_has_mapped_groups_of_newest_token(self, provider: IdentityProvider) -> None:
         now = provider.claims()["iat"]
         Group.objects.create(name="unmapped").save()
         find_principal(provider.token(groups=["ops", "unmapped", "elsewhere"], iat=now - 50))
@@ -288,14 +288,14 @@ class TestGroups:
         changes = [event.detail for event in AuditEvent.objects.filter(action="identity.groups")]
         assert {"added": ["analysts"], "removed": ["MCP operator"]} in changes
 
-    def test_what_a_group_may_counts_at_once(self, provider: IdentityProvider) -> None:
+    def test_permissions_of_mapped_group_apply_immediately(self, provider: IdentityProvider) -> None:
         group = Group.objects.create(name="analysts")
         group.permissions.set(Permission.objects.filter(codename="view_user"))
         principal = find_principal(provider.token(groups=["data team"]))
         assert principal is not None
         assert "auth.view_user" in principal.permissions
 
-    def test_an_administrator_may_take_a_group_away_until_the_next_token(
+    def test_group_removed_by_administrator_stays_removed_for_same_token(
         self, provider: IdentityProvider
     ) -> None:
         token = provider.token(groups=["ops"])
@@ -305,16 +305,16 @@ class TestGroups:
         assert self.held() == set()
 
     @pytest.mark.parametrize("groups", ["ops", ["ops"], ["ops", 7, None, ["data team"]]])
-    def test_one_group_or_a_list_of_them_is_read(self, provider: IdentityProvider, groups: Any) -> None:
+    def test_groups_claim_accepts_string_or_list(self, provider: IdentityProvider, groups: Any) -> None:
         find_principal(provider.token(groups=groups))
         assert self.held() == {"MCP operator"}
 
     @pytest.mark.parametrize("groups", ["ops data team", {"ops": True}, None, 7])
-    def test_what_is_no_list_of_groups_names_none(self, provider: IdentityProvider, groups: Any) -> None:
+    def test_malformed_groups_claim_yields_no_groups(self, provider: IdentityProvider, groups: Any) -> None:
         find_principal(provider.token(groups=groups))
         assert self.held() == set()
 
-    def test_groups_may_be_inside_of_another_claim(self, external: Any, provider: IdentityProvider) -> None:
+    def test_groups_are_read_from_nested_claim(self, external: Any, provider: IdentityProvider) -> None:
         external(OAUTH_GROUPS_CLAIM="realm_access.roles")
         find_principal(provider.token(realm_access={"roles": ["ops"]}))
         assert self.held() == {"MCP operator"}

@@ -1,4 +1,4 @@
-"""Which tokens of an identity provider are good, and that all others are refused alike."""
+"""Verification of provider tokens; every invalid token gets the same refusal."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ UNKNOWN = b"Bearer mcp_" + b"x" * 43
 
 
 async def comes_in(authenticator: Authenticator, token: str) -> Principal:
-    """The principal of a request with that token."""
+    """Return the principal of a request with the token."""
     return await authenticator.authenticate(b"Bearer " + token.encode(), local=False, metadata=METADATA)
 
 
 async def refusal(authenticator: Authenticator, authorization: bytes) -> tuple[Any, ...]:
-    """All that the sender of a request learns from its refusal."""
+    """Return everything a sender learns from a refusal."""
     with pytest.raises(Unauthorized) as refused:
         await authenticator.authenticate(authorization, local=False, metadata=METADATA)
     error = refused.value
@@ -56,7 +56,7 @@ async def refusal(authenticator: Authenticator, authorization: bytes) -> tuple[A
         ("ed25519", "EdDSA"),
     ],
 )
-async def test_a_token_with_an_asymmetric_signature_is_good(
+async def test_asymmetric_signature_is_accepted(
     authenticator: Authenticator, provider: IdentityProvider, key: str, algorithm: str
 ) -> None:
     provider.published.append(public_jwk(key))
@@ -65,7 +65,7 @@ async def test_a_token_with_an_asymmetric_signature_is_good(
 
 
 @pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt", None])
-async def test_the_type_of_an_access_token_may_be_spelled_as_providers_do(
+async def test_token_type_spellings_are_accepted(
     authenticator: Authenticator, provider: IdentityProvider, typ: str | None
 ) -> None:
     assert await comes_in(authenticator, provider.token(header={"typ": typ}))
@@ -85,14 +85,14 @@ async def test_the_type_of_an_access_token_may_be_spelled_as_providers_do(
         {"exp": lambda: time.time() + 300.5},
     ],
 )
-async def test_claims_that_hold_are_good(
+async def test_valid_claims_are_accepted(
     authenticator: Authenticator, provider: IdentityProvider, claims: dict[str, Any]
 ) -> None:
     said = {name: value() if callable(value) else value for name, value in claims.items()}
     assert await comes_in(authenticator, provider.token(**said))
 
 
-async def test_a_token_need_not_name_the_only_key(
+async def test_token_may_omit_key_id_if_provider_has_one_key(
     authenticator: Authenticator, provider: IdentityProvider
 ) -> None:
     token = provider.token(header={"kid": None})
@@ -105,14 +105,14 @@ async def test_a_token_need_not_name_the_only_key(
 
 
 def _forget_keys() -> None:
-    """As a process that has just started."""
+    """Drop cached keys, as in a process that has just started."""
     from mcp_app.auth.external import principals
 
     principals._held = None
 
 
 @pytest.mark.requirement("AUTH-26")
-async def test_a_token_of_8_kb_is_good(authenticator: Authenticator, provider: IdentityProvider) -> None:
+async def test_token_of_8_kb_is_accepted(authenticator: Authenticator, provider: IdentityProvider) -> None:
     token = provider.token(groups=["0123456789" * 10] * 50)
     assert 7_000 < len(token) < verification.MAX_TOKEN
     assert await comes_in(authenticator, token)
@@ -128,7 +128,7 @@ def unsigned(provider: IdentityProvider, algorithm: str) -> str:
 
 
 def signed_with_the_public_key(provider: IdentityProvider) -> str:
-    """HS256 with what everybody can read as its secret."""
+    """Sign with HS256 and the public key as the secret."""
     pem = (
         private_key("rsa")
         .public_key()
@@ -236,7 +236,7 @@ BAD: dict[str, Callable[[IdentityProvider], str]] = {
 
 @pytest.mark.requirement("AUTH-03", "AUTH-04", "AUTH-05", "AUTH-07", "AUTH-08")
 @pytest.mark.parametrize("name", BAD)
-async def test_a_bad_token_is_refused_like_an_unknown_key_and_nothing_is_kept_of_it(
+async def test_invalid_token_gets_refusal_of_unknown_key_and_leaves_no_trace(
     authenticator: Authenticator,
     provider: IdentityProvider,
     caplog: pytest.LogCaptureFixture,
@@ -251,7 +251,7 @@ async def test_a_bad_token_is_refused_like_an_unknown_key_and_nothing_is_kept_of
     assert await comes_in(authenticator, provider.token())
 
 
-async def test_the_refusal_of_a_token_names_the_metadata_and_the_scopes(
+async def test_refusal_names_metadata_and_scopes(
     authenticator: Authenticator, provider: IdentityProvider
 ) -> None:
     *_, headers = await refusal(authenticator, b"Bearer " + provider.token(exp=1).encode())
@@ -262,7 +262,7 @@ async def test_the_refusal_of_a_token_names_the_metadata_and_the_scopes(
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_token_ends_at_its_time_although_it_is_remembered(
+async def test_cached_token_expires_at_its_expiry_time(
     authenticator: Authenticator, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Stopped(int(time.time()))
@@ -278,7 +278,7 @@ async def test_a_token_ends_at_its_time_although_it_is_remembered(
     assert authenticator.known(header, local=False) is None
 
 
-async def test_a_token_is_verified_once_and_not_again_at_each_look_up(
+async def test_token_signature_is_verified_once(
     authenticator: Authenticator, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = provider.token()
@@ -288,7 +288,7 @@ async def test_a_token_is_verified_once_and_not_again_at_each_look_up(
     assert (await comes_in(authenticator, token)).key == first.key
 
 
-async def test_without_an_identity_provider_a_good_token_of_one_opens_nothing(
+async def test_provider_token_is_refused_without_configured_provider(
     external: Any, authenticator: Authenticator, provider: IdentityProvider
 ) -> None:
     external(AUTH="required")

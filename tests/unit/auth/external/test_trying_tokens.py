@@ -1,4 +1,4 @@
-"""An operator sees how the provider is, and what this server says to a token, without any effect."""
+"""The admin page that shows the state of the provider and tests a token without side effects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRY = f"{LIST}try-token/"
 
 @pytest.fixture
 def operator(external: Any, transactional_db: None) -> Browser:
-    """The browser of somebody who may look at identities and run the doctor."""
+    """Return a browser of a user who may view identities and run the doctor."""
     external(OAUTH_AUDIENCE=["api://mcp"], OAUTH_GROUPS={"ops": "MCP operator"})
     user = get_user_model().objects.create_user("olga", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=["view_externalidentity", "run_doctor"]))
@@ -31,7 +31,7 @@ def operator(external: Any, transactional_db: None) -> Browser:
 
 
 def tried(browser: Browser, token: str) -> str:
-    """What the page says."""
+    """Submit the token and return the page."""
     answer = browser.post(TRY, {"token": token})
     assert answer.status_code == 200
     page: str = answer.content.decode()
@@ -40,16 +40,14 @@ def tried(browser: Browser, token: str) -> str:
 
 
 def fetched() -> None:
-    """Wait until the provider was asked."""
+    """Wait until the provider was queried."""
     held = principals.verification()
     assert held is not None
     if (awaited := held.keys.arriving(None)) is not None:
         awaited.result()
 
 
-def test_the_list_shows_the_keys_and_when_they_were_fetched(
-    operator: Browser, provider: IdentityProvider
-) -> None:
+def test_list_shows_loaded_keys(operator: Browser, provider: IdentityProvider) -> None:
     fetched()
     page = operator.get(LIST).content.decode()
     assert provider.issuer in page
@@ -57,7 +55,7 @@ def test_the_list_shows_the_keys_and_when_they_were_fetched(
     assert "This process has no keys" not in page
 
 
-def test_the_list_shows_why_there_are_no_keys(
+def test_list_shows_reason_for_missing_keys(
     operator: Browser, external: Any, provider: IdentityProvider
 ) -> None:
     external(OAUTH_ISSUER=f"{provider.issuer}/elsewhere")
@@ -67,7 +65,7 @@ def test_the_list_shows_why_there_are_no_keys(
     assert "Last error: " in page
 
 
-def test_a_good_token_says_who_comes_and_makes_nobody(operator: Browser, provider: IdentityProvider) -> None:
+def test_valid_token_shows_its_user_and_creates_none(operator: Browser, provider: IdentityProvider) -> None:
     token = provider.token(aud="api://mcp", sub="person-1", groups=["ops"], scope="mcp mcp:tools")
     page = tried(operator, token)
     for words in ("Accepted.", "person-1", "a user is made", "mcp mcp:tools", "MCP operator"):
@@ -76,7 +74,7 @@ def test_a_good_token_says_who_comes_and_makes_nobody(operator: Browser, provide
     assert list(get_user_model().objects.values_list("username", flat=True)) == ["olga"]
 
 
-def test_who_is_known_is_named_and_who_is_locked_out_too(
+def test_known_user_is_named_and_inactive_user_is_refused(
     operator: Browser, provider: IdentityProvider
 ) -> None:
     user = get_user_model().objects.create_user("grace")
@@ -99,7 +97,7 @@ def test_who_is_known_is_named_and_who_is_locked_out_too(
         ({"cnf": {"jkt": "x"}}, "proof of possession"),
     ],
 )
-def test_a_token_that_is_refused_says_why_and_the_log_has_none_of_it(
+def test_refused_token_shows_reason_and_is_not_logged(
     operator: Browser,
     provider: IdentityProvider,
     caplog: pytest.LogCaptureFixture,
@@ -114,14 +112,14 @@ def test_a_token_that_is_refused_says_why_and_the_log_has_none_of_it(
     assert token not in caplog.text
 
 
-def test_what_is_no_token_is_refused_and_no_markup(operator: Browser) -> None:
+def test_malformed_token_is_handled_and_escaped(operator: Browser) -> None:
     for text in ("<script>alert(1)</script>", "", "a.b.c", "x" * 10_000):
         answer = operator.post(TRY, {"token": text})
         assert answer.status_code == 200
         assert "<script>alert(1)" not in answer.content.decode()
 
 
-def test_without_a_provider_there_is_nothing_to_try(operator: Browser, external: Any) -> None:
+def test_token_form_is_absent_without_provider(operator: Browser, external: Any) -> None:
     external(AUTH="required")
     assert "Test a token" not in operator.get(LIST).content.decode()
     assert operator.post(TRY, {"token": "x"})["Location"] == LIST
