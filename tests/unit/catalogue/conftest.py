@@ -1,4 +1,4 @@
-"""An empty registry for every test of the catalogue."""
+"""An empty registry for every catalogue test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from mcp_app.catalogue.definitions.registry import Registry, registry
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[Registry]:
-    """The registry, empty; the demo's entries are back afterwards."""
+    """Return an empty registry; restore the demo entries afterwards."""
     with registry.isolated() as empty:
         yield empty

@@ -13,7 +13,7 @@ from mcp_app.models import Prompt, Resource, ResourceTemplate, StoredSource, Too
 
 
 def tool_entry(function: Callable[..., Any], number: int = 1, **options: Any) -> ToolEntry:
-    """The entry of a function decorated with ``@tool(**options)``."""
+    """Return the entry of a function decorated with ``@tool(**options)``."""
     with registry.isolated() as alone:
         tool(**options)(function)
         (definition,) = alone.tools.values()
@@ -21,7 +21,7 @@ def tool_entry(function: Callable[..., Any], number: int = 1, **options: Any) ->
 
 
 def prompt_entry(function: Callable[..., Any], number: int = 1, **options: Any) -> PromptEntry:
-    """The entry of a function decorated with ``@prompt(**options)``."""
+    """Return the entry of a function decorated with ``@prompt(**options)``."""
     with registry.isolated() as alone:
         prompt(**options)(function)
         (definition,) = alone.prompts.values()
@@ -29,7 +29,7 @@ def prompt_entry(function: Callable[..., Any], number: int = 1, **options: Any) 
 
 
 def resource_entry(function: Callable[..., Any], uri: str, number: int = 1, **options: Any) -> ResourceEntry:
-    """The entry of a function decorated with ``@resource(uri, **options)``."""
+    """Return the entry of a function decorated with ``@resource(uri, **options)``."""
     with registry.isolated() as alone:
         resource(uri, **options)(function)
         (definition,) = [*alone.resources.values(), *alone.templates.values()]

@@ -1,4 +1,4 @@
-"""Blocks of images and audio: what models take, and what is sent in place of the rest."""
+"""Image and audio blocks: formats that models accept, and the substitutes for other formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def in_base64(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("mime_type", [*FOR_MODELS, *AUDIO])
-def test_media_that_models_take_is_a_block_of_its_kind(mime_type: str) -> None:
+def test_model_supported_media_becomes_block_of_its_kind(mime_type: str) -> None:
     kind = mime_type.partition("/")[0]
     data = {**FOR_MODELS, **AUDIO}[mime_type]
     block = {"type": kind, "data": in_base64(data), "mimeType": mime_type}
@@ -30,7 +30,7 @@ def test_media_that_models_take_is_a_block_of_its_kind(mime_type: str) -> None:
 
 
 @pytest.mark.parametrize("mime_type", OTHER_IMAGES)
-def test_image_that_models_refuse_is_sent_as_a_resource(mime_type: str) -> None:
+def test_image_unsupported_by_models_becomes_embedded_resource(mime_type: str) -> None:
     data = OTHER_IMAGES[mime_type]
     for made in (
         Image(data),
@@ -48,7 +48,7 @@ def test_image_that_models_refuse_is_sent_as_a_resource(mime_type: str) -> None:
         )
 
 
-def test_resource_in_place_of_an_image_keeps_its_uri_and_annotations() -> None:
+def test_resource_substituted_for_image_keeps_uri_and_annotations() -> None:
     for made in (
         Image(SVG, annotations=Annotations(priority=1), uri="logo://svg"),
         {"type": "image", "data": in_base64(SVG), "annotations": {"priority": 1}, "_meta": {"a": 1}},
@@ -76,12 +76,12 @@ def test_resource_in_place_of_an_image_keeps_its_uri_and_annotations() -> None:
         {"type": "audio", "data": None, "mimeType": "audio/wav"},
     ],
 )
-def test_media_that_clients_cannot_use_is_refused(value: Any) -> None:
+def test_unusable_media_raises_value_error(value: Any) -> None:
     with pytest.raises(ValueError, match=r"empty|bytes are|cut off|base64"):
         to_block(value)
 
 
 @pytest.mark.parametrize("value", [Image("cover.png"), Audio(None)])  # type: ignore[arg-type]
-def test_media_takes_bytes(value: Any) -> None:
+def test_media_without_bytes_raises_type_error(value: Any) -> None:
     with pytest.raises(TypeError, match="takes bytes, not"):
         to_block(value)

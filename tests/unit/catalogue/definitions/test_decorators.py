@@ -1,4 +1,4 @@
-"""What the decorators register, and the definitions they refuse."""
+"""Registration by decorators, and the definitions they reject."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CONFORMANCE_SCHEMA: dict[str, Any] = {
 
 
 @pytest.mark.requirement("TOOL-02", "TOOL-19")
-def test_a_bare_decorator_takes_everything_from_the_function(registered: Registry) -> None:
+def test_bare_decorator_derives_definition_from_function(registered: Registry) -> None:
     @tool
     def get_total(first: int, second: int = 2) -> int:
         """Add two numbers."""
@@ -74,7 +74,7 @@ def test_a_bare_decorator_takes_everything_from_the_function(registered: Registr
 
 
 @pytest.mark.requirement("TOOL-19", "ICON-01", "TITLE-01")
-def test_what_the_decorator_says_wins(registered: Registry) -> None:
+def test_decorator_options_override_function(registered: Registry) -> None:
     @tool(
         name="sum.of-two", title="Sum", description="Adds.", read_only=True, destructive=False,
         idempotent=True, open_world=False, icons=["https://example.com/i.png"], meta={"example.com/a": 1},
@@ -97,7 +97,7 @@ def test_what_the_decorator_says_wins(registered: Registry) -> None:
 
 
 @pytest.mark.requirement("SCHEMA-02")
-def test_every_keyword_of_a_written_schema_is_kept_and_arguments_arrive_as_sent(registered: Registry) -> None:
+def test_custom_input_schema_is_kept_and_arguments_are_passed_unchanged(registered: Registry) -> None:
     @tool(input_schema=CONFORMANCE_SCHEMA)
     def contact(**arguments: Any) -> str:
         return str(arguments)
@@ -107,7 +107,7 @@ def test_every_keyword_of_a_written_schema_is_kept_and_arguments_arrive_as_sent(
     assert definition.function.bind({"name": "x", "email": 1.0}) == {"name": "x", "email": 1.0}
 
 
-def test_a_function_without_keywords_gets_only_the_arguments_it_names(registered: Registry) -> None:
+def test_function_without_var_keywords_receives_only_named_arguments(registered: Registry) -> None:
     @tool(input_schema={"type": "object", "properties": {"a": {}}})
     def loose(a: Any = None) -> None: ...
 
@@ -115,7 +115,7 @@ def test_a_function_without_keywords_gets_only_the_arguments_it_names(registered
 
 
 @pytest.mark.requirement("TOOL-18")
-def test_a_written_output_schema_that_is_no_object_is_wrapped(registered: Registry) -> None:
+def test_non_object_output_schema_is_wrapped(registered: Registry) -> None:
     @tool(output_schema={"type": "array", "items": {"type": "integer"}})
     def numbers() -> Any: ...
 
@@ -160,7 +160,7 @@ def anything(**arguments: Any) -> str:
         (plain, {"output_schema": {"type": "object", "required": 1}}, "outputSchema"),
     ],
 )
-def test_a_wrong_tool_is_refused_at_registration(
+def test_invalid_tool_is_rejected_at_registration(
     registered: Registry, function: Callable[..., Any], options: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(DefinitionError) as caught:
@@ -171,14 +171,14 @@ def test_a_wrong_tool_is_refused_at_registration(
 
 
 @pytest.mark.parametrize("decorator", [tool, prompt, partial(resource, "notes://x")])
-def test_an_unknown_option_is_refused_by_name(registered: Registry, decorator: Callable[..., Any]) -> None:
+def test_unknown_option_is_rejected_by_name(registered: Registry, decorator: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"unknown option 'tittle'.* 'title'"):
         decorator(tittle="Notes")(plain)
     assert registered == Registry()
 
 
 @pytest.mark.requirement("TOOL-06")
-def test_two_functions_cannot_share_a_name_but_one_may_be_registered_again(registered: Registry) -> None:
+def test_duplicate_name_is_rejected_but_same_function_may_reregister(registered: Registry) -> None:
     tool(name="same")(plain)
     tool(name="same")(plain)
     with pytest.raises(DefinitionError, match=r"already a tool 'same', defined by .*plain"):
@@ -187,7 +187,7 @@ def test_two_functions_cannot_share_a_name_but_one_may_be_registered_again(regis
 
 
 @pytest.mark.requirement("PROMPT-01")
-def test_a_prompt_lists_its_arguments(registered: Registry) -> None:
+def test_prompt_lists_its_arguments(registered: Registry) -> None:
     @prompt(completions={"language": ["python", "go"]})
     def review(code: str, language: str = "python", style: Literal["short", "long"] = "short") -> str:
         """Review code.
@@ -228,7 +228,7 @@ def numeric(count: int) -> str:
         (plain, {"completions": {"a": [1]}}, "list of str or a function"),
     ],
 )
-def test_a_wrong_prompt_is_refused(
+def test_invalid_prompt_is_rejected(
     function: Callable[..., Any], options: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(DefinitionError, match=complaint):
@@ -236,7 +236,7 @@ def test_a_wrong_prompt_is_refused(
 
 
 @pytest.mark.requirement("RES-01", "TPL-01")
-def test_a_uri_with_variables_is_a_template_and_one_without_a_resource(registered: Registry) -> None:
+def test_uri_with_variables_registers_template_and_without_resource(registered: Registry) -> None:
     @resource("notes://today", mime_type="text/markdown", size=3, annotations={"priority": 1})
     def today() -> str:
         return "abc"
@@ -266,7 +266,7 @@ def test_a_uri_with_variables_is_a_template_and_one_without_a_resource(registere
         (required, plain, "needs a URI"),
     ],
 )
-def test_a_wrong_resource_is_refused(uri: Any, function: Callable[..., Any], complaint: str) -> None:
+def test_invalid_resource_is_rejected(uri: Any, function: Callable[..., Any], complaint: str) -> None:
     with pytest.raises(DefinitionError, match=complaint):
         resource(uri)(function)
 
@@ -288,7 +288,7 @@ class Colour(Enum):
         (list[int], ["x"], r"valid integer"),
     ],
 )
-def test_a_default_that_does_not_fit_its_hint_is_an_error_at_start(
+def test_default_that_violates_type_hint_is_rejected(
     registered: Registry, hint: Any, default: Any, said: str
 ) -> None:
     def take(x: Any = default) -> str:
@@ -312,7 +312,7 @@ def test_a_default_that_does_not_fit_its_hint_is_an_error_at_start(
         (list[int], Field(default_factory=list)),
     ],
 )
-def test_a_default_that_code_can_work_with_is_taken(registered: Registry, hint: Any, default: Any) -> None:
+def test_default_compatible_with_type_hint_is_accepted(registered: Registry, hint: Any, default: Any) -> None:
     def take(x: Any = default) -> str:
         return str(x)
 
@@ -322,7 +322,7 @@ def test_a_default_that_code_can_work_with_is_taken(registered: Registry, hint: 
 
 
 @pytest.mark.parametrize("hint", [Group, list[Group], Group | None, dict[str, Group]])
-def test_a_model_as_result_is_an_error_at_start(registered: Registry, hint: Any) -> None:
+def test_model_return_type_is_rejected(registered: Registry, hint: Any) -> None:
     def give() -> Any:
         return None
 
@@ -331,7 +331,7 @@ def test_a_model_as_result_is_an_error_at_start(registered: Registry, hint: Any)
         tool(give)
 
 
-def test_a_model_as_argument_is_an_error_at_start(registered: Registry) -> None:
+def test_model_parameter_is_rejected(registered: Registry) -> None:
     def take(group: Group) -> str:
         return group.name
 
@@ -344,7 +344,7 @@ class Form(BaseModel):
 
 
 @override_settings(LANGUAGE_CODE="de")
-def test_translated_texts_are_offered_in_the_language_of_the_project(registered: Registry) -> None:
+def test_lazy_texts_are_translated_to_project_language(registered: Registry) -> None:
     def ask(word: Annotated[str, Field(description=gettext_lazy("Yes"))], form: Form) -> Form:
         return form
 
@@ -386,7 +386,7 @@ class Shelf:
         return 1
 
 
-def test_methods_of_an_object_are_tools(registered: Registry) -> None:
+def test_bound_static_and_class_methods_register_as_tools(registered: Registry) -> None:
     shelf = Shelf(3)
     for method in (shelf.count, shelf.acount, Shelf.named, Shelf.size):
         tool(method)
@@ -396,6 +396,6 @@ def test_methods_of_an_object_are_tools(registered: Registry) -> None:
     assert "self" not in str(registered.tools["acount"].wire["inputSchema"])
 
 
-def test_a_method_without_its_object_is_an_error_with_the_remedy(registered: Registry) -> None:
+def test_unbound_method_is_rejected_with_remedy(registered: Registry) -> None:
     with pytest.raises(DefinitionError, match=r"Shelf\.count: .* tool\(obj\.method\)"):
         tool(Shelf.count)

@@ -1,4 +1,4 @@
-"""What a docstring tells about a function and its arguments."""
+"""Descriptions of functions and arguments parsed from docstrings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def documented(a: int, b: int) -> None:
 def bare() -> None: ...
 
 
-def test_sections_leave_the_description_and_arguments_are_read() -> None:
+def test_sections_are_removed_and_arguments_parsed() -> None:
     found = docstrings.read(documented)
     assert found.description == "Add two numbers.\n\nSlowly.\n\nAnd some more."
     assert found.arguments == {"a": "the first, on two lines", "b": "the second"}
 
 
-def test_a_function_without_docstring_has_no_description() -> None:
+def test_missing_docstring_yields_empty_description() -> None:
     assert docstrings.read(bare) == docstrings.Docstring("", {})
 
 
@@ -125,7 +125,7 @@ SPHINX = """Summarize a text: quickly.
     ],
     ids=["google", "numpy", "sphinx"],
 )
-def test_each_style_gives_arguments_and_keeps_notes(
+def test_docstring_style_yields_arguments_and_keeps_notes(
     text: str, arguments: dict[str, str], kept: list[str], left_out: list[str]
 ) -> None:
     def documented() -> None: ...

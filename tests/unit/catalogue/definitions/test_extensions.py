@@ -1,4 +1,4 @@
-"""Extensions as apps define them: what is wrong with one is said at import, by its name."""
+"""Extensions defined by apps: errors are raised at import and name the extension."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def other(shelf: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("CAP-05")
-def test_an_extension_has_a_prefixed_name_and_a_settings_object() -> None:
+def test_extension_has_prefixed_name_and_settings_object() -> None:
     made = extension("com.example/shelves", settings={"sorted": (1, 2)})
     assert registry.extensions == {"com.example/shelves": made}
     assert made.settings == {"sorted": [1, 2]}
@@ -55,7 +55,7 @@ def test_an_extension_has_a_prefixed_name_and_a_settings_object() -> None:
         ("io.modelcontextprotocol/tasks", "served by this server itself"),
     ],
 )
-def test_a_wrong_id_is_an_error_at_start_that_names_it(name: Any, words: str) -> None:
+def test_invalid_extension_id_is_rejected_by_name(name: Any, words: str) -> None:
     with pytest.raises(DefinitionError, match=words) as refused:
         extension(name)
     assert repr(name) in str(refused.value)
@@ -73,7 +73,7 @@ def test_a_wrong_id_is_an_error_at_start_that_names_it(name: Any, words: str) ->
         ({"notifications": ["notifications/"]}, "no name"),
     ],
 )
-def test_what_else_is_wrong_is_said_at_start(options: dict[str, Any], words: str) -> None:
+def test_invalid_extension_option_is_rejected(options: dict[str, Any], words: str) -> None:
     with pytest.raises(DefinitionError, match=words) as refused:
         extension("com.example/shelves", **options)
     assert "com.example/shelves" in str(refused.value)
@@ -94,7 +94,7 @@ def test_what_else_is_wrong_is_said_at_start(options: dict[str, Any], words: str
         (7, "no name"),
     ],
 )
-def test_a_method_has_a_name_that_is_no_other_s(name: Any, words: str) -> None:
+def test_invalid_method_name_is_rejected(name: Any, words: str) -> None:
     made = extension("com.example/shelves")
     with pytest.raises(DefinitionError, match=words) as refused:
         made.method(name)(move)
@@ -102,7 +102,7 @@ def test_a_method_has_a_name_that_is_no_other_s(name: Any, words: str) -> None:
     assert not made.methods
 
 
-def test_neither_an_id_nor_a_method_can_be_taken_twice() -> None:
+def test_duplicate_extension_or_method_is_rejected() -> None:
     made = extension("com.example/shelves")
     assert made.method("shelves/move")(move) is move
     with pytest.raises(DefinitionError, match="already an extension"):
@@ -111,7 +111,7 @@ def test_neither_an_id_nor_a_method_can_be_taken_twice() -> None:
         extension("com.example/more").method("shelves/move")(other)
 
 
-def test_a_parameter_needs_a_type_and_a_permission_a_model() -> None:
+def test_method_requires_type_hints_and_existing_permission() -> None:
     made = extension("com.example/shelves")
     with pytest.raises(DefinitionError, match="needs a type hint"):
         made.method("shelves/move")(lambda shelf: {})

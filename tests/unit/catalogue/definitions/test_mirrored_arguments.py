@@ -1,4 +1,4 @@
-"""Tools whose arguments are mirrored as headers: how they are written, and which are refused at once."""
+"""Tool arguments mirrored as headers: their definition, and annotations rejected at registration."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def secret_free(max_tokens: int) -> None:
 
 @pytest.mark.requirement("XMH-06")
 @pytest.mark.parametrize("function", [in_model, perhaps, secret, twice])
-def test_a_wrong_annotation_is_refused_when_the_tool_is_registered(function: Any) -> None:
+def test_invalid_header_annotation_is_rejected_at_registration(function: Any) -> None:
     with registry.isolated(), pytest.raises(DefinitionError, match=f"{function.__name__}.*x-mcp-header"):
         tool()(function)
 
 
 @pytest.mark.requirement("XMH-06")
-def test_a_written_schema_is_looked_at_in_the_same_way() -> None:
+def test_custom_schema_header_annotation_is_validated() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
     with registry.isolated(), pytest.raises(DefinitionError, match="needs the type"):
         tool(input_schema=schema)(written)
@@ -74,7 +74,7 @@ def written(**arguments: Any) -> None:
     """Takes what its schema says."""
 
 
-def test_an_argument_that_a_preset_fixes_is_mirrored_no_more() -> None:
+def test_argument_fixed_by_preset_is_not_mirrored() -> None:
     with registry.isolated() as alone:
         tool()(regional)
         (definition,) = alone.tools.values()

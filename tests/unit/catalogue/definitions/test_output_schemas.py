@@ -1,4 +1,4 @@
-"""Which return types have structured output, and its schema."""
+"""Structured output of return types, and its schema."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Node(BaseModel):
         QuerySet,
     ],
 )  # fmt: skip
-def test_text_and_content_have_no_output_schema(hint: Any) -> None:
+def test_text_and_content_types_have_no_output_schema(hint: Any) -> None:
     assert output_schemas.describe(hint) == output_schemas.Output(None)
 
 
@@ -54,7 +54,7 @@ def test_text_and_content_have_no_output_schema(hint: Any) -> None:
         (list[Report], {"type": "array", "items": {"$ref": "#/$defs/Report"}}),
     ],
 )
-def test_other_json_values_are_wrapped_in_an_object(hint: Any, member: dict[str, Any]) -> None:
+def test_non_object_types_are_wrapped_in_object_schema(hint: Any, member: dict[str, Any]) -> None:
     output = output_schemas.describe(hint)
     assert output.wraps
     assert output.schema is not None
@@ -65,7 +65,7 @@ def test_other_json_values_are_wrapped_in_an_object(hint: Any, member: dict[str,
 
 @pytest.mark.requirement("TOOL-18")
 @pytest.mark.parametrize("hint", [Report, Size, Row, dict[str, int], dict, Node])
-def test_objects_keep_their_own_schema_with_an_object_at_the_root(hint: Any) -> None:
+def test_object_types_keep_schema_with_object_at_root(hint: Any) -> None:
     output = output_schemas.describe(hint)
     assert not output.wraps
     assert output.schema is not None

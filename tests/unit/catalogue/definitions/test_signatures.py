@@ -109,7 +109,7 @@ def bind(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("TOOL-03")
-def test_a_function_without_parameters_takes_an_empty_closed_object() -> None:
+def test_function_without_parameters_accepts_empty_closed_object() -> None:
     assert input_schemas.input_schema(signatures.read(nothing)) == {
         "type": "object",
         "additionalProperties": False,
@@ -134,11 +134,11 @@ def test_a_function_without_parameters_takes_an_empty_closed_object() -> None:
         (optioned, {"$ref": "#/$defs/Options"}),
     ],
 )
-def test_a_hint_becomes_its_json_schema(function: Callable[..., Any], schema: dict[str, Any]) -> None:
+def test_type_hint_becomes_json_schema(function: Callable[..., Any], schema: dict[str, Any]) -> None:
     assert properties(function)["value"] == schema
 
 
-def test_only_parameters_without_default_are_required_and_others_are_refused() -> None:
+def test_parameters_without_default_are_required_and_schema_is_closed() -> None:
     schema = input_schemas.input_schema(signatures.read(with_optional_context))
     assert schema["required"] == ["value"]
     assert schema["additionalProperties"] is False
@@ -146,7 +146,7 @@ def test_only_parameters_without_default_are_required_and_others_are_refused() -
 
 
 @pytest.mark.parametrize("function", [with_context, with_optional_context])
-def test_the_context_is_hidden_from_the_schema(function: Callable[..., Any]) -> None:
+def test_context_parameter_is_hidden_from_schema(function: Callable[..., Any]) -> None:
     signature = signatures.read(function)
     assert signature.context_name == "ctx"
     assert list(properties(function)) == ["value"]
@@ -169,18 +169,18 @@ def test_the_context_is_hidden_from_the_schema(function: Callable[..., Any]) -> 
         (optioned, {"deep": True}, {"deep": True}),
     ],
 )
-def test_a_json_value_is_bound_as_the_hint_says(function: Callable[..., Any], sent: Any, bound: Any) -> None:
+def test_json_value_is_converted_to_type_hint(function: Callable[..., Any], sent: Any, bound: Any) -> None:
     value = bind(function, value=sent)["value"]
     assert value == bound
     assert type(value) is type(bound)
 
 
-def test_arguments_that_were_not_sent_are_left_to_the_function_but_for_field_defaults() -> None:
+def test_missing_arguments_are_filled_from_field_defaults_only() -> None:
     assert bind(one_text) == {}
     assert bind(field_default) == {"value": 5}
 
 
-def test_binding_gives_a_fresh_dict_that_the_caller_may_add_to() -> None:
+def test_binder_returns_new_dict() -> None:
     sent = {"value": "x"}
     for function in (one_text, texts, dated):
         value = (
@@ -189,20 +189,20 @@ def test_binding_gives_a_fresh_dict_that_the_caller_may_add_to() -> None:
         assert input_schemas.binder(signatures.read(function))(value) is not value
 
 
-def test_parameter_names_that_pydantic_keeps_for_itself_can_be_used() -> None:
+def test_parameter_names_reserved_by_pydantic_are_usable() -> None:
     arguments = {"json": "a", "copy": 1, "_hidden": "b", "schema": "c"}
     assert list(properties(odd_names)) == list(arguments)
     assert bind(odd_names, **arguments) == arguments
 
 
 @pytest.mark.requirement("TOOL-10")
-def test_a_value_that_only_pydantic_can_refuse_is_explained_with_path_and_value() -> None:
+def test_value_rejected_by_pydantic_is_explained_with_path_and_value() -> None:
     binder = input_schemas.binder(signatures.read(dated))
     with pytest.raises(InvalidArgumentsError, match=r"^value: .*valid date.*, got 'soon'$"):
         binder({"value": "soon"})
 
 
-def test_python_validators_run_though_json_schema_cannot_express_them() -> None:
+def test_pydantic_validator_runs_during_binding() -> None:
     def refuse(value: str) -> str:
         raise ValueError("never right")
 
@@ -253,7 +253,7 @@ def indescribable(value: Callable[[], int]) -> None: ...
         (indescribable, "has no JSON Schema"),
     ],
 )
-def test_a_function_that_cannot_be_offered_is_an_error_that_names_it(
+def test_unusable_signature_raises_definition_error_with_function_name(
     function: Callable[..., Any], complaint: str
 ) -> None:
     with pytest.raises(DefinitionError) as caught:
@@ -273,7 +273,7 @@ class Awaited:
     ("function", "is_async"),
     [(nothing, False), (asynchronous, True), (functools.partial(asynchronous), True), (Awaited(), True)],
 )
-def test_async_functions_are_recognised(function: Callable[..., Any], is_async: bool) -> None:
+def test_async_functions_are_detected(function: Callable[..., Any], is_async: bool) -> None:
     assert signatures.read(function).is_async is is_async
 
 
@@ -303,5 +303,5 @@ def _plain() -> str:
     ("function", "expected"),
     [(_returns, True), (_awaits, False), (_iterates, False), (_enters, False), (_plain, False), (len, False)],
 )
-def test_only_async_code_without_anything_to_await_never_waits(function: Any, expected: bool) -> None:
+def test_never_waits_is_true_for_async_code_without_await_only(function: Any, expected: bool) -> None:
     assert signatures.never_waits(function) is expected

@@ -1,4 +1,4 @@
-"""A limit of a tool is named once: what has limits takes them from there."""
+"""Tool limits have one definition from which all users derive them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.models import Tool
 
 
-def test_every_limit_is_an_option_of_the_decorator_and_every_option_a_keyword() -> None:
+def test_every_limit_is_decorator_option_and_typed_keyword() -> None:
     options = {option.name for option in fields(ToolOptions)}
     assert set(COLUMNS) < options
     assert options == ToolKeywords.__annotations__.keys()
 
 
-def test_definitions_and_entries_have_every_limit_and_no_room_for_anything_else() -> None:
+def test_definitions_and_entries_have_every_limit_and_no_dict() -> None:
     for kind in (ToolDefinition, ToolEntry):
         assert set(COLUMNS) <= {field.name for field in fields(kind)}
         assert "__dict__" not in dir(object.__new__(kind))
 
 
-def test_an_administrator_may_set_every_limit_of_any_tool() -> None:
+def test_every_limit_is_editable_in_admin() -> None:
     assert set(COLUMNS.values()) <= CODE.editable(Tool)
     assert set(COLUMNS.values()) <= PRESET.editable(Tool)
 
 
-def test_switches_are_the_limits_that_are_on_or_off() -> None:
+def test_switches_are_boolean_limits() -> None:
     assert SWITCHES == ("background", "needs_approval", "four_eyes")

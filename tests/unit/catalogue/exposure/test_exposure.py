@@ -1,4 +1,4 @@
-"""An existing Celery task becomes a background tool in one line."""
+"""Exposing an existing Celery task as a background tool."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _defined(name: str) -> ToolDefinition:
     return registry.tools[name]
 
 
-def test_the_signature_becomes_the_schema_without_self() -> None:
+def test_task_signature_becomes_input_schema_without_self() -> None:
     expose.celery_task(index)
     wire = _defined("index").wire
     assert wire["description"] == "Index the books of a language."
@@ -88,7 +88,7 @@ def test_the_signature_becomes_the_schema_without_self() -> None:
     assert _defined("index").background
 
 
-def test_the_time_limit_of_the_task_is_kept_unless_another_is_given() -> None:
+def test_task_time_limit_applies_unless_overridden() -> None:
     expose.celery_task(flaky)
     expose.celery_task(index, name="other", queue="fast", timeout=3, max_running=2)
     assert _defined("flaky").timeout == 120
@@ -96,7 +96,7 @@ def test_the_time_limit_of_the_task_is_kept_unless_another_is_given() -> None:
     assert (other.queue, other.timeout, other.max_running) == ("fast", 3, 2)
 
 
-async def test_update_state_reaches_the_client_as_progress_and_the_value_as_result() -> None:
+async def test_update_state_becomes_progress_and_return_value_becomes_result() -> None:
     expose.celery_task(index)
     reports: list[dict[str, Any]] = []
     async with Client() as client:
@@ -105,7 +105,7 @@ async def test_update_state_reaches_the_client_as_progress_and_the_value_as_resu
     assert (reports[-1]["progress"], reports[-1]["total"], reports[-1]["message"]) == (3, 3, "book 3")
 
 
-async def test_a_state_without_a_number_becomes_a_log_message_also_through_the_current_task() -> None:
+async def test_state_without_number_becomes_log_message() -> None:
     expose.celery_task(report)
     async with Client() as client:
         result = await client.call_tool("daily", {"day": [2026, 11, 20]})
@@ -115,14 +115,14 @@ async def test_a_state_without_a_number_becomes_a_log_message_also_through_the_c
 
 
 @pytest.mark.parametrize("task", [flaky, app.register_task(Classy())], ids=["automatic retries", "a class"])
-def test_every_way_to_make_a_task_reports_without_a_result_backend(task: Any) -> None:
+def test_task_reports_without_result_backend(task: Any) -> None:
     expose.celery_task(task, name="made")
     arguments = {"wrong": False} if task is flaky else {"who": "Ada"}
     result = call_tool("made", arguments)
     assert result["content"][0]["text"] in ("True True", "Hello, Ada")
 
 
-def test_an_exception_is_the_tools_failure_and_keeps_its_secrets_and_is_not_retried() -> None:
+def test_task_exception_becomes_tool_error_without_secrets_or_retry() -> None:
     expose.celery_task(flaky)
     result = call_tool("flaky", {"wrong": True})
     assert result["isError"]
@@ -154,7 +154,7 @@ def abortable(self: Any) -> bool:
     ("how", "is_error", "text"),
     [("not finite", False, "not finite"), ("ignore", False, "null"), ("reject", True, "not today")],
 )
-def test_odd_ends_of_a_task_are_told_as_what_they_are(how: str, is_error: bool, text: str) -> None:
+def test_ignore_reject_and_non_finite_results_are_mapped(how: str, is_error: bool, text: str) -> None:
     expose.celery_task(odd_ends)
     result = call_tool("odd_ends", {"how": how})
     assert result["isError"] is is_error
@@ -166,12 +166,12 @@ def test_abortable_task_needs_no_result_backend() -> None:
     assert call_tool("abortable")["structuredContent"] == {"result": False}
 
 
-def test_a_shared_task_is_found_in_whichever_application_is_current() -> None:
+def test_shared_task_resolves_in_current_application() -> None:
     expose.celery_task(shared)
     assert call_tool("shared", {"text": "abc"})["content"][0]["text"] == "ABC"
 
 
-def test_the_task_itself_is_left_as_it_is() -> None:
+def test_exposure_leaves_task_unchanged() -> None:
     before = dict(vars(index._get_current_object()))
     expose.celery_task(index)
     call_tool("index", {"books": 1})
@@ -179,7 +179,7 @@ def test_the_task_itself_is_left_as_it_is() -> None:
     assert index.request.id is None
 
 
-def test_wrong_arguments_never_reach_the_task() -> None:
+def test_invalid_arguments_never_reach_task() -> None:
     expose.celery_task(index)
     assert call_tool("index", {"books": "many"})["isError"]
     assert call_tool("index", {"books": 1, "self": 2})["isError"]
@@ -205,13 +205,13 @@ def any_number(*numbers: int) -> int:
         (any_number, "usable by keyword"),
     ],
 )
-def test_what_cannot_be_a_tool_is_an_error_that_says_why(task: Any, says: str) -> None:
+def test_unusable_task_raises_definition_error_with_reason(task: Any, says: str) -> None:
     with pytest.raises(DefinitionError, match=says):
         expose.celery_task(task)
 
 
 @pytest.mark.parametrize("options", [{"tittle": "Index"}, {"background": True}, {"background": False}])
-def test_an_option_that_it_does_not_have_is_refused_by_name(options: dict[str, Any]) -> None:
+def test_unknown_option_is_rejected_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=f"unknown option '{next(iter(options))}'"):
         expose.celery_task(index, **options)
     assert not registry.tools

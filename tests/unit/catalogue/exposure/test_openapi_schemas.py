@@ -1,4 +1,4 @@
-"""Schemas of OpenAPI documents become ones that accept what the API accepts."""
+"""Conversion of OpenAPI schemas to JSON Schema that accepts the same values."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def _converted(schema: dict[str, Any], **components: Any) -> dict[str, Any]:
         ({"type": "array", "items": {"type": "integer", "nullable": True}}, [[1, None]], [["a"]]),
     ],
 )
-def test_what_the_api_takes_is_taken(schema: dict[str, Any], good: list[Any], bad: list[Any]) -> None:
+def test_converted_schema_accepts_same_values_as_openapi(
+    schema: dict[str, Any], good: list[Any], bad: list[Any]
+) -> None:
     validator = compile_schema(_converted(schema, Kind={"type": "string", "enum": ["x"]}))
     assert [value for value in good if not validator.is_valid(value)] == []
     assert [value for value in bad if validator.is_valid(value)] == []
 
 
-def test_read_only_members_and_words_for_generators_are_left_out() -> None:
+def test_read_only_members_and_annotations_are_removed() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -52,7 +54,7 @@ def test_read_only_members_and_words_for_generators_are_left_out() -> None:
     assert _converted(schema) == {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
-def test_only_definitions_that_are_reached_are_kept_and_cycles_end() -> None:
+def test_reachable_definitions_are_kept_and_cycles_terminate() -> None:
     tree = {"type": "object", "properties": {"below": {"$ref": "#/components/schemas/Tree"}}}
     found = _converted({"$ref": "#/components/schemas/Tree"}, Tree=tree, Other={"type": "null"})
     assert found == {
@@ -70,5 +72,5 @@ def test_only_definitions_that_are_reached_are_kept_and_cycles_end() -> None:
         {"type": "object", "properties": {}, "allOf": [{}]},
     ],
 )
-def test_what_is_no_plain_object_has_no_members(schema: dict[str, Any]) -> None:
+def test_schema_of_non_plain_object_has_no_members(schema: dict[str, Any]) -> None:
     assert Converter({}).members(schema) is None

@@ -1,4 +1,4 @@
-"""Schemas that we make are rewritten into the form that clients agree on, and accept the same values."""
+"""Generated schemas are rewritten to the form all clients accept, with the same valid values."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ CASES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
             ]
         },
     ),
-    # What is left out of a branch could be seen by these from beside it.
+    # Members here would be visible to a branch that omits them.
     (
         {"type": ["object", "null"], "unevaluatedProperties": False},
         {"type": ["object", "null"], "unevaluatedProperties": False},
@@ -127,7 +127,7 @@ CASES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
 
 @pytest.mark.requirement("SCHEMA-06")
 @pytest.mark.parametrize(("made", "expected"), CASES, ids=str)
-def test_made_schema_is_rewritten_to_one_that_accepts_the_same(
+def test_generated_schema_is_rewritten_to_equivalent_schema(
     made: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     root = {"type": "object", "properties": {"v": made}, "required": ["v"]}
@@ -155,7 +155,7 @@ def test_made_schema_is_rewritten_to_one_that_accepts_the_same(
     ],
     ids=str,
 )
-def test_bound_is_a_finite_number_of_json(keyword: str, bound: Any, expected: Any) -> None:
+def test_bound_is_finite_json_number(keyword: str, bound: Any, expected: Any) -> None:
     found = portable({"type": "object", "properties": {"v": {"type": "number", keyword: bound}}})
     bounds = found["properties"]["v"]
     assert bounds.get(keyword) == expected
@@ -164,7 +164,7 @@ def test_bound_is_a_finite_number_of_json(keyword: str, bound: Any, expected: An
 
 
 @pytest.mark.requirement("SCHEMA-06")
-def test_recursive_type_has_its_members_at_the_root() -> None:
+def test_recursive_type_has_members_at_root() -> None:
     tree = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}
     found = portable({"type": "object", "$ref": "#/$defs/T", "$defs": {"T": tree}})
     assert found == {**tree, "$defs": {"T": tree}}
@@ -172,7 +172,7 @@ def test_recursive_type_has_its_members_at_the_root() -> None:
 
 @pytest.mark.requirement("SCHEMA-06")
 @pytest.mark.parametrize("coerced", [True, False])
-def test_all_we_make_is_portable(settings: Any, coerced: bool) -> None:
+def test_every_generated_schema_is_portable(settings: Any, coerced: bool) -> None:
     settings.REST_FRAMEWORK = {"COERCE_DECIMAL_TO_STRING": coerced}
     with registry.isolated():
         define_every_kind()
@@ -209,7 +209,7 @@ def _unportable(root: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.requirement("SCHEMA-06")
-def test_unknown_and_wrong_arguments_are_refused_as_before() -> None:
+def test_rewritten_schema_rejects_unknown_and_invalid_arguments() -> None:
     with registry.isolated():
         define_every_kind()
         schemas = {name: each.read().wire["inputSchema"] for name, each in registry.tools.items()}
@@ -222,8 +222,8 @@ def test_unknown_and_wrong_arguments_are_refused_as_before() -> None:
     assert task.explain({"point": [1, "a"], "mode": "y"}) == "mode: expected one of 'x', got 'y'"
 
 
-def test_boolean_property_of_a_written_schema_is_an_object_before_2026_07_28() -> None:
-    """TypeScript clients of these revisions refuse a whole list of tools for one boolean."""
+def test_boolean_property_of_custom_schema_is_object_before_2026_07_28() -> None:
+    """TypeScript clients of older revisions reject a whole tool list because of one boolean schema."""
     schema = {"type": "object", "properties": {"x": True, "y": False, "z": {"type": "string"}}}
     wire = {"name": "odd", "inputSchema": schema, "outputSchema": schema}
     for version in SERVED:
@@ -235,8 +235,8 @@ def test_boolean_property_of_a_written_schema_is_an_object_before_2026_07_28() -
     assert schema["properties"]["x"] is True
 
 
-def test_limited_decimals_of_a_serializer_are_numbers(settings: Any) -> None:
-    """A project that sends decimals as numbers and bounds them by decimals is served."""
+def test_bounded_decimals_of_serializer_become_numbers(settings: Any) -> None:
+    """Serve a project that sends decimals as numbers and bounds them by decimals."""
     settings.REST_FRAMEWORK = {"COERCE_DECIMAL_TO_STRING": False}
     with registry.isolated():
         expose.viewset(EverythingViewSet, actions=["create"], prefix="everything")

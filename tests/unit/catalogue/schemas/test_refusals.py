@@ -1,4 +1,4 @@
-"""One table says what known clients refuse; checks, the doctor and the forms of the admin report it."""
+"""One table of the schemas that known clients reject, reported by checks, doctor and admin forms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _object(**members: Any) -> dict[str, Any]:
     return {"type": "object", "properties": members}
 
 
-# (name, input schema, what is refused as (rule, place))
+# (name, input schema, rejections as (rule, place))
 CASES: tuple[tuple[str, dict[str, Any], tuple[tuple[str, str], ...]], ...] = (
     ("plain", {**_object(a=TEXT), "additionalProperties": False, "minProperties": 1}, ()),
     ("with.dot", _object(), (("tool-name", "with.dot"),)),
@@ -73,18 +73,18 @@ CASES: tuple[tuple[str, dict[str, Any], tuple[tuple[str, str], ...]], ...] = (
 
 @pytest.mark.requirement("SCHEMA-07")
 @pytest.mark.parametrize(("name", "schema", "expected"), CASES)
-def test_refused_form_is_found_at_its_place(name: str, schema: Any, expected: Any) -> None:
+def test_rejected_schema_is_reported_at_its_place(name: str, schema: Any, expected: Any) -> None:
     found = refusals({"name": name, "inputSchema": schema})
     assert [(each.rule.id, place) for each in found for place in each.places] == list(expected)
 
 
 @pytest.mark.requirement("SCHEMA-07")
-def test_every_rule_has_a_case_and_names_clients_and_remedy() -> None:
+def test_every_rule_has_case_clients_and_remedy() -> None:
     assert {rule.id for rule in RULES} == {rule for _, _, expected in CASES for rule, _ in expected}
     assert all(rule.clients and rule.remedy and rule.problem for rule in RULES)
 
 
-def test_made_schema_breaks_no_rule_that_rewriting_can_mend() -> None:
+def test_generated_schema_breaks_only_rules_that_rewriting_cannot_fix() -> None:
     unmended = {"tool-name", "property-name", "patterns", "recursion"}
     for name, schema, _ in CASES:
         if not {"anyOf", "allOf"} & schema.keys():
@@ -102,7 +102,7 @@ def test_made_schema_breaks_no_rule_that_rewriting_can_mend() -> None:
         (["$top", "", "n" * 70], {"$top": "top", "": "argument", "n" * 70: "n" * 60}),
     ],
 )
-def test_name_that_clients_refuse_gets_another(names: list[str], expected: dict[str, str]) -> None:
+def test_portable_name_replaces_name_that_clients_reject(names: list[str], expected: dict[str, str]) -> None:
     assert portable_names(names) == expected
 
 
@@ -132,7 +132,7 @@ def test_check_and_doctor_name_tool_clients_and_remedy(settings: Any, strict: bo
 
 @pytest.mark.django_db
 @pytest.mark.requirement("SCHEMA-07")
-def test_strict_server_publishes_no_preset_that_clients_refuse(settings: Any) -> None:
+def test_strict_schemas_reject_enabled_preset_that_clients_reject(settings: Any) -> None:
     base = Tool.objects.create(name="choosy", source=StoredSource.CODE, input_schema=_object(a=TEXT))
     preset = Tool(name="dotted.name", preset_of=base, source=StoredSource.ADMIN, fixed_arguments={"a": "x"})
     check(preset)

@@ -1,4 +1,4 @@
-"""Validators explain failures in one line and never leave the process."""
+"""Validators explain failures in one line and never open connections."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCHEMA: dict[str, Any] = {
         ({"count": 1, "list": [1]}, "list.0: expected object, got 1"),
     ],
 )
-def test_a_failure_names_path_expected_and_got(arguments: dict[str, Any], text: str) -> None:
+def test_failure_names_path_expected_and_received(arguments: dict[str, Any], text: str) -> None:
     validator = compile_schema(SCHEMA)
     assert not validator.is_valid(arguments)
     assert validator.explain(arguments) == text
@@ -74,12 +74,12 @@ def test_a_failure_names_path_expected_and_got(arguments: dict[str, Any], text: 
         ),
     ],
 )
-def test_all_failures_are_named_at_once_up_to_ten(arguments: dict[str, Any], texts: list[str]) -> None:
+def test_all_failures_are_listed_up_to_ten(arguments: dict[str, Any], texts: list[str]) -> None:
     assert compile_schema(SCHEMA).explain(arguments) == "; ".join(texts)
 
 
 @pytest.mark.requirement("TOOL-10")
-def test_what_was_received_is_cut_to_100_characters() -> None:
+def test_received_value_is_truncated_to_100_characters() -> None:
     text = compile_schema(SCHEMA).explain({"count": "x" * 1000})
     assert len(text.partition(", got ")[2]) == 100
     assert len(compile_schema(SCHEMA).explain({"count": 1, "k" * 1000: "v" * 1000})) < 300
@@ -89,9 +89,7 @@ def test_what_was_received_is_cut_to_100_characters() -> None:
 @pytest.mark.parametrize(
     "reference", ["https://127.0.0.1:1/s", "file:///etc/passwd", "http://169.254.169.254/latest"]
 )
-def test_a_reference_outside_the_schema_opens_nothing(
-    reference: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_external_reference_opens_no_connection(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
     monkeypatch.setattr(socket.socket, "connect", lambda *arguments: opened.append(arguments))
     with pytest.raises(SchemaError, match="not a usable JSON Schema"):
@@ -100,7 +98,7 @@ def test_a_reference_outside_the_schema_opens_nothing(
 
 
 @pytest.mark.requirement("SCHEMA-01")
-def test_dialects_are_honoured() -> None:
+def test_schema_dialects_are_honoured() -> None:
     old = compile_schema(
         {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
     )

@@ -1,4 +1,4 @@
-"""A snapshot offers each caller what it may see, page by page, in one order."""
+"""A snapshot lists the entries visible to each caller, page by page, in a stable order."""
 
 from __future__ import annotations
 
@@ -61,26 +61,26 @@ def everything(held: Catalogue, permissions: Container[str] = NOBODY) -> list[st
         ("templates", "resourceTemplates"),
     ],
 )
-def test_an_empty_list_is_a_result(kind: str, member: str) -> None:
+def test_empty_snapshot_returns_empty_lists(kind: str, member: str) -> None:
     assert orjson.loads(seen(EMPTY, NOBODY).page(kind, V2025_11_25)) == {member: []}
 
 
 @pytest.mark.requirement("PAGE-01", "TOOL-04")
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-def test_pages_together_hold_every_entry_once_in_order(count: int) -> None:
+def test_pages_contain_every_entry_once_in_order(count: int) -> None:
     held = catalogue([named(number) for number in reversed(range(1, count + 1))])
     assert everything(held) == [f"t{number}" for number in range(1, count + 1)]
 
 
 @pytest.mark.requirement("PAGE-01")
-def test_no_page_ends_with_a_cursor_to_nothing() -> None:
+def test_last_page_has_no_cursor() -> None:
     assert page(catalogue([named(1), named(2)]))[1] is None
     hidden = catalogue([named(1), named(2), named(3, "app.secret")])
     assert page(hidden) == (["t1", "t2"], None)
 
 
 @pytest.mark.requirement("PAGE-03")
-def test_a_cursor_works_in_another_process_and_after_entries_came_and_went() -> None:
+def test_cursor_works_in_other_process_after_entries_changed() -> None:
     first = catalogue([named(number) for number in (1, 2, 3, 5)])
     names, cursor = page(first)
     second = catalogue([named(number) for number in (1, 3, 4, 5, 6)], revision=9)
@@ -91,13 +91,13 @@ def test_a_cursor_works_in_another_process_and_after_entries_came_and_went() -> 
 
 @pytest.mark.requirement("PAGE-02")
 @pytest.mark.parametrize("cursor", ["", "x", "A" * 40, "../../etc", "é"])
-def test_a_cursor_that_is_not_ours_is_refused(cursor: str) -> None:
+def test_invalid_cursor_is_rejected(cursor: str) -> None:
     with pytest.raises(InvalidParams):
         seen(catalogue([named(1)]), NOBODY).page("tools", V2025_11_25, cursor)
 
 
 @pytest.mark.requirement("PAGE-02")
-def test_a_cursor_of_another_list_or_another_view_is_refused() -> None:
+def test_cursor_of_other_list_or_other_permissions_is_rejected() -> None:
     held = catalogue([named(1), named(2), named(3), named(4, "app.secret")])
     cursor = page(held)[1]
     for kind, permissions in (("prompts", NOBODY), ("tools", frozenset({"app.secret"}))):
@@ -106,21 +106,21 @@ def test_a_cursor_of_another_list_or_another_view_is_refused() -> None:
 
 
 @pytest.mark.requirement("TOOL-08", "RES-06")
-def test_what_a_caller_may_not_use_is_neither_listed_nor_found() -> None:
+def test_entry_without_permission_is_neither_listed_nor_found() -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
     for permissions, names in ((NOBODY, ["t1"]), ({"app.use"}, ["t1", "t2"]), (EVERYTHING, ["t1", "t2"])):
         assert everything(held, permissions) == names
         assert [name for name in ("t1", "t2", "t3") if seen(held, permissions).tool(name)] == names
 
 
-def test_a_page_is_encoded_once_for_all_callers_who_see_the_same() -> None:
+def test_page_is_encoded_once_per_visible_set_and_version() -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
     first = seen(held, frozenset({"other.thing"})).page("tools", V2025_11_25)
     assert seen(held, NOBODY).page("tools", V2025_11_25) is first
     assert seen(held, NOBODY).page("tools", V2025_06_18) is not first
 
 
-def test_cached_pages_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     held = catalogue([named(1), named(2, "app.use")], page_size=10)
     monkeypatch.setattr(pages, "MAX_CACHED_BYTES", 1)
     first = seen(held, NOBODY).page("tools", V2025_11_25)
@@ -130,7 +130,7 @@ def test_cached_pages_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.requirement("TOOL-02")
-def test_a_list_has_only_the_members_of_its_revision() -> None:
+def test_list_contains_only_members_of_its_revision() -> None:
     entry = tool_entry(lambda: None, name="t", icons=["https://example.com/i.png"], title="T")
     held = catalogue([entry])
     by_version = {
@@ -155,7 +155,7 @@ def read_exact() -> str:
 
 
 @pytest.mark.requirement("TPL-02", "TPL-04", "RES-15")
-def test_exact_resources_win_then_the_first_template_and_nothing_is_normalised() -> None:
+def test_exact_resource_wins_then_first_template_without_normalization() -> None:
     held = catalogue(
         resources=[resource_entry(read_exact, "notes://today")],
         templates=[
@@ -175,13 +175,13 @@ def test_exact_resources_win_then_the_first_template_and_nothing_is_normalised()
     assert found("notes://..") is None
 
 
-def test_a_variable_that_does_not_fit_its_type_is_no_resource() -> None:
+def test_template_variable_of_wrong_type_matches_no_resource() -> None:
     held = catalogue(templates=[resource_entry(read_year, "years://{year}")])
     assert seen(held, NOBODY).resource("years://2025") is not None
     assert seen(held, NOBODY).resource("years://soon") is None
 
 
-def test_a_template_the_caller_may_not_use_is_not_found() -> None:
+def test_template_without_permission_is_not_found() -> None:
     held = catalogue(templates=[resource_entry(read_note, "notes://{slug}", permission="app.use")])
     assert seen(held, NOBODY).resource("notes://1") is None
     assert seen(held, EVERYTHING).resource("notes://1") is not None
@@ -226,7 +226,7 @@ TEMPLATE = {"type": "ref/resource", "uri": "notes://{slug}"}
         ({"type": "ref/resource", "uri": "notes://1"}, "slug", "b", (["b"], 1, False)),
     ],
 )
-async def test_an_argument_is_completed_from_its_candidates(
+async def test_argument_is_completed_from_its_candidates(
     ref: dict[str, str], argument: str, value: str, completed: Any
 ) -> None:
     others = {"code": "given", "unknown": "x"}
@@ -246,7 +246,7 @@ async def test_an_argument_is_completed_from_its_candidates(
         ({}, "slug", EVERYTHING),
     ],
 )
-async def test_what_is_unknown_or_hidden_cannot_be_completed(
+async def test_unknown_or_hidden_reference_cannot_be_completed(
     ref: dict[str, str], argument: str, permissions: Container[str]
 ) -> None:
     with pytest.raises(InvalidParams):
@@ -262,14 +262,12 @@ async def test_what_is_unknown_or_hidden_cannot_be_completed(
         ({"code": "x", "extra": []}, "'extra' must be a string"),
     ],
 )
-def test_prompt_arguments_are_strings_and_the_required_ones_are_there(
-    arguments: dict[str, Any], complaint: str
-) -> None:
+def test_prompt_arguments_must_be_strings_and_complete(arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InvalidParams, match=complaint):
         prompt_entry(review).accept(arguments)
 
 
-def test_unknown_prompt_arguments_are_left_out() -> None:
+def test_unknown_prompt_arguments_are_dropped() -> None:
     assert prompt_entry(review).accept({"code": "x", "unknown": "y"}) == {"code": "x"}
 
 
@@ -278,21 +276,21 @@ def doubled(value: int, factor: int = 2) -> int:
 
 
 @pytest.mark.requirement("TOOL-10", "TOOL-21")
-def test_arguments_are_checked_against_the_schema() -> None:
+def test_arguments_are_validated_against_schema() -> None:
     entry = tool_entry(doubled)
     assert entry.check({"value": 1}) is None
     assert entry.check({"value": "1"}) == "value: expected integer, got '1'"
 
 
 @pytest.mark.requirement("TOOL-22")
-def test_a_tools_deadline_is_never_longer_than_the_servers_longest(settings: Any) -> None:
+def test_tool_timeout_is_capped_by_server_maximum(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "TOOL_TIMEOUT_SECONDS": 7, "TOOL_TIMEOUT_MAX_SECONDS": 9}
     assert tool_entry(doubled, name="a").timeout == 7
     assert tool_entry(doubled, name="b", timeout=3).timeout == 3
     assert tool_entry(doubled, name="c", timeout=100).timeout == 9
 
 
-def test_arguments_marked_as_secret_are_named_for_the_log_at_any_depth() -> None:
+def test_secret_argument_names_are_collected_at_any_depth() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -309,7 +307,7 @@ def test_arguments_marked_as_secret_are_named_for_the_log_at_any_depth() -> None
 
 
 @pytest.mark.requirement("CACHE-06")
-def test_a_page_that_is_kept_is_kept_for_those_permissions_that_revision_and_that_cursor_only() -> None:
+def test_cached_page_is_specific_to_permissions_version_and_cursor() -> None:
     tools = [named(1), named(2, "library.read"), named(3)]
     held = catalogue(tools)
     reader = frozenset({"library.read"})
@@ -322,7 +320,7 @@ def test_a_page_that_is_kept_is_kept_for_those_permissions_that_revision_and_tha
     for version in (V2025_03_26, V2025_11_25):
         listed = orjson.loads(seen(held, NOBODY).page("tools", version))["tools"]
         assert ("title" in listed[0]) is (version == V2025_11_25)
-    # An administrator's change is a snapshot of its own, which begins without any page.
+    # An admin change creates a new snapshot with an empty page cache.
     changed = catalogue(tools[:1], revision=2)
     assert everything(changed, reader) == ["t1"]
     assert everything(held, reader) == ["t1", "t2", "t3"]

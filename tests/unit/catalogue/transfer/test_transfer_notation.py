@@ -1,4 +1,4 @@
-"""A catalogue file reads back as it was written in either notation, and hostile files are refused early."""
+"""Catalogue files round-trip in both notations; hostile files are rejected early."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES = st.recursive(
 
 @pytest.mark.parametrize("notation", notations.NOTATIONS)
 @given(value=VALUES)
-def test_every_value_reads_back_the_same_and_nothing_in_the_file_is_hidden(notation: str, value: Any) -> None:
+def test_value_round_trips_without_hidden_characters(notation: str, value: Any) -> None:
     text = notations.write(value, notation)
     assert json.dumps(notations.read(text.encode(), notation)) == json.dumps(value)
     assert not has_hidden(text)
@@ -60,16 +60,14 @@ def test_every_value_reads_back_the_same_and_nothing_in_the_file_is_hidden(notat
         ("yaml", "\xff", "not UTF-8"),
     ],
 )
-def test_a_hostile_or_broken_file_is_refused_with_the_reason(notation: str, text: str, says: str) -> None:
+def test_hostile_or_broken_file_is_rejected_with_reason(notation: str, text: str, says: str) -> None:
     with pytest.raises(TransferRefused) as refused:
         notations.read(text.encode("latin-1"), notation)
     assert says in str(refused.value)
 
 
 @pytest.mark.parametrize("notation", notations.NOTATIONS)
-def test_a_file_that_is_too_large_is_neither_read_nor_written(
-    notation: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oversized_file_is_neither_read_nor_written(notation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notations, "MAX_BYTES", 20)
     with pytest.raises(TransferRefused, match="more than 20 bytes"):
         notations.read(b'"' + b"x" * 20 + b'"', notation)
@@ -78,7 +76,7 @@ def test_a_file_that_is_too_large_is_neither_read_nor_written(
 
 
 @pytest.mark.parametrize("notation", notations.NOTATIONS)
-def test_a_file_of_too_many_values_is_refused_whatever_its_texts_say(
+def test_value_count_limit_ignores_brackets_in_strings(
     notation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notations, "MAX_VALUES", 3)
@@ -102,7 +100,7 @@ def test_a_file_of_too_many_values_is_refused_whatever_its_texts_say(
         ('{"a": ["json", 1.5e3]}', {"a": ["json", 1500.0]}),
     ],
 )
-def test_yaml_words_mean_what_they_mean_in_json(text: str, value: Any) -> None:
+def test_yaml_scalars_follow_json_types(text: str, value: Any) -> None:
     assert notations.read(text.encode(), "yaml") == value
 
 
@@ -110,5 +108,5 @@ def test_yaml_words_mean_what_they_mean_in_json(text: str, value: Any) -> None:
     ("name", "notation"),
     [("a.yaml", "yaml"), ("A.YML", "yaml"), ("a.json", "json"), ("-", "json"), ("yaml", "json")],
 )
-def test_the_suffix_of_a_file_says_its_notation(name: str, notation: str) -> None:
+def test_file_suffix_selects_notation(name: str, notation: str) -> None:
     assert notations.notation_of(name) == notation

@@ -1,4 +1,4 @@
-"""Files are read below their directory or not at all."""
+"""Files are read only below their directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.catalogue.sources.content.files import FileRefusedError
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A directory with a file, a folder, links out of it, and a pipe; a secret lies beside it."""
+    """Create a directory with a file, a folder, links out of it and a pipe, next to a secret file."""
     (tmp_path / "secret.txt").write_text("secret")
     root = tmp_path / "root"
     (root / "folder").mkdir(parents=True)
@@ -33,18 +33,18 @@ def root(tmp_path: Path) -> Path:
         "folder/a.txt/",
     ],
 )  # fmt: skip
-def test_nothing_outside_and_nothing_but_plain_files_is_read(root: Path, path: str) -> None:
+def test_path_outside_root_or_not_plain_file_is_rejected(root: Path, path: str) -> None:
     with pytest.raises(FileRefusedError):
         files.read_below(str(root), path, 100)
 
 
-def test_a_file_inside_is_read_up_to_the_limit(root: Path) -> None:
+def test_file_is_read_up_to_size_limit(root: Path) -> None:
     assert files.read_below(str(root), "folder/a.txt", 6) == b"inside"
     with pytest.raises(FileRefusedError, match="larger than 5 bytes"):
         files.read_below(str(root), "folder/a.txt", 5)
 
 
-def test_the_directory_itself_may_be_reached_by_a_link(root: Path, tmp_path: Path) -> None:
+def test_root_directory_may_be_symlink(root: Path, tmp_path: Path) -> None:
     alias = tmp_path / "alias"
     alias.symlink_to(root)
     assert files.read_below(str(alias), "folder/a.txt", 100) == b"inside"
@@ -61,12 +61,12 @@ def test_the_directory_itself_may_be_reached_by_a_link(root: Path, tmp_path: Pat
         "file://{root}/%ff", "file://{root}/folder%5ca.txt", "file:///etc/passwd",
     ],
 )  # fmt: skip
-def test_a_file_uri_that_could_lead_elsewhere_is_refused(root: Path, uri: str) -> None:
+def test_ambiguous_file_uri_is_rejected(root: Path, uri: str) -> None:
     with pytest.raises(FileRefusedError):
         files.read_uri(uri.format(root=root), [str(root)], 100)
 
 
-def test_a_file_uri_below_a_known_directory_is_read(root: Path) -> None:
+def test_file_uri_below_known_directory_is_read(root: Path) -> None:
     (root / "ä b.txt").write_text("x")
     assert files.read_uri(f"file://{root}/folder/a.txt", ["/nowhere", str(root)], 100) == b"inside"
     assert files.read_uri(f"file://localhost{root}/%C3%A4%20b.txt", [str(root)], 100) == b"x"
@@ -79,5 +79,5 @@ def test_a_file_uri_below_a_known_directory_is_read(root: Path) -> None:
         ("image/png", False), ("application/octet-stream", False), ("", False),
     ],
 )  # fmt: skip
-def test_text_is_known_by_its_mime_type(mime_type: str, is_text: bool) -> None:
+def test_text_is_detected_by_mime_type(mime_type: str, is_text: bool) -> None:
     assert files.is_text(mime_type) is is_text

@@ -1,4 +1,4 @@
-"""Admin-made prompt text: replacement and nothing else."""
+"""Rendering of prompts created in the admin: placeholder replacement and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_app.catalogue.sources.content.rendering import placeholders, render
         "{{na me}}", "{# name #}", "{{name", "{{name\n}}",
     ],
 )  # fmt: skip
-def test_everything_but_a_declared_placeholder_stays_as_written(template: str) -> None:
+def test_undeclared_placeholders_and_template_syntax_stay_unchanged(template: str) -> None:
     assert render(template, {"name": "X"}, frozenset({"name"})) == template
 
 
@@ -30,13 +30,11 @@ def test_everything_but_a_declared_placeholder_stays_as_written(template: str) -
         ("{{other}}.", "."),
     ],
 )
-def test_a_declared_placeholder_is_replaced_and_a_missing_argument_is_empty(
-    template: str, rendered: str
-) -> None:
+def test_declared_placeholder_is_replaced_and_missing_argument_is_empty(template: str, rendered: str) -> None:
     assert render(template, {"name": "X"}, frozenset({"name", "other"})) == rendered
 
 
-def test_a_placeholder_inside_an_argument_stays_text() -> None:
+def test_placeholder_inside_argument_is_not_expanded() -> None:
     arguments = {"name": "{{other}} \\1 \\g<0>", "other": "secret"}
     assert render("{{name}}", arguments, frozenset(arguments)) == "{{other}} \\1 \\g<0>"
 
