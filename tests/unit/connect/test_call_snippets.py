@@ -1,4 +1,4 @@
-"""The lines that repeat a run: quoted for the shell and for Python, whatever the arguments are."""
+"""Snippets that repeat a call: quoted for the shell and for Python, whatever the arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("connection", [OPEN, CLOSED], ids=["open", "closed"])
 @pytest.mark.parametrize("method", METHODS)
-def test_the_shell_sees_each_message_as_one_word(method: str, connection: ServerConnection) -> None:
+def test_curl_snippet_passes_request_as_one_shell_word(method: str, connection: ServerConnection) -> None:
     curl, _ = call_snippets(connection, method, REQUESTS[method])
     words = shlex.split(curl.text)
     request = next(word for word in words if '"id":2' in word)
@@ -37,7 +37,7 @@ def test_the_shell_sees_each_message_as_one_word(method: str, connection: Server
 
 @pytest.mark.parametrize("connection", [OPEN, CLOSED], ids=["open", "closed"])
 @pytest.mark.parametrize("method", METHODS)
-def test_python_reads_the_very_arguments(method: str, connection: ServerConnection) -> None:
+def test_python_snippet_loads_exact_arguments(method: str, connection: ServerConnection) -> None:
     _, python = call_snippets(connection, method, REQUESTS[method])
     tree = ast.parse(python.text)
     loaded = [
@@ -51,12 +51,12 @@ def test_python_reads_the_very_arguments(method: str, connection: ServerConnecti
     assert ("HEADERS" in python.text) == connection.needs_key
 
 
-def test_a_call_without_arguments_loads_none() -> None:
+def test_python_snippet_without_arguments_loads_no_json() -> None:
     _, python = call_snippets(OPEN, "tools/call", {"name": "now", "arguments": {}})
     assert "json.loads" not in python.text
     assert "call_tool('now')" in python.text
 
 
-def test_other_methods_have_no_lines() -> None:
+def test_other_method_raises_key_error() -> None:
     with pytest.raises(KeyError):
         call_snippets(OPEN, "ping", {})

@@ -1,4 +1,4 @@
-"""What is told of a server: hostile names become harmless, addresses that no client could use are refused."""
+"""Connection details: hostile names become harmless, unusable addresses are rejected."""
 
 from __future__ import annotations
 
@@ -28,15 +28,13 @@ URL = "https://mcp.example.com/mcp"
         ("x" * 500, "x" * 64, "x" * 500),
     ],
 )
-def test_a_name_is_made_fit_for_configurations_and_for_people(
-    name: str, client_name: str, label: str
-) -> None:
+def test_name_is_sanitized_for_clients_and_labels(name: str, client_name: str, label: str) -> None:
     connection = ServerConnection(name, URL)
     assert (connection.client_name, connection.label) == (client_name, label)
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", connection.client_name)
 
 
-def test_people_see_the_title_and_clients_keep_the_name() -> None:
+def test_label_is_title_and_client_name_is_name() -> None:
     connection = ServerConnection("orders", URL, title="Orders and stock")
     assert (connection.client_name, connection.label) == ("orders", "Orders and stock")
 
@@ -52,7 +50,7 @@ def test_people_see_the_title_and_clients_keep_the_name() -> None:
         "https://xn--mnchen-3ya.example/mcp",
     ],
 )
-def test_an_address_of_plain_characters_is_taken(url: str) -> None:
+def test_valid_url_is_accepted(url: str) -> None:
     assert ServerConnection("name", url).url == url
 
 
@@ -86,14 +84,14 @@ def test_an_address_of_plain_characters_is_taken(url: str) -> None:
         "https://mcp.example.com/" + "x" * 3000,
     ],
 )
-def test_any_other_address_is_refused_by_name(url: str) -> None:
+def test_invalid_url_is_rejected(url: str) -> None:
     assert not is_address(url)
     with pytest.raises(ValueError, match="is not an address like"):
         ServerConnection("name", url)
 
 
 @pytest.mark.parametrize("key", ["", "two words", 'x"; id #', "x\r\nCookie: y", "schlüssel", "$KEY"])
-def test_a_key_that_no_header_could_carry_is_refused_unseen(key: str) -> None:
+def test_key_unfit_for_header_is_rejected_without_echo(key: str) -> None:
     with pytest.raises(ValueError, match="no Authorization header") as refused:
         ServerConnection("name", URL, key=key)
     assert not key or key not in str(refused.value)

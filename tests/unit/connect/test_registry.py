@@ -1,4 +1,4 @@
-"""``server.json`` keeps the bounds of the registry's schema of 2025-12-11, whatever the server is called."""
+"""``server.json`` stays within the registry schema of 2025-12-11 for any server name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HOSTS = {
 
 
 @pytest.mark.parametrize(("url", "name"), HOSTS.items())
-def test_the_name_is_the_domain_turned_round_and_the_servers_name(url: str, name: str) -> None:
+def test_name_is_reversed_domain_and_server_name(url: str, name: str) -> None:
     assert server_json(ServerConnection("orders", url), "1.2.3")["name"] == name
 
 
 @pytest.mark.parametrize("name", ["orders", "", "x" * 500, "日本語", "a/b/../c", "'\"<script>\n\u202e"])
 @pytest.mark.parametrize("url", [*HOSTS, f"https://{'a' * 60}.{'b' * 60}.{'c' * 60}.example/mcp"])
-def test_every_member_is_within_the_schemas_bounds(name: str, url: str) -> None:
+def test_members_stay_within_schema_bounds(name: str, url: str) -> None:
     document = server_json(ServerConnection(name, url, title=name), "1.2.3")
     assert set(document) == {"$schema", "name", "title", "description", "version", "remotes"}
     assert document["$schema"] == SCHEMA
@@ -40,7 +40,7 @@ def test_every_member_is_within_the_schemas_bounds(name: str, url: str) -> None:
     assert (remote["type"], remote["url"]) == ("streamable-http", url)
 
 
-def test_a_registry_learns_that_a_secret_header_is_needed_and_no_key() -> None:
+def test_remote_declares_secret_header_without_key() -> None:
     (remote,) = server_json(ServerConnection("orders", "https://a.example/mcp", key="mcp_secret"), "1")[
         "remotes"
     ]
@@ -50,11 +50,11 @@ def test_a_registry_learns_that_a_secret_header_is_needed_and_no_key() -> None:
     assert "mcp_secret" not in str(remote)
 
 
-def test_no_header_is_named_where_no_key_is_needed() -> None:
+def test_remote_without_key_has_no_headers() -> None:
     connection = ServerConnection("orders", "http://127.0.0.1:8000/mcp", needs_key=False)
     assert "headers" not in server_json(connection, "1")["remotes"][0]
 
 
-def test_no_header_is_named_where_people_log_in() -> None:
+def test_remote_with_login_has_no_headers() -> None:
     connection = ServerConnection("orders", "https://a.example/mcp", logs_in=True)
     assert "headers" not in server_json(connection, "1")["remotes"][0]

@@ -1,4 +1,4 @@
-"""Each client reads from its snippet exactly the name, the address and the key that were meant."""
+"""Each client reads the exact name, address and key from its snippet."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def words_as_a_shell_reads_them(line: str) -> list[str]:
         ),
     ],
 )
-def test_a_shell_reads_one_word_for_each_argument(
+def test_command_line_passes_one_shell_word_per_argument(
     client: str, start: list[str], connection: ServerConnection
 ) -> None:
     meant = [{"NAME": connection.client_name, "URL": connection.url}.get(word, word) for word in start] + (
@@ -74,14 +74,14 @@ def test_a_shell_reads_one_word_for_each_argument(
     assert words_as_a_shell_reads_them(line) == meant
 
 
-def test_an_ordinary_command_line_holds_no_single_quotes_which_windows_would_send() -> None:
+def test_ordinary_command_line_has_no_single_quotes() -> None:
     for url in URLS[:3]:
         assert "'" not in one("claude-code", ServerConnection("django-mcp", url)).text
         assert "'" not in one("inspector", ServerConnection("django-mcp", url)).text
 
 
 @pytest.mark.process
-def test_curl_sends_a_request_to_initialize(connection: ServerConnection) -> None:
+def test_curl_snippet_sends_initialize(connection: ServerConnection) -> None:
     words = words_as_a_shell_reads_them(one("curl", connection).text)
     assert words[:3] == ["curl", "-i", connection.url]
     options = list(zip(words[3::2], words[4::2], strict=True))
@@ -89,7 +89,7 @@ def test_curl_sends_a_request_to_initialize(connection: ServerConnection) -> Non
     assert json.loads(dict(options)["-d"])["method"] == "initialize"
 
 
-def test_claude_is_given_the_name_for_people_and_the_address(connection: ServerConnection) -> None:
+def test_claude_snippet_has_label_url_and_connector_link(connection: ServerConnection) -> None:
     found = one("claude", connection)
     assert found.text == f"Name: {connection.label}\nURL: {connection.url}"
     assert ("OAuth" in found.note) == connection.needs_key
@@ -105,7 +105,7 @@ def test_claude_is_given_the_name_for_people_and_the_address(connection: ServerC
     }
 
 
-def test_claude_desktop_starts_a_bridge_that_sends_the_key(connection: ServerConnection) -> None:
+def test_claude_desktop_snippet_starts_bridge_with_key_in_environment(connection: ServerConnection) -> None:
     (entry,) = json.loads(one("claude-desktop", connection).text)["mcpServers"].values()
     assert entry["args"][:3] == ["-y", "mcp-remote", connection.url]
     assert ("--allow-http" in entry["args"]) == connection.url.startswith("http:")
@@ -114,7 +114,9 @@ def test_claude_desktop_starts_a_bridge_that_sends_the_key(connection: ServerCon
     assert ("Authorization:${AUTHORIZATION}" in entry["args"]) == connection.needs_key
 
 
-def test_vs_code_asks_for_the_key_and_its_link_survives_two_decodings(connection: ServerConnection) -> None:
+def test_vscode_snippet_prompts_for_key_and_link_survives_double_decoding(
+    connection: ServerConnection,
+) -> None:
     asking = entry_of(connection, "Bearer ${input:mcp-api-key}")
     found = one("vscode", connection)
     file = json.loads(found.text)
@@ -129,7 +131,7 @@ def test_vs_code_asks_for_the_key_and_its_link_survives_two_decodings(connection
     assert json.loads(unquote(query)) == json.loads(unquote(unquote(query))) == installed
 
 
-def test_cursor_reads_the_same_from_its_file_and_from_its_link(connection: ServerConnection) -> None:
+def test_cursor_file_and_link_have_same_entry(connection: ServerConnection) -> None:
     found = one("cursor", connection)
     assert json.loads(found.text) == {"mcpServers": {connection.client_name: entry_of(connection)}}
     link = urlsplit(found.link)
@@ -150,7 +152,7 @@ def test_cursor_reads_the_same_from_its_file_and_from_its_link(connection: Serve
         ("zed", "context_servers", {"url": "URL"}),
     ],
 )
-def test_each_file_in_json_has_the_names_that_its_client_reads(
+def test_json_snippet_has_member_names_of_its_client(
     client: str, servers: str, entry: dict[str, str], connection: ServerConnection
 ) -> None:
     meant: dict[str, Any] = {name: value.replace("URL", connection.url) for name, value in entry.items()}
@@ -159,7 +161,7 @@ def test_each_file_in_json_has_the_names_that_its_client_reads(
     assert json.loads(one(client, connection).text) == {servers: {connection.client_name: meant}}
 
 
-def test_goose_reads_one_extension_from_its_yaml(connection: ServerConnection) -> None:
+def test_goose_snippet_is_yaml_with_one_extension(connection: ServerConnection) -> None:
     meant: dict[str, Any] = {
         "name": connection.client_name,
         "type": "streamable_http",
@@ -172,18 +174,18 @@ def test_goose_reads_one_extension_from_its_yaml(connection: ServerConnection) -
     assert yaml.safe_load(one("goose", connection).text) == {"extensions": {connection.client_name: meant}}
 
 
-def test_the_inspector_says_which_node_it_needs(connection: ServerConnection) -> None:
+def test_inspector_note_names_required_node_version(connection: ServerConnection) -> None:
     assert "22.19" in one("inspector", connection).note
 
 
-def test_codex_reads_one_server_from_its_toml(connection: ServerConnection) -> None:
+def test_codex_snippet_is_toml_with_one_server(connection: ServerConnection) -> None:
     headers = {"http_headers": {"Authorization": BEARER}} if connection.needs_key else {}
     assert tomllib.loads(one("codex", connection).text) == {
         "mcp_servers": {connection.client_name: {"url": connection.url, **headers}}
     }
 
 
-def test_the_python_snippet_is_python_with_the_address_and_the_key_as_literals(
+def test_python_snippet_parses_and_contains_url_and_key(
     connection: ServerConnection,
 ) -> None:
     tree = ast.parse(one("python", connection).text)
@@ -192,7 +194,7 @@ def test_the_python_snippet_is_python_with_the_address_and_the_key_as_literals(
     assert (BEARER in texts) == connection.needs_key
 
 
-def test_the_typescript_snippet_holds_the_address_and_the_key_as_literals(
+def test_typescript_snippet_contains_url_and_key(
     connection: ServerConnection,
 ) -> None:
     texts = [json.loads(text) for text in re.findall(r'"[^"]*"', one("typescript", connection).text)]
@@ -201,7 +203,7 @@ def test_the_typescript_snippet_holds_the_address_and_the_key_as_literals(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_issued_key_is_in_the_text_and_never_in_a_link(client: str, url: str) -> None:
+def test_issued_key_is_in_text_and_never_in_link(client: str, url: str) -> None:
     found = one(client, ServerConnection("django-mcp", url, key=SECRET))
     assert (SECRET in found.text) == (client != "claude")
     assert SECRET not in found.link
@@ -210,13 +212,13 @@ def test_an_issued_key_is_in_the_text_and_never_in_a_link(client: str, url: str)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_no_key_is_spoken_of_where_none_is_needed(client: str, url: str) -> None:
+def test_snippet_without_key_has_no_authorization_or_placeholder(client: str, url: str) -> None:
     found = one(client, ServerConnection("django-mcp", url, needs_key=False))
     assert "authorization" not in f"{found.text}{unquote(found.link)}".lower()
     assert KEY_PLACEHOLDER not in f"{found}"
 
 
-def test_all_clients_come_in_one_order_and_an_unknown_one_is_an_error() -> None:
+def test_snippets_are_ordered_and_unknown_client_raises_key_error() -> None:
     connection = ServerConnection("django-mcp", URLS[0])
     assert tuple(found.client for found in snippets(connection)) == CLIENTS
     assert [found.client for found in snippets(connection, *PASTED)] == list(PASTED)
@@ -225,7 +227,7 @@ def test_all_clients_come_in_one_order_and_an_unknown_one_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_where_people_log_in_a_client_that_opens_a_browser_is_given_no_key(client: str, url: str) -> None:
+def test_oauth_server_gives_no_key_to_clients_that_log_in(client: str, url: str) -> None:
     keyless, keyed = ServerConnection("orders", url, needs_key=False), ServerConnection("orders", url)
     found = one(client, ServerConnection("orders", url, logs_in=True))
     assert found == one(client, keyless if client in LOGGING_IN else keyed)

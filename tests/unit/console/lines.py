@@ -1,4 +1,4 @@
-"""Lines of the message log for tests of the console, as the log itself makes them."""
+"""Message log lines for console tests, in the format of the log itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","
 
 
 def fields(**changes: Any) -> list[Any]:
-    """One line as it stands in a batch."""
+    """Return one line as it appears in a batch."""
     known = {
         "session": "s",
         "principal": "user:1/key:2",
@@ -31,16 +31,16 @@ def fields(**changes: Any) -> list[Any]:
 
 
 def batch(*lines: list[Any], **changes: Any) -> dict[str, Any]:
-    """A batch as the message log hands it on."""
+    """Return a batch as the message log publishes it."""
     return {"process": "host:1", "before": 0, "skipped": 0, "facts": [], "lines": list(lines)} | changes
 
 
 def line(**changes: Any) -> Line:
-    """One line of a batch of its own."""
+    """Return the only line of a new batch."""
     (made,) = lines_of("1-0", batch(fields(**changes)))
     return made
 
 
 def encoded(*lines: list[Any], **changes: Any) -> bytes:
-    """A batch as it travels."""
+    """Return a batch as encoded for transport."""
     return orjson.dumps(batch(*lines, **changes))

@@ -1,4 +1,4 @@
-"""The one reader of a process: what comes reaches every viewer, and what was missed is said."""
+"""The single log reader of a process: every viewer receives new lines, and gaps are counted."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def numbered(*numbers: int, before: int, **changes: Any) -> bytes:
     return encoded(*(fields(request_id=str(number)) for number in numbers), before=before, **changes)
 
 
-async def test_what_comes_reaches_every_viewer_and_what_was_before_does_not(
-    feed: Feed, streams: Streams
-) -> None:
+async def test_new_batch_reaches_every_viewer_without_earlier_lines(feed: Feed, streams: Streams) -> None:
     await streams.messages.push(numbered(1, before=0))
     viewers = [await watching(feed) for _ in range(3)]
     await streams.messages.push(numbered(2, 3, before=1))
@@ -63,7 +61,7 @@ async def test_what_comes_reaches_every_viewer_and_what_was_before_does_not(
         assert found["skipped"] == 0
 
 
-async def test_a_batch_that_was_trimmed_before_it_was_read_is_counted(feed: Feed, streams: Streams) -> None:
+async def test_batch_trimmed_before_reading_is_counted_as_skipped(feed: Feed, streams: Streams) -> None:
     viewer = await watching(feed)
     await streams.messages.push(numbered(1, before=0))
     assert (await frame(viewer))["skipped"] == 0
@@ -71,12 +69,12 @@ async def test_a_batch_that_was_trimmed_before_it_was_read_is_counted(feed: Feed
     found = await frame(viewer)
     assert (found["skipped"], [row["id"] for row in found["rows"]]) == (3, ["5"])
     await streams.messages.push(numbered(7, before=3, process="host:2"))
-    assert (await frame(viewer))["skipped"] == 0  # Another process, seen for the first time.
+    assert (await frame(viewer))["skipped"] == 0  # A process seen for the first time.
     await streams.messages.push(numbered(1, before=0))
-    assert (await frame(viewer))["skipped"] == 0  # The first one began again.
+    assert (await frame(viewer))["skipped"] == 0  # The first process has restarted.
 
 
-async def test_a_page_reads_again_what_was_trimmed_before_it_was_read_and_nothing_followed(
+async def test_batch_trimmed_without_successor_makes_page_reload(
     feed: Feed, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_app.console.feed.WAIT_SECONDS", 0.01)
@@ -85,7 +83,7 @@ async def test_a_page_reads_again_what_was_trimmed_before_it_was_read_and_nothin
     assert (await frame(viewer))["watching"] == "tool:echo"
     await streams.messages.push(numbered(0, before=0))
     assert [row["id"] for row in (await frame(viewer))["rows"]] == ["0"]
-    # Within one turn of the event loop: the feed has no chance to read it.
+    # Both run within one turn of the event loop: the feed has no chance to read the batch.
     await streams.messages.push(numbered(1, before=1))
     await streams.messages.trim(await streams.tail.newest())
     found = await frame(viewer)
@@ -96,9 +94,7 @@ async def test_a_page_reads_again_what_was_trimmed_before_it_was_read_and_nothin
     assert "watching" not in found
 
 
-async def test_a_batch_of_another_form_leaves_a_mark_and_the_rest_goes_on(
-    feed: Feed, streams: Streams
-) -> None:
+async def test_malformed_batch_is_counted_and_later_batches_arrive(feed: Feed, streams: Streams) -> None:
     viewer = await watching(feed)
     await streams.messages.push(b"not json")
     await streams.messages.push(
@@ -112,9 +108,7 @@ async def test_a_batch_of_another_form_leaves_a_mark_and_the_rest_goes_on(
     assert (skipped, rows[0]["id"]) == (2, "9")
 
 
-async def test_nothing_reads_and_nobody_is_told_when_the_last_viewer_left(
-    feed: Feed, streams: Streams
-) -> None:
+async def test_reading_and_watch_notices_stop_with_last_viewer(feed: Feed, streams: Streams) -> None:
     heard: list[Any] = []
     streams.hub.subscribe("watching", heard.append)
     first, second = await watching(feed), await watching(feed)
@@ -129,14 +123,14 @@ async def test_nothing_reads_and_nobody_is_told_when_the_last_viewer_left(
     await feed.leave(second)
     assert all(task.done() for task in tasks)
     assert feed._tasks == []
-    # Whoever comes next is shown what comes from then on.
+    # A later viewer receives only lines from its own start.
     await streams.messages.push(numbered(1, before=0))
     again = await watching(feed)
     await streams.messages.push(numbered(2, before=1))
     assert [row["id"] for row in (await frame(again))["rows"]] == ["2"]
 
 
-async def test_the_list_of_sessions_hears_what_becomes_of_them(feed: Feed, streams: Streams) -> None:
+async def test_session_list_receives_opened_seen_and_ended(feed: Feed, streams: Streams) -> None:
     viewer = Viewer()
     viewer.watch_sessions()
     await feed.join(viewer)
@@ -162,9 +156,7 @@ async def test_the_list_of_sessions_hears_what_becomes_of_them(feed: Feed, strea
     assert (await frame(viewer))["ended"] == [{"id": "s", "reason": "an operator"}]
 
 
-async def test_what_the_processes_report_reaches_the_list_and_the_page_of_its_session(
-    feed: Feed, streams: Streams
-) -> None:
+async def test_process_reports_reach_session_list_and_session_page(feed: Feed, streams: Streams) -> None:
     everywhere, page, other = Viewer(), await watching(feed, "s"), await watching(feed, "t")
     everywhere.watch_sessions()
     await feed.join(everywhere)
@@ -177,12 +169,12 @@ async def test_what_the_processes_report_reaches_the_list_and_the_page_of_its_se
     assert (await frame(other))["live"]["host:1"]["streams"] == 0
 
 
-async def test_a_log_that_nobody_writes_down_is_named(feed: Feed, streams: Streams) -> None:
+async def test_note_reports_missing_log_worker(feed: Feed, streams: Streams) -> None:
     for number in range(20):
         await streams.messages.push(numbered(number, before=number))
     viewer = await watching(feed)
     assert "No worker" in (await frame(viewer))["note"]
     await streams.messages.trim("15-0")
-    newcomer = await watching(feed)  # Whoever comes has the processes told anew, and the queue looked at.
+    newcomer = await watching(feed)  # Triggers reports and a queue check.
     assert (await frame(newcomer))["note"] == ""
     assert (await frame(viewer))["note"] == ""

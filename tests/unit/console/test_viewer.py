@@ -1,4 +1,4 @@
-"""What waits for one page: in order, bounded, nothing dropped without being counted."""
+"""The buffer of one console page: ordered, bounded, every dropped line counted."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ async def ids(viewer: Viewer) -> list[str]:
     return [row["id"] for row in (await frame(viewer))["rows"]]
 
 
-async def test_lines_come_in_order_in_frames_of_a_bounded_size() -> None:
+async def test_lines_arrive_in_order_in_bounded_frames() -> None:
     viewer = watching()
     viewer.offer(line(request_id=str(number)) for number in range(FRAME_ROWS + 5))
     assert await ids(viewer) == [str(number) for number in range(FRAME_ROWS)]
     assert await ids(viewer) == [str(number) for number in range(FRAME_ROWS, FRAME_ROWS + 5)]
 
 
-async def test_only_lines_that_are_looked_for_come() -> None:
+async def test_viewer_receives_only_matching_lines() -> None:
     from django.db.models import Q
 
     viewer = watching(Search((Term(lambda each: each.request_id == "2", Q()),)), "s")
@@ -48,7 +48,7 @@ async def test_only_lines_that_are_looked_for_come() -> None:
     assert await ids(viewer) == ["2"]
 
 
-async def test_when_more_comes_than_a_page_takes_the_oldest_go_and_are_counted() -> None:
+async def test_overflow_drops_oldest_lines_and_counts_them() -> None:
     viewer = watching()
     viewer.offer(line(request_id=str(number)) for number in range(MOST_WAITING + 7))
     found = await frame(viewer)
@@ -57,14 +57,14 @@ async def test_when_more_comes_than_a_page_takes_the_oldest_go_and_are_counted()
     assert (await frame(viewer))["skipped"] == 0
 
 
-async def test_lines_nobody_here_saw_are_counted_too() -> None:
+async def test_missed_lines_are_counted_as_skipped() -> None:
     viewer = watching()
     viewer.missed(3)
     viewer.missed(2)
     assert (await frame(viewer))["skipped"] == 5
 
 
-async def test_a_page_that_does_not_draw_is_sent_no_more_until_it_does() -> None:
+async def test_viewer_sends_no_frame_until_page_acknowledges_drawing() -> None:
     viewer = watching()
     for number in range(MOST_FRAMES):
         viewer.offer([line(request_id=str(number))])
@@ -73,7 +73,7 @@ async def test_a_page_that_does_not_draw_is_sent_no_more_until_it_does() -> None
     waiting = asyncio.create_task(viewer.next_frame())
     await asyncio.sleep(0)
     assert not waiting.done()
-    viewer.drawn(99)  # A frame that was never sent says nothing.
+    viewer.drawn(99)  # An acknowledgement of a frame that was never sent is ignored.
     await asyncio.sleep(0)
     assert not waiting.done()
     viewer.drawn(1)
@@ -81,7 +81,7 @@ async def test_a_page_that_does_not_draw_is_sent_no_more_until_it_does() -> None
         assert orjson.loads(await waiting)["rows"][0]["id"] == "held"
 
 
-async def test_a_page_that_never_draws_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_viewer_that_stops_drawing_raises_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STALLED_SECONDS", 0.01)
     viewer = watching()
     for _ in range(MOST_FRAMES):
@@ -92,7 +92,7 @@ async def test_a_page_that_never_draws_again_is_given_up(monkeypatch: pytest.Mon
         await viewer.next_frame()
 
 
-async def test_another_search_drops_what_waited_for_the_old_one() -> None:
+async def test_new_search_drops_pending_lines_of_old_search() -> None:
     viewer = watching()
     viewer.offer([line(request_id="old")])
     viewer.watch_messages(EVERYTHING, "")
@@ -100,7 +100,7 @@ async def test_another_search_drops_what_waited_for_the_old_one() -> None:
     assert await ids(viewer) == ["new"]
 
 
-async def test_news_of_one_kind_are_joined_while_they_wait() -> None:
+async def test_pending_notices_of_one_kind_are_merged() -> None:
     viewer = Viewer()
     viewer.watch_sessions()
     viewer.tell("opened", [{"id": "a"}])
@@ -117,7 +117,7 @@ async def test_news_of_one_kind_are_joined_while_they_wait() -> None:
     assert found["rows"] == []
 
 
-async def test_a_row_has_its_hidden_characters_marked() -> None:
+async def test_row_marks_hidden_characters() -> None:
     viewer = watching()
     viewer.offer([line(method="a\u202eb", target="\x1b", request_id="\u200b", principal="\n")])
     (row,) = (await frame(viewer))["rows"]

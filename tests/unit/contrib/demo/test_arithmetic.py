@@ -1,4 +1,4 @@
-"""The calculator's arithmetic: Python's values, and a quick clear fault for everything else."""
+"""Calculator arithmetic: Python's values, and a quick, clear error for everything else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from mcp_app.contrib.demo.arithmetic import MAX_BITS, ArithmeticFault, evaluate
         "1/3",
     ],
 )
-def test_an_expression_has_the_value_that_python_gives_it(expression: str) -> None:
+def test_expression_has_value_of_python(expression: str) -> None:
     expected = eval(expression.strip())
     value = evaluate(expression)
     assert (value, type(value)) == (expected, type(expected))
@@ -102,7 +102,7 @@ def test_an_expression_has_the_value_that_python_gives_it(expression: str) -> No
         ("1" * 1_001, "longer than 1000"),
     ],
 )
-def test_anything_else_is_a_fault_that_says_why_and_comes_quickly(expression: str, said: str | None) -> None:
+def test_invalid_or_huge_expression_fails_quickly_with_reason(expression: str, said: str | None) -> None:
     started = time.monotonic()
     if said is None:
         assert evaluate(expression) == int(expression)
@@ -113,7 +113,7 @@ def test_anything_else_is_a_fault_that_says_why_and_comes_quickly(expression: st
 
 
 @given(st.text(alphabet="0123456789.eE+-*/%() ", max_size=60))
-def test_any_text_of_the_alphabet_has_a_bounded_value_or_a_fault(expression: str) -> None:
+def test_arithmetic_text_has_bounded_value_or_fault(expression: str) -> None:
     try:
         value = evaluate(expression)
     except ArithmeticFault:
@@ -122,7 +122,7 @@ def test_any_text_of_the_alphabet_has_a_bounded_value_or_a_fault(expression: str
 
 
 @given(st.text(max_size=40))
-def test_any_text_has_a_value_or_a_fault(expression: str) -> None:
+def test_arbitrary_text_has_value_or_fault(expression: str) -> None:
     try:
         value = evaluate(expression)
     except ArithmeticFault:
@@ -131,5 +131,5 @@ def test_any_text_has_a_value_or_a_fault(expression: str) -> None:
 
 
 @given(st.integers(-(10**30), 10**30), st.sampled_from(["+", "-", "*", "//", "%"]), st.integers(1, 10**30))
-def test_whole_numbers_stay_exact(left: int, operator: str, right: int) -> None:
+def test_integer_arithmetic_is_exact(left: int, operator: str, right: int) -> None:
     assert evaluate(f"{left}{operator}{right}") == eval(f"({left}){operator}{right}")

@@ -1,4 +1,4 @@
-"""The demo catalogue's functions and what the catalogue says of them."""
+"""The functions of the demo catalogue and their published descriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOOLS = ("echo", "add", "calculate", "get_timestamp", "count", "burn", "ask_name
 
 
 class Caller:
-    """Stands where a call's Context does: records progress, and answers questions as told."""
+    """A stand-in for a Context: records progress and returns a scripted answer."""
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer
@@ -35,56 +35,56 @@ class Caller:
         return self.answer
 
 
-async def test_echo_returns_the_text_unchanged() -> None:
+async def test_echo_returns_text_unchanged() -> None:
     for text in ("", "hello", " \n☃\x00 "):
         assert await mcp.echo(text) == text
 
 
-async def test_add_returns_the_sum() -> None:
+async def test_add_returns_sum() -> None:
     assert await mcp.add(2, -5) == -3
 
 
-async def test_calculate_returns_the_value_as_text() -> None:
+async def test_calculate_returns_value_as_text() -> None:
     assert await mcp.calculate("(2 + 3) * 4") == "20"
 
 
 @pytest.mark.parametrize("expression", ["9**9**9", "1/0", "import os", ""])
-async def test_calculate_answers_a_bad_expression_with_a_tool_error(expression: str) -> None:
+async def test_calculate_raises_tool_error_for_invalid_expression(expression: str) -> None:
     with pytest.raises(ToolError):
         await mcp.calculate(expression)
 
 
-async def test_get_timestamp_is_now_in_utc() -> None:
+async def test_get_timestamp_returns_current_utc_time() -> None:
     told = datetime.fromisoformat(await mcp.get_timestamp())
     assert told.utcoffset() == timedelta(0)
     assert abs(told - datetime.now(UTC)) < timedelta(seconds=2)
 
 
-async def test_count_reports_each_step_and_then_answers() -> None:
+async def test_count_reports_each_step_and_returns() -> None:
     caller = Caller()
     assert await mcp.count(caller, to=3, delay_seconds=0) == "counted to 3"
     assert caller.reported == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
 
 
-def test_burn_takes_its_time() -> None:
+def test_burn_takes_requested_time() -> None:
     started = time.monotonic()
     assert mcp.burn(0.05).startswith("burned 0.05 seconds")
     assert time.monotonic() - started >= 0.05
 
 
-async def test_ask_name_greets_with_the_answer() -> None:
+async def test_ask_name_greets_with_answer() -> None:
     caller = Caller(Answer("accept", {"name": "Ada"}))
     assert await mcp.ask_name(caller) == "Hello, Ada!"
     assert caller.asked == [("What is your name?", mcp.Person)]
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_ask_name_without_an_answer_is_a_tool_error(action: str) -> None:
+async def test_ask_name_without_answer_raises_tool_error(action: str) -> None:
     with pytest.raises(ToolError, match="No name was given"):
         await mcp.ask_name(Caller(Answer(action)))
 
 
-def test_prompts_hold_what_they_were_given_and_only_that() -> None:
+def test_prompts_contain_their_arguments_unformatted() -> None:
     assert "Python code" in mcp.code_review("print(1)", "Python")
     assert mcp.code_review("{0} %s {{x}}").endswith("{0} %s {{x}}")
     assert "the last hour" in mcp.analyze_logs("the last hour")
@@ -92,19 +92,19 @@ def test_prompts_hold_what_they_were_given_and_only_that() -> None:
     assert "severity error or worse" in mcp.analyze_logs("the last hour", "error")
 
 
-def test_server_info_is_json_about_this_process() -> None:
+def test_server_info_describes_this_process() -> None:
     info = json.loads(mcp.server_info())
     assert set(info) == {"name", "version", "uptime", "python", "pid"}
     assert info["pid"] == os.getpid()
     assert info["uptime"] >= 0
 
 
-def test_the_greeting_names_the_person() -> None:
+def test_greeting_contains_name() -> None:
     assert mcp.greeting("Ada") == "Hello, Ada!"
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_every_tool_says_what_it_does_and_how_safe_it_is(name: str) -> None:
+def test_tool_has_title_description_and_hints(name: str) -> None:
     wire = registry.tools[name].wire
     assert wire["title"]
     assert len(wire["description"]) > 40
@@ -112,7 +112,7 @@ def test_every_tool_says_what_it_does_and_how_safe_it_is(name: str) -> None:
     assert all(member["description"] for member in wire["inputSchema"].get("properties", {}).values())
 
 
-def test_long_work_is_marked_as_background() -> None:
+def test_slow_tools_run_in_background() -> None:
     assert [name for name in TOOLS if registry.tools[name].background] == ["count", "burn"]
 
 
@@ -128,7 +128,7 @@ def test_long_work_is_marked_as_background() -> None:
         ("ask_name", {}, []),
     ],
 )
-def test_tools_take_the_arguments_of_the_contract(name: str, arguments: dict, required: list) -> None:
+def test_tool_schema_has_contract_arguments(name: str, arguments: dict, required: list) -> None:
     schema = registry.tools[name].wire["inputSchema"]
     assert {key: member["type"] for key, member in schema.get("properties", {}).items()} == arguments
     assert schema.get("required", []) == required

@@ -1,4 +1,4 @@
-"""What a SKILL.md says of itself is told as its client reads it, or refused with the reason."""
+"""SKILL.md frontmatter is read as its clients read it, or rejected with the reason."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def with_member(line: str) -> str:
         ("more: grüße 🚆", "grüße 🚆"),
     ],
 )
-def test_values_are_those_of_yaml_1_2(line: str, value: Any) -> None:
+def test_values_follow_yaml_1_2(line: str, value: Any) -> None:
     found = frontmatter.read(with_member(line), "travel")
-    # In a document of its own the last line of a block text has its end, too.
+    # At the end of a document, the last line of a block scalar keeps its newline.
     expected = value.removesuffix("\n") if line.endswith("lines") else value
     assert found == {"name": "travel", "description": "Books a journey.", "more": expected}
 
@@ -50,7 +50,7 @@ def test_values_are_those_of_yaml_1_2(line: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "text", [GOOD, "\ufeff" + GOOD, GOOD.replace("\n", "\r\n"), GOOD.partition("Ask")[0][:-1]]
 )
-def test_a_mark_at_the_top_and_ends_of_lines_do_not_matter(text: str) -> None:
+def test_byte_order_mark_and_line_endings_are_ignored(text: str) -> None:
     assert frontmatter.read(text, "travel") == {"name": "travel", "description": "Books a journey."}
 
 
@@ -77,6 +77,6 @@ def test_a_mark_at_the_top_and_ends_of_lines_do_not_matter(text: str) -> None:
         (GOOD.replace("description", "summary"), "'description'"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, words: str) -> None:
+def test_invalid_frontmatter_raises_with_reason(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         frontmatter.read(text, "travel")

@@ -1,4 +1,4 @@
-"""Skills in folders, as clients list, get and read them; a wrong one keeps the server from starting."""
+"""Skills in folders: listing, fetching and reading; an invalid skill prevents startup."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PICTURE = red_pixel()
 
 
 def write(folder: Path, name: str, **files: str | bytes) -> Path:
-    """One skill; names of files with ``__`` for a slash and without their endings."""
+    """Write one skill; file names use ``__`` for a slash and omit extensions."""
     place = folder / name
     place.mkdir(parents=True)
     told = f"---\nname: {place.name}\ndescription: About {place.name}.\nsince: 2026-01-02\n---\nRead.\n"
@@ -59,7 +59,7 @@ def serve(root: Path) -> dict[str, folders.Skill]:
 
 
 @pytest.mark.requirement("EXT-02")
-async def test_skills_are_announced_listed_and_got(root: Path) -> None:
+async def test_skills_are_announced_listed_and_fetched(root: Path) -> None:
     serve(root)
     async with Client(version=MODERN) as client:
         announced = client.server["capabilities"]
@@ -83,14 +83,14 @@ async def test_skills_are_announced_listed_and_got(root: Path) -> None:
 
 
 @pytest.mark.requirement("EXT-02")
-async def test_every_file_is_a_resource_of_the_size_and_digest_that_its_skill_tells(root: Path) -> None:
+async def test_skill_files_are_resources_with_listed_size_and_digest(root: Path) -> None:
     serve(root)
     async with Client(version=MODERN) as client:
         skills = (await client.request("skills/list"))["skills"]
         resources = {found["uri"]: found for found in await client.list_resources()}
         told = {file["uri"]: file for skill in skills for file in skill["resources"]}
         read = {uri: (await client.read_resource(uri))[0] for uri in told}
-    # What belongs to a skill inside of another belongs to both.
+    # Files of a nested skill belong to both skills.
     assert [len(skill["resources"]) for skill in skills] == [3, 4, 2]
     assert resources.keys() == told.keys() == read.keys()
     for uri, file in told.items():
@@ -107,7 +107,7 @@ async def test_every_file_is_a_resource_of_the_size_and_digest_that_its_skill_te
 
 
 @pytest.mark.requirement("EXT-02")
-async def test_a_directory_tells_what_lies_directly_in_it(root: Path) -> None:
+async def test_directory_read_lists_direct_children(root: Path) -> None:
     serve(root)
     async with Client(version=MODERN) as client:
         top = await client.request("resources/directory/read", {"uri": "skill://forms"})
@@ -135,7 +135,7 @@ async def pages(client: Client, method: str, member: str, **params: str) -> list
         params["cursor"] = result["nextCursor"]
 
 
-async def test_long_lists_come_in_pages(root: Path, settings: Any) -> None:
+async def test_long_lists_are_paginated(root: Path, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "PAGE_SIZE": 2}
     serve(root)
     async with Client(version=MODERN) as client:
@@ -150,7 +150,7 @@ async def test_long_lists_come_in_pages(root: Path, settings: Any) -> None:
 
 
 @pytest.mark.parametrize("withheld", [TRAINS, "skill://office/travel/trains/times"])
-async def test_a_skill_of_which_a_file_is_withheld_is_not_there(root: Path, withheld: str) -> None:
+async def test_skill_with_withheld_file_is_hidden(root: Path, withheld: str) -> None:
     serve(root)
     del registry.resources[withheld]
     async with Client(version=MODERN) as client:
@@ -166,7 +166,7 @@ async def test_a_skill_of_which_a_file_is_withheld_is_not_there(root: Path, with
             await client.request("resources/directory/read", folder)
 
 
-async def test_older_clients_have_it_in_both_places_and_without_hints_for_caches(root: Path) -> None:
+async def test_older_client_gets_capability_twice_and_no_cache_hints(root: Path) -> None:
     serve(root)
     async with Client(version=OLD) as client:
         for member in ("extensions", "experimental"):
@@ -190,13 +190,13 @@ async def test_older_clients_have_it_in_both_places_and_without_hints_for_caches
         (lambda root: (root / "forms" / "large").write_bytes(bytes(7 * 2**20)), "too large to be sent"),
     ],
 )
-def test_a_wrong_skill_is_an_error_that_names_the_file(root: Path, spoil: Any, words: str) -> None:
+def test_invalid_skill_raises_with_file_name(root: Path, spoil: Any, words: str) -> None:
     spoil(root)
     with pytest.raises(ImproperlyConfigured, match=words):
         folders.find([root])
 
 
-def test_a_skill_larger_than_clients_must_take_is_refused(tmp_path: Path) -> None:
+def test_skill_above_16_mib_is_rejected(tmp_path: Path) -> None:
     place = write(tmp_path, "forms")
     for number in range(3):
         (place / str(number)).write_bytes(bytes(6 * 2**20))
@@ -204,16 +204,14 @@ def test_a_skill_larger_than_clients_must_take_is_refused(tmp_path: Path) -> Non
         folders.find([tmp_path])
 
 
-def test_two_folders_cannot_hold_the_same_skill(root: Path, tmp_path_factory: Any) -> None:
+def test_same_skill_in_two_folders_is_rejected(root: Path, tmp_path_factory: Any) -> None:
     other = tmp_path_factory.mktemp("other")
     write(other, "forms")
     with pytest.raises(ImproperlyConfigured, match="is the same skill"):
         folders.find([root, other])
 
 
-def test_skills_lie_in_folders_of_apps_and_of_the_settings(
-    root: Path, settings: Any, monkeypatch: Any
-) -> None:
+def test_skill_roots_come_from_apps_and_settings(root: Path, settings: Any, monkeypatch: Any) -> None:
     assert list(conf.roots()) == []
     settings.MCP_SKILLS = {"DIRECTORIES": [str(root / "office"), root]}
     assert list(conf.roots()) == [root / "office", root]
@@ -234,11 +232,11 @@ def test_skills_lie_in_folders_of_apps_and_of_the_settings(
         ({"APP_DIRECTORIES": 1}, "True or False"),
     ],
 )
-def test_a_wrong_setting_is_named(values: dict[str, Any], words: str, settings: Any) -> None:
+def test_invalid_setting_is_named(values: dict[str, Any], words: str, settings: Any) -> None:
     settings.MCP_SKILLS = values
     with pytest.raises(ImproperlyConfigured, match=words):
         list(conf.roots())
 
 
-def test_what_is_told_of_a_skill_is_json(root: Path) -> None:
+def test_skill_entries_are_json_serializable(root: Path) -> None:
     assert all(orjson.dumps(skill.entry) for skill in serve(root).values())

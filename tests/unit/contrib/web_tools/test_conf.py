@@ -1,4 +1,4 @@
-"""The settings of the web tools: typed, and a wrong one named."""
+"""Settings of the web tools: typed, with an error that names the invalid key."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mcp_app.contrib.web_tools import conf
 from mcp_app.contrib.web_tools.apps import check_settings
 
 
-def test_by_default_nothing_private_and_only_web_ports_are_open() -> None:
+def test_default_policy_allows_web_ports_and_no_private_network() -> None:
     policy = conf.load({}).policy
     assert policy.allow == frozenset()
     assert policy.ports == {80, 443, 8080, 8443}
 
 
-def test_every_key_reaches_its_place() -> None:
+def test_every_setting_is_applied() -> None:
     settings = conf.load(
         {
             "ALLOW": ["10.0.0.0/8", "fd00::1"],
@@ -60,14 +60,14 @@ def test_every_key_reaches_its_place() -> None:
         ({"USER_AGENT": "a\r\nb: c"}, "USER_AGENT"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_it_needs(settings, values: dict, named: str) -> None:
+def test_invalid_setting_raises_with_requirement(settings, values: dict, named: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=named):
         conf.load(values)
     settings.MCP_WEB_TOOLS = values
     assert [error.id for error in check_settings()] == ["mcp_web_tools.E001"]
 
 
-def test_right_settings_pass_the_check(settings) -> None:
+def test_valid_settings_pass_check(settings) -> None:
     settings.MCP_WEB_TOOLS = {"SECONDS": 5}
     assert check_settings() == []
     assert conf.get().policy.seconds == 5.0

@@ -1,4 +1,4 @@
-"""Bytes become text whatever the page says of its encoding."""
+"""Bytes are decoded to text regardless of the declared encoding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mcp_app.contrib.web_tools.decoding import decode
         (b"", "utf-8", ""),
     ],
 )
-def test_a_page_is_decoded_by_mark_header_meta_or_guess(body: bytes, charset: str, text: str) -> None:
+def test_page_is_decoded_by_bom_header_meta_or_guess(body: bytes, charset: str, text: str) -> None:
     assert decode(body, charset) == text
 
 
@@ -60,10 +60,10 @@ def test_a_page_is_decoded_by_mark_header_meta_or_guess(body: bytes, charset: st
         "x" * 10_000,
     ],
 )
-def test_a_codec_that_is_no_page_encoding_is_ignored(charset: str) -> None:
+def test_non_page_codec_is_ignored(charset: str) -> None:
     assert decode(b"xn--p1ai \\x41 +AGE-", charset) == "xn--p1ai \\x41 +AGE-"
 
 
 @given(st.binary(max_size=200), st.text(max_size=12))
-def test_any_bytes_become_text(body: bytes, charset: str) -> None:
+def test_arbitrary_bytes_decode_to_text(body: bytes, charset: str) -> None:
     assert isinstance(decode(body, charset), str)

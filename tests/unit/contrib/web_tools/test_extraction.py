@@ -1,4 +1,4 @@
-"""What of a page comes out, in each format, and that hostile markup costs bounded time."""
+"""Extraction of page content in each format; hostile markup costs bounded time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_markdown_keeps_headings_links_lists_code_tables_and_images() -> None:
     )
 
 
-def test_text_is_one_line_for_each_block_with_code_as_it_was() -> None:
+def test_text_has_one_line_per_block_and_unchanged_code() -> None:
     assert extract(PAGE, "text").splitlines() == [
         "The page",
         "",
@@ -64,7 +64,7 @@ def test_html_is_clean_markup_with_absolute_links() -> None:
 
 
 @pytest.mark.parametrize("form", ["markdown", "text", "html"])
-def test_hidden_active_and_surrounding_parts_are_left_out(form: str) -> None:
+def test_hidden_active_and_surrounding_parts_are_removed(form: str) -> None:
     content = extract(PAGE, form)
     for left_out in ("secret", "evil", "color:red", "Home", "Site header", "Related", "Imprint", "style="):
         assert left_out not in content
@@ -85,40 +85,40 @@ def test_hidden_active_and_surrounding_parts_are_left_out(form: str) -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["markdown", "html"])
-def test_a_link_that_does_more_than_point_somewhere_is_dropped(link: str, form: str) -> None:
+def test_unsafe_link_target_is_dropped(link: str, form: str) -> None:
     content = extract(f'<p><a href="{link}">go</a><img src="{link}" alt="pic"></p>', form)
     assert "go" in content
     for part in ("script:", "data:", "file:", "href", "src", "broken"):
         assert part not in content.lower()
 
 
-def test_a_main_part_that_holds_little_of_the_text_is_not_taken_for_the_page() -> None:
+def test_short_article_is_not_taken_for_main_content() -> None:
     html = "<body><article>teaser</article><p>" + "The story itself. " * 50 + "</p><nav>menu</nav></body>"
     content = extract(html)
     assert "The story itself." in content
     assert "menu" not in content
 
 
-def test_of_several_articles_the_longest_is_taken() -> None:
+def test_longest_article_is_taken() -> None:
     html = f"<article>short</article><article><p>{'long story ' * 40}</p></article>"
     assert "short" not in extract(html)
 
 
-def test_the_title_is_not_repeated_and_may_be_missing() -> None:
+def test_title_is_not_repeated_and_may_be_missing() -> None:
     assert extract("<title>Same</title><h1>Same</h1><p>text") == "# Same\n\ntext"
     assert extract("<p>only text") == "only text"
     assert extract("<title>only title</title>", "text") == "only title"
     assert extract("") == ""
 
 
-def test_a_long_page_is_cut_with_a_note() -> None:
+def test_long_page_is_truncated_with_note() -> None:
     content = extract("<p>" + "word " * 1_000, max_characters=100)
     assert content.startswith("word word")
     assert content.endswith("[Cut here: the page has more than 100 characters.]")
     assert len(content) < 200
 
 
-def test_a_huge_numbered_list_keeps_its_items() -> None:
+def test_huge_numbered_list_keeps_items() -> None:
     content = extract("<ol>" + "".join(f"<li>item {number}" for number in range(2_000)) + "</ol>")
     assert "item 1999" in content
 
@@ -131,7 +131,7 @@ def up_to(piece: str, size: int = LARGE) -> str:
 
 
 def hostile(size: int) -> dict[str, str]:
-    """Markup of about that many characters by what is hostile in it."""
+    """Return markup of about that many characters, keyed by its kind of attack."""
     return {
         "deep": up_to("<div>", size),
         "deep with text": up_to("<div>x", size),
@@ -177,7 +177,7 @@ def hostile(size: int) -> dict[str, str]:
 @pytest.mark.parametrize("form", ["markdown", "text", "html"])
 @pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", hostile(1))
-def test_hostile_markup_is_converted_or_given_up_in_bounded_time(name: str, size: int, form: str) -> None:
+def test_hostile_markup_is_converted_or_abandoned_in_bounded_time(name: str, size: int, form: str) -> None:
     started = time.thread_time()
     try:
         content = extract(hostile(size)[name], form, max_characters=10_000, seconds=2.0)
@@ -187,12 +187,12 @@ def test_hostile_markup_is_converted_or_given_up_in_bounded_time(name: str, size
     assert len(content) < 10_200
 
 
-def test_conversion_stops_at_its_deadline() -> None:
+def test_conversion_stops_at_deadline() -> None:
     with pytest.raises(TooMuchWork):
         extract(up_to("<p>x</p>"), seconds=0.0)
 
 
-def test_nesting_and_number_of_tags_are_bounded() -> None:
+def test_nesting_and_tag_count_are_bounded() -> None:
     deep = bounded("<div>" * 1_000 + "end")
     assert (deep.count("<div>"), deep.count("</div>"), "end" in deep) == (MAX_DEPTH, MAX_DEPTH, True)
     assert bounded("<br>" * (MAX_TAGS + 10)).count("<br>") == MAX_TAGS
@@ -232,6 +232,6 @@ def test_markup_is_balanced_and_stripped(html: str, expected: str) -> None:
     st.text(alphabet="<>/!-=\"' abdivpscrt&;#\0\n", max_size=200),
     st.sampled_from(["markdown", "text", "html"]),
 )
-def test_any_text_can_be_converted(html: str, form: str) -> None:
+def test_arbitrary_text_is_converted_without_script_tag(html: str, form: str) -> None:
     content = extract(html, form)
     assert "<script" not in content

@@ -1,4 +1,4 @@
-"""The web_scrape tool from address to text, against a server on loopback that the settings allow."""
+"""The web_scrape tool from address to text, against a loopback server that settings allow."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ HTML = b"<title>News</title><nav>menu</nav><p>Some <b>story</b> <a href=/more>mo
         ("html", '<title>News</title>\n<p>Some <b>story</b> <a href="{url}/more">more</a></p>'),
     ],
 )
-async def test_a_page_comes_back_in_the_format_asked_for(allow, form: str, expected: str) -> None:
+async def test_page_is_returned_in_requested_format(allow, form: str, expected: str) -> None:
     async with serve(page(gzip.compress(HTML), "Content-Encoding: gzip")) as site:
         url = allow(site)
         assert await web_scrape(url + "/news", form) == expected.format(url=url)
 
 
-async def test_links_start_from_where_the_page_was_found(allow) -> None:
+async def test_links_are_resolved_against_redirect_target(allow) -> None:
     async with serve(redirect("/deep/er/"), page(b"<a href=x>go</a>")) as site:
         url = allow(site)
         assert await web_scrape(url) == f"[go]({url}/deep/er/x)"
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/json", "text/csv"])
-async def test_what_is_not_html_comes_back_as_it_is(allow, kind: str) -> None:
+async def test_non_html_text_is_returned_unchanged(allow, kind: str) -> None:
     async with serve(page(b'{"a": "<b>"}', kind=kind)) as site:
         assert await web_scrape(allow(site)) == '{"a": "<b>"}'
 
 
-async def test_a_long_answer_is_cut(allow) -> None:
+async def test_long_response_is_truncated(allow) -> None:
     async with serve(page(b"x" * 1_000, kind="text/plain")) as site:
         assert (await web_scrape(allow(site, MAX_CHARACTERS=10))).startswith("x" * 10 + "\n\n[Cut here")
 
@@ -67,7 +67,7 @@ async def test_a_long_answer_is_cut(allow) -> None:
         (redirect("file:///etc/passwd"), "http://"),
     ],
 )
-async def test_what_went_wrong_is_a_tool_error(allow, answer, said: str) -> None:
+async def test_failed_fetch_raises_tool_error(allow, answer, said: str) -> None:
     async with serve(answer) as site:
         with pytest.raises(ToolError, match=said):
             await web_scrape(allow(site))
@@ -77,18 +77,18 @@ async def test_what_went_wrong_is_a_tool_error(allow, answer, said: str) -> None
     "url",
     ["http://127.0.0.1/", "http://localhost/", "http://[::1]/", "http://2130706433/", "ftp://x/", "nonsense"],
 )
-async def test_inside_addresses_are_refused_by_default(url: str) -> None:
+async def test_private_address_is_refused_by_default(url: str) -> None:
     with pytest.raises(ToolError):
         await web_scrape(url)
 
 
-async def test_a_page_that_costs_too_much_is_given_up(allow) -> None:
+async def test_overly_complex_page_raises_tool_error(allow) -> None:
     async with serve(page(b"<p>x</p>" * 40_000)) as site:
         with pytest.raises(ToolError, match="too complex"):
             await web_scrape(allow(site, CONVERT_SECONDS=0.01))
 
 
-def test_the_tool_says_that_it_reads_the_open_world() -> None:
+def test_tool_is_annotated_open_world_with_format_enum() -> None:
     wire = registry.tools["web_scrape"].wire
     assert wire["annotations"] == {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": True}
     assert wire["inputSchema"]["required"] == ["url"]
