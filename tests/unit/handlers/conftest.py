@@ -21,7 +21,7 @@ def _empty_catalogue() -> Iterator[None]:
 
 @pytest.fixture
 async def streams() -> Streams:
-    """The streams of one process."""
+    """Return the streams of one process."""
     made = Streams.in_memory()
     await made.start()
     return made
@@ -29,7 +29,7 @@ async def streams() -> Streams:
 
 @pytest.fixture
 async def desk(streams: Streams) -> AsyncIterator[Desk]:
-    """One process with one client."""
+    """Return one process with one client."""
     made = Desk(streams)
     await made.open()
     yield made

@@ -1,4 +1,4 @@
-"""A process whose clients have sessions of 2025-11-25 and ask for tasks; its worker is played by the test."""
+"""A process with 2025-11-25 sessions that request tasks; the test plays its worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RESULT: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
 
 
 class CoreDesk(Desk):
-    """A process with a worker somewhere, and one client of Ada's."""
+    """A process with a remote worker and one client that belongs to Ada."""
 
     def __init__(self, streams: Streams, **settings: Any) -> None:
         super().__init__(
@@ -43,7 +43,7 @@ class CoreDesk(Desk):
     async def enter(
         self, principal: Principal = ADA, capabilities: dict[str, Any] | None = None, version: str = VERSION
     ) -> LiveSession:
-        """Open a confirmed session, which requests belong to from now on."""
+        """Open a confirmed session for all later requests."""
         self.principal = principal
         self.session = await self.process.sessions.create(
             stored_fields(
@@ -58,12 +58,12 @@ class CoreDesk(Desk):
         return self.session
 
     async def say(self, method: str, **params: Any) -> Any:
-        """The answer to a request of its own id."""
+        """Return the answer to one request with a unique id."""
         self._number += 1
         return await self.request(method, params, self._number)
 
     async def make(self, tool: str = "work", ttl: int | None = None, **more: Any) -> dict[str, Any]:
-        """The task that a call is answered with."""
+        """Return the task created by a call."""
         task = {} if ttl is None else {"ttl": ttl}
         result = (await self.say("tools/call", name=tool, task=task, **more))["result"]
         assert problems(VERSION, "CreateTaskResult", result) == []
@@ -71,13 +71,13 @@ class CoreDesk(Desk):
         return made
 
     async def get(self, task_id: str) -> dict[str, Any]:
-        """What is said of a task now."""
+        """Return the current state of a task."""
         result: dict[str, Any] = (await self.say("tasks/get", taskId=task_id))["result"]
         assert problems(VERSION, "GetTaskResult", result) == []
         return result
 
     async def wait(self, task_id: str, request_id: Any) -> str:
-        """Begin to wait for the result of a task; the stream that it will be on."""
+        """Request the result of a task; return the stream that will carry it."""
         message = jsonrpc.Request(request_id, "tasks/result", {"taskId": task_id})
         outcome = await self.process.dispatcher.request(self.asked(), message, b"{}")
         assert isinstance(outcome, StreamReference)
@@ -86,7 +86,7 @@ class CoreDesk(Desk):
     async def told(
         self, stream: str = STANDALONE, session: LiveSession | None = None
     ) -> list[dict[str, Any]]:
-        """All that is on a stream of a session by now."""
+        """Return all messages on a stream of a session so far."""
         session = session or self.session
         head = await self.streams.log.head(session.id, stream)
         if head is None:
@@ -95,12 +95,12 @@ class CoreDesk(Desk):
         return [orjson.loads(event.data) for event in page.events]
 
     async def respond(self, question: dict[str, Any], **answer: Any) -> None:
-        """Answer a question of the server, as the client of the session."""
+        """Answer a question of the server as the client of the session."""
         response = jsonrpc.Response(question["id"], answer.get("result"), answer.get("error"))
         await self.process.dispatcher.response(self.session, response, b"{}")
 
     async def work(self, task_id: str, **answer: Any) -> bool:
-        """Do what a worker does with a task: a result, an error or, with ``asks``, questions by key."""
+        """Do the work of a worker on a task: a result, an error or, with ``asks``, questions by key."""
         call = await start(task_id)
         inputs = Inputs.restored(call.inputs) if call.inputs else Inputs()
         for key, (method, params) in answer.pop("asks", {}).items():
@@ -116,19 +116,19 @@ class CoreDesk(Desk):
             return await reply.done()
 
     async def end(self, task_id: str, **result: Any) -> bool:
-        """As ``work``, with a result."""
+        """Finish a task with a result, as ``work`` does."""
         return await self.work(task_id, result={**RESULT, **result})
 
 
 async def start(task_id: str) -> CallRecord:
-    """Begin an attempt."""
+    """Start an attempt."""
     call = await sync_to_async(records.claim)(task_id, "worker")
     assert call is not None
     return call
 
 
 async def open_names(task_id: str) -> list[str]:
-    """The names of the questions a task has open."""
+    """Return the names of the open questions of a task."""
     call = await sync_to_async(records.find)(task_id)
     assert call is not None
     return list(open_questions.requests(call.inputs or {}))

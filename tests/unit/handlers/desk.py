@@ -1,4 +1,4 @@
-"""A process on in-memory streams with one session: hand it a message, see what it answers."""
+"""A process on in-memory streams with one session: send it a message, get its answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def offer(**kinds: Iterable[Any]) -> None:
 
 
 class Desk:
-    """One process and its one client."""
+    """A process with one client."""
 
     def __init__(self, streams: Streams, **settings: Any) -> None:
         self.streams = streams
@@ -41,7 +41,7 @@ class Desk:
         self.session: LiveSession
 
     async def open(self, version: str = "2025-11-25") -> LiveSession:
-        """Open the session that requests belong to."""
+        """Open the session for all later requests."""
         self.session = await self.process.sessions.create(
             stored_fields(
                 version=version,
@@ -54,13 +54,13 @@ class Desk:
         return self.session
 
     def asked(self, session: Negotiated | None = None, principal: Principal | None = None) -> Asked:
-        """The beginning of a request, with the catalogue in use now."""
+        """Return the start of a request, with the catalogue in use now."""
         principal = principal or self.principal
         catalogue = self.process.views.of(principal.permissions)
         return Asked(self.process, session or self.session, principal, catalogue)
 
     async def request(self, method: str, params: dict[str, Any] | None = None, request_id: Any = 1) -> Any:
-        """The answer to one request."""
+        """Return the answer to one request."""
         message = jsonrpc.Request(request_id, method, params or {})
         async with asyncio.timeout(10):
             outcome = await self.process.dispatcher.request(self.asked(), message, b"{}")
@@ -68,13 +68,13 @@ class Desk:
             return (await self._messages(outcome))[-1]
 
     async def batch(self, *members: Any) -> list[Any]:
-        """The messages that answer a batch."""
+        """Return the messages that answer a batch."""
         async with asyncio.timeout(10):
             outcome = await self.process.dispatcher.batch(self.asked(), list(members))
             return await self._messages(outcome)
 
     async def initialize(self, params: dict[str, Any]) -> Any:
-        """The answer to ``initialize``."""
+        """Return the answer to ``initialize``."""
         outcome = await self.process.dispatcher.initialize(
             self.principal,
             self.process.views.of(self.principal.permissions),
@@ -86,7 +86,7 @@ class Desk:
         return orjson.loads(outcome.body)
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        """Tell something."""
+        """Send a notification."""
         await self.process.dispatcher.notification(
             self.session, jsonrpc.Notification(method, params or {}), b"{}"
         )

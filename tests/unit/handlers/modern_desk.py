@@ -1,4 +1,4 @@
-"""A process whose clients send single requests and take tasks; what its workers do is done by the test."""
+"""A process whose clients send single requests and accept tasks; the test plays its workers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESULT = {"resultType": "complete", "content": [{"type": "text", "text": "done"}
 
 
 class ModernDesk(Desk):
-    """A process with a worker somewhere."""
+    """A process with a remote worker."""
 
     async def ask(
         self,
@@ -39,7 +39,7 @@ class ModernDesk(Desk):
         capabilities: dict[str, Any] | None = None,
         principal: Principal = LOOPBACK,
     ) -> dict[str, Any]:
-        """The answer to one request; ``exchange`` and ``reply`` are the ones it had."""
+        """Return the answer to one request; ``exchange`` and ``reply`` keep its objects."""
         declared = DECLARED if capabilities is None else capabilities
         self.exchange = Exchange(envelope_of(declared), principal.key, self.process.views.server)
         request = jsonrpc.Request(1, method, params)
@@ -53,13 +53,13 @@ class ModernDesk(Desk):
         return answer
 
     async def make(self, tool: str = "work", **more: Any) -> dict[str, Any]:
-        """The task that a call is answered with."""
+        """Return the task created by a call."""
         result: dict[str, Any] = (await self.ask("tools/call", {"name": tool}, **more))["result"]
         assert problems("ext-tasks", "CreateTaskResult", result) == []
         return result
 
     async def get(self, task_id: str, **more: Any) -> dict[str, Any]:
-        """What is said of a task now."""
+        """Return the current state of a task."""
         answer = await self.ask("tasks/get", {"taskId": task_id}, **more)
         assert not self.reply.take()  # TASKX-20
         assert problems("ext-tasks", "GetTaskResult", answer["result"]) == []
@@ -67,13 +67,13 @@ class ModernDesk(Desk):
         return result
 
     async def update(self, task_id: str, **responses: Any) -> None:
-        """Answer what a task asked."""
+        """Answer the questions of a task."""
         answer = await self.ask("tasks/update", {"taskId": task_id, "inputResponses": responses})
         assert answer["result"].keys() == {"resultType", "_meta"}
         assert problems("ext-tasks", "UpdateTaskResult", answer["result"]) == []
 
     async def end(self, task_id: str, **answer: Any) -> None:
-        """Do what a worker does with a task."""
+        """Do the work of a worker on a task."""
         call = await start(task_id)
         encoded = orjson.dumps({"jsonrpc": "2.0", "id": 1, **answer})
         state, outcome = (State.COMPLETED, "ok") if "result" in answer else (State.FAILED, "error")
@@ -82,14 +82,14 @@ class ModernDesk(Desk):
 
 
 async def start(task_id: str) -> CallRecord:
-    """Begin an attempt."""
+    """Start an attempt."""
     call = await sync_to_async(records.claim)(task_id, "worker")
     assert call is not None
     return call
 
 
 async def suspend(task_id: str, *keys: str) -> CallRecord:
-    """Begin an attempt that asks for a list of roots under each key."""
+    """Start an attempt that requests roots under each key."""
     call = await start(task_id)
     inputs = Inputs.restored(call.inputs) if call.inputs else Inputs()
     for key in keys:

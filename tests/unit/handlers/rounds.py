@@ -1,4 +1,4 @@
-"""A client of 2026-07-28 in the same process: makes a request again and again until it is answered."""
+"""An in-process 2026-07-28 client: repeats a request until it is answered."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ROOT = {"uri": "file:///test/root"}
 
 
 def accept(**content: Any) -> Wire:
-    """The answer of a person who filled in a form."""
+    """Return the answer of a user who filled in a form."""
     return {"action": "accept", "content": content}
 
 
 def said(text: str) -> Wire:
-    """The answer of a model."""
+    """Return the answer of a model."""
     return {
         "role": "assistant",
         "content": {"type": "text", "text": text},
@@ -31,7 +31,7 @@ def said(text: str) -> Wire:
 
 @dataclass
 class Rounds:
-    """One request and its rounds: ``asked`` has the open questions of each, ``states`` what it gave."""
+    """A request and its rounds: ``asked`` has the open questions, ``states`` the states of each round."""
 
     desk: Desk
     method: str
@@ -42,7 +42,10 @@ class Rounds:
     states: list[str] = field(default_factory=list)
 
     async def go(self, responses: Mapping[str, Any] | None = None, **members: Any) -> Any:
-        """The result, or the error, of one more round with the newest state; ``members`` take precedence."""
+        """Run one more round with the newest state; return its result or error.
+
+        ``members`` take precedence.
+        """
         sent = dict(self.params)
         if responses is not None:
             sent["inputResponses"] = dict(responses)
@@ -59,13 +62,13 @@ class Rounds:
         return result
 
     async def text(self, responses: Mapping[str, Any] | None = None, **members: Any) -> str:
-        """The text of a tool's result after one more round."""
+        """Return the text of a tool result after one more round."""
         result = await self.go(responses, **members)
         assert "content" in result, result
         return str(result["content"][0]["text"])
 
     def _new_session(self) -> None:
-        # Nothing is left of the request before: each stands by itself.
+        # No state of the previous request remains: each round is independent.
         self.desk.session = LiveSession(
             f"request-{len(self.states)}",
             stored_fields(
@@ -79,5 +82,5 @@ class Rounds:
 
 
 def call(desk: Desk, name: str, arguments: Wire | None = None, **given: Any) -> Rounds:
-    """The rounds of one call of a tool."""
+    """Return the rounds of one tool call."""
     return Rounds(desk, "tools/call", {"name": name, "arguments": arguments or {}}, **given)

@@ -1,4 +1,4 @@
-"""The gate over MCP: one order of refusals, each with its code, whichever way a call takes."""
+"""The admission gate over MCP: one order of refusals with codes, on every call path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 REDIS = "redis://nowhere.invalid"
 RATED = {"calls_per_minute": 1}
 GUARDED = {"needs_approval": True, "four_eyes": True}
-# In the order of the gate: the code, and the call that all of the later checks would refuse, too.
+# In gate order: each code, with a call that all later checks would refuse as well.
 QUEUED = (
     *(Code.UNKNOWN_TOOL, Code.INVALID_ARGUMENTS, Code.RATE_LIMITED, Code.BACKLOG_FULL),
     *(Code.QUOTA_EXCEEDED, Code.CALLER_UNKNOWN),
@@ -112,8 +112,8 @@ async def test_gate_refuses_inline_calls_in_one_order(place: int, streams: Strea
     await hangs
 
 
-async def test_refusal_has_its_code_in_the_log_and_is_counted(streams: Streams) -> None:
-    """Lines keep the places that a worker of an older version reads; the code stands beside them."""
+async def test_refusal_code_is_logged_and_counted(streams: Streams) -> None:
+    """Log lines keep the fields that a worker of an older version reads; codes are separate."""
     tally.take()
     offer(tools=[entry_of(work, **RATED)])
     desk = await full_desk(streams, (), message_log=True)
@@ -129,7 +129,7 @@ async def test_refusal_has_its_code_in_the_log_and_is_counted(streams: Streams) 
     ]
 
 
-async def test_documented_limit_is_checked_in_both_forms(streams: Streams) -> None:
+async def test_documented_limit_is_checked_on_both_paths(streams: Streams) -> None:
     """The class of "Add a limit" is all that the gate needs for one."""
     chapter = (ROOT / "docs/architecture.md").read_text().partition("## Add a limit")[2]
     known = dict(vars(checks))
@@ -148,8 +148,8 @@ async def test_documented_limit_is_checked_in_both_forms(streams: Streams) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_repeated_request_attaches_also_above_the_rate(streams: Streams) -> None:
-    """A request that repeats a call adds none, so that no limit is in its way (R7)."""
+async def test_repeated_request_attaches_despite_rate_limit(streams: Streams) -> None:
+    """A repeated request adds no call, so no limit applies to it (R7)."""
     offer(tools=[entry_of(work, background=True, **RATED)])
     desk = await full_desk(streams, (), redis_url=REDIS)
     message = jsonrpc.Request(1, "tools/call", {"name": "work"})

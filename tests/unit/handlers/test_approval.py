@@ -1,4 +1,4 @@
-"""No way to a tool leads past its approval: in one process, in a batch, by the short cut, by presets."""
+"""No call path bypasses tool approval: single process, batch, shortcut or preset."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def in_thread(text: str = "x") -> str:
 
 
 FUNCTIONS = {"at_once": at_once, "in_thread": in_thread}
-# How a tool may come to need approval: what code says, its row, and the row of its preset.
+# Ways to require approval: in code, in the row of the tool, in the row of its preset.
 MARKS = {
     "in code": ({"needs_approval": True}, {}, None),
     "by an administrator": ({}, {"needs_approval": True}, None),
@@ -69,7 +69,7 @@ def entry_of(function: Any, mark: str) -> ToolEntry:
 
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("function", FUNCTIONS)
-async def test_without_a_worker_the_call_is_refused_on_every_way(
+async def test_call_needing_approval_is_refused_on_every_path_without_worker(
     function: str, mark: str, streams: Streams
 ) -> None:
     entry = entry_of(FUNCTIONS[function], mark)
@@ -90,9 +90,7 @@ async def test_without_a_worker_the_call_is_refused_on_every_way(
 
 
 @pytest.mark.parametrize("redis", ["", "redis://nowhere.invalid"])
-async def test_a_member_of_a_batch_is_refused_also_where_there_is_a_worker(
-    redis: str, streams: Streams
-) -> None:
+async def test_batch_member_needing_approval_is_refused_despite_worker(redis: str, streams: Streams) -> None:
     offer(tools=[entry_of(at_once, "in code")])
     desk = Desk(streams, redis_url=redis)
     await desk.open()
@@ -101,7 +99,7 @@ async def test_a_member_of_a_batch_is_refused_also_where_there_is_a_worker(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_four_eyes_need_to_know_who_asks(streams: Streams) -> None:
+async def test_four_eyes_tool_refuses_anonymous_caller(streams: Streams) -> None:
     with registry.isolated() as alone:
         tool(needs_approval=True, four_eyes=True)(at_once)
         (definition,) = alone.tools.values()
@@ -113,7 +111,7 @@ async def test_four_eyes_need_to_know_who_asks(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("mark", MARKS)
-def test_the_runner_itself_runs_nothing_unapproved(mark: str) -> None:
+def test_runner_refuses_unapproved_tool_at_once(mark: str) -> None:
     result = Runner(1).run_at_once(entry_of(at_once, mark), {}, "2025-11-25")
     assert result["isError"]
     assert "needs approval" in result["content"][0]["text"]
@@ -121,13 +119,13 @@ def test_the_runner_itself_runs_nothing_unapproved(mark: str) -> None:
 
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("function", FUNCTIONS)
-async def test_nor_does_it_in_a_task(function: str, mark: str) -> None:
+async def test_runner_refuses_unapproved_tool_in_task(function: str, mark: str) -> None:
     nobody: Any = None
     result = await Runner(1).run_tool(entry_of(FUNCTIONS[function], mark), {}, nobody, nobody)
     assert result["isError"]
 
 
-async def test_clients_can_see_that_a_tool_needs_approval() -> None:
+async def test_tool_list_marks_approval() -> None:
     with registry.isolated():
         tool(needs_approval=True, meta={"example.com/a": 1})(at_once)
         tool(in_thread)
@@ -136,7 +134,7 @@ async def test_clients_can_see_that_a_tool_needs_approval() -> None:
     assert tools == {"at_once": {"example.com/a": 1, "django-mcp/needsApproval": True}, "in_thread": None}
 
 
-async def test_in_tests_a_tool_runs_when_the_test_says_that_it_is_approved() -> None:
+async def test_approved_test_client_runs_tool() -> None:
     with registry.isolated():
         tool(needs_approval=True)(at_once)
         async with Client() as client:
@@ -157,6 +155,6 @@ async def test_in_tests_a_tool_runs_when_the_test_says_that_it_is_approved() -> 
         ({"needs_approval": True, "approval_minutes": 1441}, "1 to 1440"),
     ],
 )
-def test_options_that_cannot_be_are_errors_at_import(options: dict[str, Any], says: str) -> None:
+def test_invalid_approval_options_are_rejected_at_registration(options: dict[str, Any], says: str) -> None:
     with registry.isolated(), pytest.raises(DefinitionError, match=says):
         tool(**options)(at_once)

@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25 that ask: those who wait for the result are asked, whatever session they are in."""
+"""Questions of 2025-11-25 tasks: each client waiting for the result is asked, in any session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def _statuses(core: CoreDesk) -> list[str]:
 
 @pytest.mark.requirement("TASK4-05", "TASK4-08", "TASK4-09", "TASK4-10")
 @pytest.mark.parametrize("waits_before", [True, False])
-async def test_who_waits_is_asked_once_and_the_task_goes_on_with_the_last_answer(
+async def test_waiting_client_is_asked_once_and_last_answer_resumes_task(
     core: CoreDesk, waits_before: bool
 ) -> None:
     task_id = (await core.make())["taskId"]
@@ -55,7 +55,7 @@ async def test_who_waits_is_asked_once_and_the_task_goes_on_with_the_last_answer
     await core.work(task_id, asks={"who": ASK, "where": ROOTS})
     assert (await core.get(task_id))["status"] == "input_required"
     stream = stream or await core.wait(task_id, "result")
-    # Come back for the rest: nothing is asked again.
+    # The client returns for the rest: no question is sent twice.
     assert await core.process.background.complete(core.session.id, stream)
     asked = await core.told(stream)
     assert [message["method"] for message in asked] == ["elicitation/create", "roots/list"]
@@ -73,7 +73,7 @@ async def test_who_waits_is_asked_once_and_the_task_goes_on_with_the_last_answer
     assert await _statuses(core) == ["input_required", "input_required", "working"]
 
 
-async def test_a_question_that_is_asked_again_is_another_one(core: CoreDesk) -> None:
+async def test_repeated_question_has_a_new_id(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "result")
     for number in range(2):
@@ -87,7 +87,7 @@ async def test_a_question_that_is_asked_again_is_another_one(core: CoreDesk) -> 
 
 
 @pytest.mark.requirement("TASK4-05", "CAN-08")
-async def test_of_two_who_are_asked_the_first_answer_counts_and_the_other_is_told(core: CoreDesk) -> None:
+async def test_first_of_two_answers_counts_and_other_question_is_cancelled(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     waits = [await core.wait(task_id, number) for number in (100, 101)]
     await core.work(task_id, asks={"who": ASK})
@@ -104,7 +104,7 @@ async def test_of_two_who_are_asked_the_first_answer_counts_and_the_other_is_tol
 
 
 @pytest.mark.requirement("TASK4-14", "ELI-02")
-async def test_a_session_is_only_asked_what_it_declared(core: CoreDesk) -> None:
+async def test_session_is_asked_only_declared_capabilities(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     await core.work(task_id, asks={"a": ASK, "b": LINK, "c": SAMPLE, "d": ROOTS})
     asked = {}
@@ -125,7 +125,7 @@ async def test_a_session_is_only_asked_what_it_declared(core: CoreDesk) -> None:
     assert await core.told(stream, over) == []
 
 
-async def test_a_refusal_is_an_answer_for_the_tool(core: CoreDesk) -> None:
+async def test_error_response_is_passed_to_tool_as_answer(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "result")
     await core.work(task_id, asks={"c": SAMPLE})
@@ -137,7 +137,7 @@ async def test_a_refusal_is_an_answer_for_the_tool(core: CoreDesk) -> None:
 
 
 @pytest.mark.requirement("TASK4-12")
-async def test_a_question_is_answered_by_the_session_that_was_asked(core: CoreDesk) -> None:
+async def test_answer_from_another_session_is_ignored(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "result")
     await core.work(task_id, asks={"who": ASK})
@@ -149,7 +149,7 @@ async def test_a_question_is_answered_by_the_session_that_was_asked(core: CoreDe
 
 
 @pytest.mark.requirement("TASK4-07", "TASK4-08")
-async def test_a_task_that_asks_is_cancelled_like_any_other(core: CoreDesk) -> None:
+async def test_task_with_open_question_is_cancelled(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "result")
     await core.work(task_id, asks={"who": ASK})

@@ -1,4 +1,4 @@
-"""Tasks that ask: suspended without a worker, answered by key, resumed once; and what is asked before one."""
+"""Questions of tasks: suspended without a worker, answered by key, resumed once, or asked before creation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
 
 
 @pytest.mark.requirement("TASKX-08", "TASKX-06", "CEL-02")
-async def test_a_task_that_asks_waits_without_a_worker_and_goes_on_with_the_last_answer(
+async def test_suspended_task_holds_no_worker_and_last_answer_resumes_it(
     modern: ModernDesk,
 ) -> None:
     task_id = (await modern.make())["taskId"]
@@ -87,7 +87,7 @@ async def test_a_task_that_asks_waits_without_a_worker_and_goes_on_with_the_last
 
 
 @pytest.mark.requirement("TASKX-08", "CEL-02")
-async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> None:
+async def test_exactly_one_racing_answer_resumes_task(modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
     keys = [f"k{number}" for number in range(8)]
     await suspend(task_id, *keys)
@@ -96,13 +96,13 @@ async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> N
     answers = [partial(task_records.answer, row.pk, {key: ROOTS}) for key in keys]
     outcomes = await sync_to_async(at_once, thread_sensitive=False)(answers)
     assert [found[1] for found in outcomes if found].count(True) == 1
-    assert waiting("celery") == queued  # The caller queues, and there was none here.
+    assert waiting("celery") == queued  # The caller enqueues the job, and this test has no caller.
     assert (await Call.objects.aget()).state == State.ACCEPTED
 
 
 @pytest.mark.requirement("TASKX-10", "CEL-05")
 @pytest.mark.parametrize("by", ["client", "operator"])
-async def test_a_task_that_waits_for_its_client_is_cancelled_at_once(by: str, modern: ModernDesk) -> None:
+async def test_suspended_task_is_cancelled_immediately(by: str, modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
     call = await suspend(task_id, "a")
     if by == "client":
@@ -114,7 +114,7 @@ async def test_a_task_that_waits_for_its_client_is_cancelled_at_once(by: str, mo
     assert (await modern.get(task_id))["status"] == "cancelled"
 
 
-async def test_nothing_of_an_attempt_that_asked_revives_it(modern: ModernDesk) -> None:
+async def test_suspended_attempt_cannot_renew_expire_or_release(modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
     call = await suspend(task_id, "a")
     assert not (await sync_to_async(records.renew)(call.id, call.attempt, None)).held
@@ -124,7 +124,7 @@ async def test_nothing_of_an_attempt_that_asked_revives_it(modern: ModernDesk) -
     assert (row.state, row.lease_until) == (State.INPUT_REQUIRED, None)
 
 
-async def test_who_was_told_to_stop_does_not_begin_to_wait(modern: ModernDesk) -> None:
+async def test_cancelled_attempt_cannot_suspend(modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
     call = await start(task_id)
     await modern.ask("tasks/cancel", {"taskId": task_id})
@@ -132,7 +132,7 @@ async def test_who_was_told_to_stop_does_not_begin_to_wait(modern: ModernDesk) -
     assert (await Call.objects.aget()).state == State.RUNNING
 
 
-async def test_a_waiting_task_takes_no_place_of_its_tool(modern: ModernDesk) -> None:
+async def test_suspended_task_does_not_count_as_running(modern: ModernDesk) -> None:
     first, second = [(await modern.make())["taskId"] for _ in range(2)]
     await suspend(first, "a")
     claimed = await sync_to_async(take)(second, "worker", RunningLimits({"work": 1}, 0))
@@ -141,7 +141,7 @@ async def test_a_waiting_task_takes_no_place_of_its_tool(modern: ModernDesk) -> 
 
 
 @pytest.mark.requirement("TASKX-19", "CEL-10")
-async def test_what_nobody_may_ask_for_any_more_ends(modern: ModernDesk) -> None:
+async def test_expired_queued_and_suspended_tasks_are_cancelled(modern: ModernDesk) -> None:
     queued, asking, running = [(await modern.make())["taskId"] for _ in range(3)]
     await suspend(asking, "a")
     await start(running)
@@ -153,7 +153,7 @@ async def test_what_nobody_may_ask_for_any_more_ends(modern: ModernDesk) -> None
 
 
 @pytest.mark.requirement("TASKX-15", "TASKX-04", "STATE-08")
-async def test_what_is_asked_first_is_asked_by_rounds_and_known_in_the_task(modern: ModernDesk) -> None:
+async def test_questions_before_task_use_rounds_and_answers_reach_task(modern: ModernDesk) -> None:
     capabilities = {**DECLARED, "elicitation": {}}
     params: dict[str, Any] = {"name": "greet", "arguments": {"greeting": "Hi"}}
     first = (await modern.ask("tools/call", params, capabilities))["result"]
@@ -174,7 +174,7 @@ async def test_what_is_asked_first_is_asked_by_rounds_and_known_in_the_task(mode
 
 
 @pytest.mark.requirement("TASKX-23")
-async def test_who_cannot_be_asked_first_gets_no_task(modern: ModernDesk) -> None:
+async def test_undeclared_capability_prevents_task_creation(modern: ModernDesk) -> None:
     refused = await modern.ask("tools/call", {"name": "greet"})
     assert refused["error"]["code"] == -32021
     assert not await Call.objects.aexists()

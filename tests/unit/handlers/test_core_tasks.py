@@ -1,4 +1,4 @@
-"""The tasks of 2025-11-25: made, asked for, waited for, listed, cancelled, expired."""
+"""2025-11-25 tasks: creation, status, result, listing, cancellation, expiry."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ async def _capabilities(desk: CoreDesk, version: str = VERSION) -> dict[str, Any
 
 
 @pytest.mark.requirement("TASK4-01", "TASK4-06")
-async def test_tasks_are_declared_to_2025_11_25_where_there_are_workers(
-    core: CoreDesk, streams: Streams
-) -> None:
+async def test_tasks_capability_is_declared_only_with_workers(core: CoreDesk, streams: Streams) -> None:
     every = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     assert (await _capabilities(core))["tasks"] == every
     assert "tasks" not in await _capabilities(core, "2025-06-18")
@@ -78,7 +76,7 @@ async def test_tasks_are_declared_to_2025_11_25_where_there_are_workers(
     ("version", "settings"),
     [("2025-06-18", {}), (VERSION, {"core_tasks": False}), (VERSION, {"redis_url": ""})],
 )
-async def test_where_tasks_are_not_declared_the_member_means_nothing_and_the_methods_are_unknown(
+async def test_undeclared_tasks_ignore_task_member_and_reject_task_methods(
     core: CoreDesk, streams: Streams, version: str, settings: dict[str, Any]
 ) -> None:
     desk = CoreDesk(streams, **settings)
@@ -103,13 +101,13 @@ async def test_where_tasks_are_not_declared_the_member_means_nothing_and_the_met
         ("work", {"task": {"ttl": "long"}}, -32602),
         ("work", {"task": {"ttl": True}}, -32602),
         ("work", {"task": {"ttl": -1}}, -32602),
-        # What is wrong with a call is an error to who asks for a task: there is no result without one.
+        # An invalid call is an error for a client that requested a task: it has no result without one.
         ("work", {"task": {}, "arguments": {"month": "May"}}, -32602),
         ("watched", {"task": {}}, -32602),
         ("nothing", {"task": {}}, -32602),
     ],
 )
-async def test_a_tool_is_called_as_it_says(
+async def test_call_follows_task_support_of_tool(
     core: CoreDesk, tool: str, more: dict[str, Any], code: int | None
 ) -> None:
     answered = await core.say("tools/call", name=tool, **more)
@@ -119,7 +117,7 @@ async def test_a_tool_is_called_as_it_says(
 
 
 @pytest.mark.requirement("TASK4-13")
-async def test_a_tool_s_own_limit_refuses_tasks_as_well(core: CoreDesk) -> None:
+async def test_tool_rate_limit_refuses_task(core: CoreDesk) -> None:
     await core.make("seldom")
     refused = await core.say("tools/call", name="seldom", task={})
     assert "Rate limit" in refused["error"]["message"]
@@ -130,7 +128,7 @@ async def test_a_tool_s_own_limit_refuses_tasks_as_well(core: CoreDesk) -> None:
     ("wished", "given"),
     [(None, 86_400_000), (60_000, 60_000), (10**12, 86_400_000), (0, 1_000), (1_500.5, 1_500)],
 )
-async def test_a_task_is_stored_before_it_is_told_and_kept_as_long_as_it_says(
+async def test_task_is_stored_before_answer_with_bounded_ttl(
     core: CoreDesk, wished: int | None, given: int
 ) -> None:
     made = await core.make(ttl=wished)
@@ -142,7 +140,7 @@ async def test_a_task_is_stored_before_it_is_told_and_kept_as_long_as_it_says(
 
 
 @pytest.mark.requirement("TASK4-03")
-async def test_the_same_request_again_is_told_of_the_same_task(core: CoreDesk) -> None:
+async def test_identical_request_returns_same_task(core: CoreDesk) -> None:
     params = {"name": "work", "task": {}, "arguments": {"month": 5}}
     first, again = [await core.request("tools/call", params, "one") for _ in range(2)]
     assert first == again
@@ -150,7 +148,7 @@ async def test_the_same_request_again_is_told_of_the_same_task(core: CoreDesk) -
     assert other["result"]["task"]["taskId"] != first["result"]["task"]["taskId"]
 
 
-async def test_a_request_id_is_free_for_a_new_task_once_its_client_has_named_the_first(
+async def test_request_id_is_reusable_after_client_named_its_task(
     core: CoreDesk,
 ) -> None:
     params = {"name": "work", "task": {}, "arguments": {"month": 5}}
@@ -175,7 +173,7 @@ async def test_a_request_id_is_free_for_a_new_task_once_its_client_has_named_the
         ({"error": {"code": -32603, "message": "no", "data": {"a": 1}}}, "failed", "no"),
     ],
 )
-async def test_a_task_ends_once_with_what_the_call_would_have_been_answered(
+async def test_task_ends_once_with_answer_of_its_call(
     core: CoreDesk, answer: dict[str, Any], status: str, words: str | None
 ) -> None:
     task_id = (await core.make())["taskId"]
@@ -198,7 +196,7 @@ async def test_a_task_ends_once_with_what_the_call_would_have_been_answered(
 
 
 @pytest.mark.requirement("TASK4-05")
-async def test_integers_of_any_length_survive(core: CoreDesk) -> None:
+async def test_large_integers_survive_in_task_result(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     call = await start(task_id)
     encoded = b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"n":%d}}}' % 10**30
@@ -211,9 +209,7 @@ async def test_integers_of_any_length_survive(core: CoreDesk) -> None:
 
 @pytest.mark.requirement("TASK4-07", "TASK4-05")
 @pytest.mark.parametrize("is_running", [False, True])
-async def test_a_cancelled_task_is_cancelled_before_that_is_answered_and_stays_so(
-    core: CoreDesk, is_running: bool
-) -> None:
+async def test_cancelled_task_is_final_before_answer(core: CoreDesk, is_running: bool) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "waiting")
     call = await start(task_id) if is_running else None
@@ -233,7 +229,7 @@ async def test_a_cancelled_task_is_cancelled_before_that_is_answered_and_stays_s
 
 
 @pytest.mark.requirement("CAN-09", "CAN-01")
-async def test_a_cancelled_request_ends_the_waiting_and_never_the_task(core: CoreDesk) -> None:
+async def test_cancelled_result_request_stops_waiting_but_not_task(core: CoreDesk) -> None:
     made = await core.request("tools/call", {"name": "work", "task": {}}, "made")
     task_id = made["result"]["task"]["taskId"]
     stream = await core.wait(task_id, "waiting")
@@ -247,7 +243,7 @@ async def test_a_cancelled_request_ends_the_waiting_and_never_the_task(core: Cor
 
 @pytest.mark.requirement("TASK4-12", "TASK4-14")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
-async def test_what_is_not_one_s_own_task_does_not_exist(core: CoreDesk, method: str) -> None:
+async def test_foreign_expired_or_unknown_task_is_not_found(core: CoreDesk, method: str) -> None:
     own, expired = [(await core.make())["taskId"] for _ in range(2)]
     await core.enter(BOB)
     foreign = (await core.make())["taskId"]
@@ -264,7 +260,7 @@ async def test_what_is_not_one_s_own_task_does_not_exist(core: CoreDesk, method:
 
 
 @pytest.mark.requirement("TASK4-14", "TASK4-12")
-async def test_a_task_outlives_its_session(core: CoreDesk) -> None:
+async def test_task_outlives_its_session(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     waiting = await core.wait(task_id, 50)
     before = core.session
@@ -278,13 +274,13 @@ async def test_a_task_outlives_its_session(core: CoreDesk) -> None:
 
 
 @pytest.mark.requirement("TASK4-06")
-async def test_a_list_has_one_s_own_tasks_page_by_page(streams: Streams, core: CoreDesk) -> None:
+async def test_task_list_pages_through_own_tasks(streams: Streams, core: CoreDesk) -> None:
     desk = CoreDesk(streams, page_size=2)
     await desk.enter(BOB)
     await desk.make()
     await desk.enter(ADA)
     made = [(await desk.make())["taskId"] for _ in range(5)]
-    for number, task_id in enumerate(made):  # Of two that are accepted in one millisecond none is the newer.
+    for number, task_id in enumerate(made):  # Tasks accepted within one millisecond have no defined order.
         accepted = timezone.now() + timedelta(milliseconds=number)
         await Call.objects.filter(pk=task_id).aupdate(accepted_at=accepted)
     await desk.end(made[1], isError=True)
@@ -309,7 +305,7 @@ async def test_a_list_has_one_s_own_tasks_page_by_page(streams: Streams, core: C
 
 
 @pytest.mark.requirement("TASK4-13")
-async def test_requests_for_tasks_are_limited(streams: Streams, core: CoreDesk) -> None:
+async def test_task_requests_are_rate_limited(streams: Streams, core: CoreDesk) -> None:
     desk = CoreDesk(streams, core_task_requests_per_minute=2, max_open_background_calls_per_principal=1)
     await desk.enter()
     task_id = (await desk.make())["taskId"]
@@ -324,7 +320,7 @@ async def test_requests_for_tasks_are_limited(streams: Streams, core: CoreDesk) 
 
 
 @pytest.mark.requirement("TASK4-13")
-async def test_of_many_who_wait_for_one_task_the_first_are_given_up(core: CoreDesk) -> None:
+async def test_waiters_of_one_task_are_bounded_and_oldest_dropped(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     streams_ = [await core.wait(task_id, f"w{number}") for number in range(22)]
     assert await TaskWait.objects.acount() == 20
@@ -333,7 +329,7 @@ async def test_of_many_who_wait_for_one_task_the_first_are_given_up(core: CoreDe
 
 
 @pytest.mark.requirement("TASK4-10", "TASK4-09", "PROG-06")
-async def test_the_session_hears_of_its_task_as_long_as_it_lives(core: CoreDesk) -> None:
+async def test_session_receives_progress_and_status_of_its_task(core: CoreDesk) -> None:
     task_id = (await core.make(_meta={"progressToken": "p"}))["taskId"]
     progress = {
         "jsonrpc": "2.0",
@@ -349,7 +345,7 @@ async def test_the_session_hears_of_its_task_as_long_as_it_lives(core: CoreDesk)
 
 
 @pytest.mark.requirement("TASK4-05")
-async def test_a_lost_stream_of_who_waits_is_made_again(core: CoreDesk) -> None:
+async def test_lost_result_stream_is_rebuilt(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "waiting")
     await core.streams.log.drop(core.session.id, stream)
@@ -363,7 +359,7 @@ async def test_a_lost_stream_of_who_waits_is_made_again(core: CoreDesk) -> None:
 
 
 @pytest.mark.requirement("TASK4-05", "CEL-03")
-async def test_an_end_that_nobody_was_told_of_is_told_by_a_sweep(core: CoreDesk) -> None:
+async def test_unpublished_task_result_is_published_by_sweep(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "waiting")
     call = await start(task_id)
@@ -377,7 +373,7 @@ async def test_an_end_that_nobody_was_told_of_is_told_by_a_sweep(core: CoreDesk)
 
 
 @pytest.mark.requirement("TASK4-12", "CEL-04")
-async def test_an_expired_task_is_stopped_and_deleted_with_who_waited_for_it(core: CoreDesk) -> None:
+async def test_expired_task_is_stopped_and_deleted_with_its_waits(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     await core.wait(task_id, "waiting")
     long_ago = timezone.now() - timedelta(days=30)

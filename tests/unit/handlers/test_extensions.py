@@ -1,4 +1,4 @@
-"""Methods of extensions, as clients of each revision meet them."""
+"""Extension methods as clients of each revision see them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def with_extensions(declared: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("CAP-05", "DLG-000-12")
-async def test_what_is_served_is_announced_where_the_revision_has_a_place_for_it(modern: ModernDesk) -> None:
+async def test_served_extensions_are_announced_per_revision(modern: ModernDesk) -> None:
     told = (await modern.ask("server/discover", {}, {}))["result"]["capabilities"]
     assert told["extensions"] == {SHELVES: {"most": 9}, SIGNS: {}}
     assert "experimental" not in told
@@ -92,7 +92,7 @@ async def test_what_is_served_is_announced_where_the_revision_has_a_place_for_it
 
 
 @pytest.mark.requirement("CAP-05", "EXT-03")
-async def test_a_method_is_served_to_who_declared_its_extension(modern: ModernDesk) -> None:
+async def test_method_is_served_to_client_that_declares_its_extension(modern: ModernDesk) -> None:
     params = {"shelf": 3, "unknown": 1, "inputResponses": {}, "requestState": "x"}
     answer = await modern.ask("shelves/move", params, with_extensions())
     result = answer["result"]
@@ -104,13 +104,13 @@ async def test_a_method_is_served_to_who_declared_its_extension(modern: ModernDe
 
 
 @pytest.mark.requirement("CAP-05", "EXT-03")
-async def test_others_are_told_what_to_declare(modern: ModernDesk) -> None:
+async def test_undeclared_extension_error_names_required_capability(modern: ModernDesk) -> None:
     for declared in ({}, {SIGNS: {}}, {SHELVES: True}):
         answer = await modern.ask("shelves/move", {"shelf": 3}, with_extensions(declared))
         assert answer["error"]["code"] == -32021
         assert answer["error"]["data"]["requiredCapabilities"] == {"extensions": {SHELVES: {}}}
         assert modern.status == 400
-    # The place of the older revisions is none here.
+    # The experimental member is a place of older revisions only.
     refused = await modern.ask("shelves/move", {"shelf": 3}, {"experimental": DECLARED})
     assert refused["error"]["code"] == -32021
 
@@ -118,7 +118,9 @@ async def test_others_are_told_what_to_declare(modern: ModernDesk) -> None:
 @pytest.mark.requirement("DLG-000-12")
 @pytest.mark.parametrize("version", LEGACY)
 @pytest.mark.parametrize("member", ["extensions", "experimental"])
-async def test_older_clients_declare_it_in_either_place(streams: Streams, version: str, member: str) -> None:
+async def test_older_client_declares_extension_in_either_member(
+    streams: Streams, version: str, member: str
+) -> None:
     desk = await old(streams, version, {member: DECLARED})
     assert (await desk.request("shelves/move", {"shelf": 3}))["result"]["moved"] == 3
     assert (await desk.request("signs/list"))["error"]["code"] == -32601
@@ -126,7 +128,7 @@ async def test_older_clients_declare_it_in_either_place(streams: Streams, versio
     assert (await undeclared.request("shelves/move", {"shelf": 3}))["error"]["code"] == -32601
 
 
-async def test_an_extension_may_be_for_everybody_and_its_results_for_caches(modern: ModernDesk) -> None:
+async def test_undeclared_extension_method_may_be_public_with_cache_hints(modern: ModernDesk) -> None:
     result = (await modern.ask("signs/list", {}, {}))["result"]
     assert (result["signs"], result["ttlMs"], result["cacheScope"]) == ([], 0, "private")
 
@@ -144,7 +146,7 @@ async def test_an_extension_may_be_for_everybody_and_its_results_for_caches(mode
         ("shelves/other", {}, -32601, "Method not found"),
     ],
 )
-async def test_what_goes_wrong_is_an_error_in_words(
+async def test_invalid_extension_request_returns_readable_error(
     modern: ModernDesk, method: str, params: dict[str, Any], code: int, words: str
 ) -> None:
     error = (await modern.ask(method, params, with_extensions()))["error"]
@@ -152,20 +154,20 @@ async def test_what_goes_wrong_is_an_error_in_words(
     assert words in error["message"]
 
 
-async def test_a_method_with_a_permission_is_there_for_who_has_it(modern: ModernDesk) -> None:
+async def test_method_with_permission_works_for_permitted_caller(modern: ModernDesk) -> None:
     for shelf, words in ((9, "It does not burn."), (10, "No such shelf.")):
         answer = await modern.ask("shelves/burn", {"shelf": shelf}, with_extensions(), STAFF)
         assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, words)
     assert "result" in await modern.ask("shelves/burn", {"shelf": 1}, with_extensions(), STAFF)
 
 
-async def test_an_older_client_is_asked_in_the_middle_of_a_method(streams: Streams) -> None:
+async def test_older_client_without_roots_gets_error_from_asking_method(streams: Streams) -> None:
     desk = await old(streams, V2025_06_18, {"extensions": DECLARED})
     error = (await desk.request("shelves/ask"))["error"]
     assert "did not declare roots" in error["message"]
 
 
-async def test_a_notification_goes_to_clients_that_know_its_extension_only(modern: ModernDesk) -> None:
+async def test_notification_requires_declared_extension(modern: ModernDesk) -> None:
     told: list[Any] = []
     extension("com.example/loud", declared_only=False).method("loud/say")(_speaker(told))
     desk = ModernDesk(modern.streams)
@@ -176,7 +178,7 @@ async def test_a_notification_goes_to_clients_that_know_its_extension_only(moder
 
 
 @pytest.mark.requirement("EXT-01")
-async def test_an_app_can_serve_pages_to_clients_that_show_them_and_text_to_others(streams: Streams) -> None:
+async def test_tool_serves_ui_page_or_text_by_declared_extension(streams: Streams) -> None:
     ui, page = "io.modelcontextprotocol/ui", "ui://weather/view.html"
     kind = "text/html;profile=mcp-app"
     extension(ui, settings={"mimeTypes": [kind]})

@@ -1,4 +1,4 @@
-"""initialize: what it demands, what it answers, what of a client's words is kept."""
+"""initialize: required members, the answer, and the stored part of the client's request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELLO: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}, "c
         ({"clientInfo": {"name": 1, "version": "1"}}, "clientInfo"),
     ],
 )
-async def test_what_is_missing_or_wrong_is_named_and_opens_nothing(
+async def test_invalid_initialize_is_rejected_and_opens_no_session(
     changes: dict[str, Any], word: str, desk: Desk
 ) -> None:
     answer = await desk.initialize({**HELLO, **changes})
@@ -49,14 +49,14 @@ async def test_what_is_missing_or_wrong_is_named_and_opens_nothing(
         ("2031-01-01", "2025-11-25"),
     ],
 )
-async def test_the_revision_is_negotiated(asked: str, given: str, desk: Desk) -> None:
+async def test_protocol_version_is_negotiated(asked: str, given: str, desk: Desk) -> None:
     answer = await desk.initialize({**HELLO, "protocolVersion": asked})
     assert answer["result"]["protocolVersion"] == given
     assert desk.opened is not None
     assert (await desk.process.sessions.load(desk.opened, "loopback")).version == given
 
 
-async def test_the_server_says_of_itself_what_the_revision_knows(streams: Streams) -> None:
+async def test_server_info_has_members_of_revision(streams: Streams) -> None:
     desk = Desk(streams, server_title="T", public_url="https://a.example", instructions="Be kind.")
     newest = (await desk.initialize(HELLO))["result"]
     oldest = (await desk.initialize({**HELLO, "protocolVersion": "2025-03-26"}))["result"]
@@ -65,7 +65,7 @@ async def test_the_server_says_of_itself_what_the_revision_knows(streams: Stream
     assert newest["instructions"] == oldest["instructions"] == "Be kind."
 
 
-async def test_nothing_that_a_client_chose_the_size_of_is_kept_with_its_session(desk: Desk) -> None:
+async def test_unbounded_client_data_is_not_stored_in_session(desk: Desk) -> None:
     large = {"x": "y" * 100_000}
     capabilities = {
         "roots": {"listChanged": True, **large},
@@ -87,7 +87,7 @@ async def test_nothing_that_a_client_chose_the_size_of_is_kept_with_its_session(
     assert session.capabilities.elicitation_form
 
 
-async def test_without_redis_no_session_is_promised(desk: Desk) -> None:
+async def test_initialize_without_redis_returns_503(desk: Desk) -> None:
     async def away(*args: Any) -> None:
         raise StreamsUnavailable("away")
 
@@ -97,7 +97,7 @@ async def test_without_redis_no_session_is_promised(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("SES-10")
-async def test_too_many_sessions_are_refused_with_429(streams: Streams) -> None:
+async def test_too_many_sessions_return_429(streams: Streams) -> None:
     desk = Desk(streams, max_sessions_per_principal=1)
     await desk.initialize(HELLO)
     answer = await desk.initialize(HELLO)
@@ -105,12 +105,12 @@ async def test_too_many_sessions_are_refused_with_429(streams: Streams) -> None:
 
 
 @pytest.mark.requirement("PING-01")
-async def test_a_ping_is_answered_with_nothing(desk: Desk) -> None:
+async def test_ping_returns_empty_result(desk: Desk) -> None:
     assert (await desk.request("ping"))["result"] == {}
 
 
 @pytest.mark.requirement("LIFE-03")
-async def test_the_client_says_once_that_it_is_ready(desk: Desk) -> None:
+async def test_initialized_notification_is_idempotent(desk: Desk) -> None:
     assert not desk.session.initialized
     await desk.notify("notifications/initialized")
     await desk.notify("notifications/initialized")

@@ -1,4 +1,4 @@
-"""Every method's params: what is wrong is named with -32602, and nothing else happens."""
+"""Params of every method: errors are named with -32602 and have no side effects."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def everything() -> None:
         ("completion/complete", {"ref": {}, "argument": {"name": "a", "value": "b"}}, "'ref'"),
     ],
 )
-async def test_wrong_params_are_named(method: str, params: dict[str, Any], words: str, desk: Desk) -> None:
+async def test_invalid_params_are_named(method: str, params: dict[str, Any], words: str, desk: Desk) -> None:
     everything()
     error = (await desk.request(method, params))["error"]
     assert error["code"] == -32602
@@ -97,20 +97,20 @@ async def test_wrong_params_are_named(method: str, params: dict[str, Any], words
 @pytest.mark.parametrize(
     "method", ["", "no/such", "tools/", "TOOLS/LIST", "x" * 5000, "notifications/initialized"]
 )
-async def test_an_unknown_method_is_told_so_without_its_whole_length(method: str, desk: Desk) -> None:
+async def test_unknown_method_error_is_short(method: str, desk: Desk) -> None:
     error = (await desk.request(method))["error"]
     assert error["code"] == -32601
     assert len(error["message"]) < 200
 
 
-async def test_initialize_inside_a_session_is_refused(desk: Desk) -> None:
+async def test_initialize_inside_session_is_rejected(desk: Desk) -> None:
     assert (await desk.request("initialize"))["error"]["code"] == -32600
     assert desk.status == 400
 
 
 @pytest.mark.requirement("TOOL-09", "TOOL-10")
 @pytest.mark.parametrize(("version", "is_result"), [("2025-11-25", True), ("2025-06-18", False)])
-async def test_wrong_arguments_are_the_models_to_mend_since_2025_11_25(
+async def test_invalid_arguments_are_tool_error_since_2025_11_25(
     version: str, is_result: bool, desk: Desk
 ) -> None:
     everything()
@@ -123,7 +123,7 @@ async def test_wrong_arguments_are_the_models_to_mend_since_2025_11_25(
         assert answer["error"]["code"] == -32602
 
 
-async def test_a_tool_is_called_and_a_prompt_and_a_resource_are_read(desk: Desk) -> None:
+async def test_tool_prompt_and_resource_return_their_content(desk: Desk) -> None:
     everything()
     called = await desk.request("tools/call", {"name": "add", "arguments": {"a": 40}})
     assert called["result"]["structuredContent"] == {"result": 42}
@@ -135,7 +135,7 @@ async def test_a_tool_is_called_and_a_prompt_and_a_resource_are_read(desk: Desk)
     assert through["result"]["content"][0]["text"] == "sunny"
 
 
-async def test_a_limit_a_minute_counts_for_each_caller(desk: Desk) -> None:
+async def test_calls_per_minute_limit_applies_per_caller(desk: Desk) -> None:
     everything()
     params = {"name": "greet", "arguments": {"name": "x"}}
     answers = [await desk.request("tools/call", params) for _ in range(3)]
@@ -145,7 +145,7 @@ async def test_a_limit_a_minute_counts_for_each_caller(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("RES-06", "TOOL-08")
-async def test_what_a_caller_may_not_use_does_not_exist_for_it(desk: Desk) -> None:
+async def test_entry_without_permission_is_indistinguishable_from_missing(desk: Desk) -> None:
     offer(
         tools=[tool_entry(add, permission="app.may")],
         prompts=[prompt_entry(greet, permission="app.may")],
@@ -164,7 +164,7 @@ async def test_what_a_caller_may_not_use_does_not_exist_for_it(desk: Desk) -> No
 
 
 @pytest.mark.requirement("RES-08")
-async def test_subscriptions_are_bounded_and_given_back(streams: Streams) -> None:
+async def test_subscriptions_are_bounded_and_released(streams: Streams) -> None:
     desk = Desk(streams, max_subscriptions=1)
     await desk.open()
     offer(resources=[resource_entry(today, "notes://today"), resource_entry(greet_all, "notes://all", 2)])
@@ -183,13 +183,13 @@ def greet_all() -> str:
 
 
 @pytest.mark.requirement("LOG-01")
-async def test_the_log_level_holds_for_the_session_everywhere(desk: Desk) -> None:
+async def test_log_level_is_stored_with_session(desk: Desk) -> None:
     assert "result" in await desk.request("logging/setLevel", {"level": "error"})
     assert desk.session.log_level == "error"
     assert (await desk.streams.sessions.load(desk.session.id) or {})["log_level"] == "error"
 
 
-async def test_a_completion_that_hangs_is_given_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_completion_times_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "SECONDS", 0.0)
     offer(prompts=[prompt_entry(greet, completions={"name": hanging})])
     params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": ""}}
@@ -198,7 +198,7 @@ async def test_a_completion_that_hangs_is_given_up(desk: Desk, monkeypatch: pyte
 
 
 @pytest.mark.requirement("COMP-05")
-async def test_completions_of_one_principal_are_limited_and_others_go_on(streams: Streams) -> None:
+async def test_completions_are_limited_per_principal(streams: Streams) -> None:
     desk = Desk(streams, completions_per_minute=2)
     await desk.open()
     offer(prompts=[prompt_entry(greet, completions={"name": ["Ada"]})])
@@ -220,7 +220,7 @@ async def test_completions_of_one_principal_are_limited_and_others_go_on(streams
         (ToolError("own words"), 200, "Internal error (incident "),
     ],
 )
-async def test_a_fault_of_a_handler_becomes_its_answer(
+async def test_handler_exception_becomes_error_without_secrets(
     fault: Exception, status: int, words: str, desk: Desk
 ) -> None:
     async def failing(*args: Any) -> None:

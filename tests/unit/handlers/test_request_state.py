@@ -1,4 +1,4 @@
-"""What a client keeps for us between rounds is good for one request of one principal, for a while."""
+"""Request state held by clients between rounds: bound to one request and principal, and expiring."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.requirement("STATE-01", "STATE-02", "STATE-06", "STATE-07")
 @pytest.mark.parametrize(("change", "cause"), REFUSED.values(), ids=REFUSED)
-async def test_a_state_is_refused_in_the_same_words_whatever_is_wrong_with_it(
+async def test_invalid_state_gets_uniform_error(
     change: Change, cause: str, desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     rounds = call(desk, "asks")
@@ -118,8 +118,8 @@ async def test_a_state_is_refused_in_the_same_words_whatever_is_wrong_with_it(
         assert any(word in record.getMessage() for word in cause.split("|"))
 
 
-async def test_a_question_that_cannot_be_sealed_is_an_internal_error_and_not_silence(desk: Desk) -> None:
-    # What an environment variable with other bytes than UTF-8 becomes in Python.
+async def test_unsealable_question_is_internal_error(desk: Desk) -> None:
+    # Python decodes an environment variable with invalid UTF-8 to such text.
     with override_settings(SECRET_KEY=os.fsdecode(b"\xff" * 32)):
         async with asyncio.timeout(10):
             error = await call(desk, "asks").go()
@@ -128,7 +128,7 @@ async def test_a_question_that_cannot_be_sealed_is_an_internal_error_and_not_sil
 
 
 @pytest.mark.requirement("STATE-02")
-async def test_a_state_expires(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_state_expires(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = call(desk, "asks")
     await rounds.go()
     now = time.time()
@@ -138,7 +138,7 @@ async def test_a_state_expires(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> N
     assert (await rounds.go(ANSWER))["data"] == {"reason": "invalid_request_state"}
 
 
-async def test_the_order_of_arguments_says_nothing(desk: Desk) -> None:
+async def test_argument_order_does_not_affect_state(desk: Desk) -> None:
     rounds = call(desk, "asks", {"order": 3, "how": "fast"})
     await rounds.go()
     rounds.params = {"arguments": {"how": "fast", "order": 3}, "name": "asks", "_meta": {"x": 1}}
@@ -146,7 +146,7 @@ async def test_the_order_of_arguments_says_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("STATE-07")
-async def test_a_state_may_come_without_answers(desk: Desk) -> None:
+async def test_state_without_answers_repeats_questions(desk: Desk) -> None:
     rounds = call(desk, "asks")
     await rounds.go()
     await rounds.go()
@@ -155,7 +155,7 @@ async def test_a_state_may_come_without_answers(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("STATE-04")
-async def test_a_state_that_counts_once_is_refused_the_second_time(desk: Desk, streams: Streams) -> None:
+async def test_single_use_state_is_rejected_on_replay(desk: Desk, streams: Streams) -> None:
     sent: list[str] = []
 
     def pay(ctx: Context) -> str:
@@ -176,14 +176,14 @@ async def test_a_state_that_counts_once_is_refused_the_second_time(desk: Desk, s
     assert sent == ["code"]
 
 
-async def test_any_other_state_may_come_twice_as_when_an_answer_was_lost(desk: Desk) -> None:
+async def test_reusable_state_is_accepted_twice(desk: Desk) -> None:
     rounds = call(desk, "asks")
     await rounds.go()
     assert await rounds.text(ANSWER) == await rounds.text(ANSWER)
 
 
 @pytest.mark.requirement("STATE-05")
-async def test_what_a_call_remembers_is_bounded_and_not_to_be_read(desk: Desk) -> None:
+async def test_remembered_values_are_bounded_and_encrypted(desk: Desk) -> None:
     async def remembers(ctx: Context, size: int) -> str:
         """Remembers."""
         await ctx.aonce("secret", lambda: _letters(size))

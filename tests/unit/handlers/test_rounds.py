@@ -1,4 +1,4 @@
-"""Questions of 2026-07-28: a request ends in them, and its repetition brings the answers."""
+"""Questions of 2026-07-28: a request ends with questions, and its repetition carries the answers."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def greeting(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.requirement("MRTR-02", "MRTR-03")
-async def test_a_question_is_the_result_and_its_answer_comes_with_the_request_made_again(
-    greeting: str, desk: Desk
-) -> None:
+async def test_question_is_returned_and_answered_by_repeated_request(greeting: str, desk: Desk) -> None:
     rounds = call(desk, greeting)
     assert set(await rounds.go()) == {"resultType", "inputRequests", "requestState"}
     params = {"mode": "form", "message": "What is your name?", "requestedSchema": NAME}
@@ -48,7 +46,7 @@ async def test_a_question_is_the_result_and_its_answer_comes_with_the_request_ma
     assert await rounds.text({"user_name": accept(name="Ada")}) == "Hello, Ada!"
 
 
-async def test_answers_may_come_before_they_were_asked_for(greeting: str, desk: Desk) -> None:
+async def test_answer_is_accepted_before_question(greeting: str, desk: Desk) -> None:
     assert await call(desk, greeting).text({"user_name": accept(name="Ada")}) == "Hello, Ada!"
 
 
@@ -67,9 +65,7 @@ async def test_answers_may_come_before_they_were_asked_for(greeting: str, desk: 
         {"user_name": {"roots": []}},
     ],
 )
-async def test_what_is_no_answer_is_asked_for_again(
-    response: dict[str, Any], greeting: str, desk: Desk
-) -> None:
+async def test_invalid_answer_repeats_question(response: dict[str, Any], greeting: str, desk: Desk) -> None:
     rounds = call(desk, greeting)
     await rounds.go()
     await rounds.go(response)
@@ -79,13 +75,13 @@ async def test_what_is_no_answer_is_asked_for_again(
 
 @pytest.mark.requirement("MRTR-08")
 @pytest.mark.parametrize("responses", [None, 7, [], {"user_name": 12345}, {"user_name": None}, {"x": "y"}])
-async def test_responses_that_are_no_objects_are_refused(responses: Any, greeting: str, desk: Desk) -> None:
+async def test_malformed_input_responses_are_rejected(responses: Any, greeting: str, desk: Desk) -> None:
     assert (await call(desk, greeting).go(inputResponses=responses))["code"] == -32602
 
 
 @pytest.mark.requirement("MRTR-09")
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_person_may_say_no(action: str, desk: Desk) -> None:
+async def test_declined_or_cancelled_question_returns_action(action: str, desk: Desk) -> None:
     async def sure(ctx: Context) -> str:
         """Sure."""
         return f"{(await ctx.aelicit('Sure?', bool)).action}"
@@ -96,7 +92,7 @@ async def test_a_person_may_say_no(action: str, desk: Desk) -> None:
 
 
 @pytest.mark.requirement("MRTR-11", "MRTR-12")
-async def test_rounds_replay_what_was_answered_and_done(desk: Desk) -> None:
+async def test_rounds_replay_answers_and_effects(desk: Desk) -> None:
     effects: list[str] = []
     runs: list[int] = []
 
@@ -161,7 +157,7 @@ def together_in_a_thread(ctx: Context) -> str:
 
 @pytest.mark.requirement("SAMP-06")
 @pytest.mark.parametrize("function", [together, together_in_a_group, together_in_a_thread])
-async def test_what_is_asked_at_once_goes_in_one_round(function: Tool, desk: Desk) -> None:
+async def test_concurrent_questions_share_one_round(function: Tool, desk: Desk) -> None:
     offer(tools=[tool_entry(function)])
     rounds = call(desk, function.__name__)
     await rounds.go()
@@ -172,7 +168,7 @@ async def test_what_is_asked_at_once_goes_in_one_round(function: Tool, desk: Des
     assert done == "Ada hi file:///test/root"
 
 
-async def test_an_answer_that_counts_is_not_changed_by_a_later_one(desk: Desk) -> None:
+async def test_accepted_answer_is_not_replaced_by_later_one(desk: Desk) -> None:
     async def two(ctx: Context) -> str:
         """Two."""
         return f"{(await ctx.aelicit('1', str)).value}{(await ctx.aelicit('2', str)).value}"
@@ -183,7 +179,7 @@ async def test_an_answer_that_counts_is_not_changed_by_a_later_one(desk: Desk) -
     assert await rounds.text({"elicitation-1": accept(value="x"), "elicitation-2": accept(value="b")}) == "ab"
 
 
-async def test_consent_to_one_thing_is_none_to_another(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+async def test_changed_question_requires_new_answer(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     newest = ["letter"]
 
     async def delete(ctx: Context) -> str:
@@ -279,7 +275,7 @@ def asks(ctx: Context) -> str:
 
 
 @pytest.mark.parametrize("function", SWALLOWING.values(), ids=SWALLOWING)
-async def test_code_cannot_take_a_question_for_a_failure(
+async def test_tool_code_cannot_catch_question_as_failure(
     function: Tool, desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
@@ -291,7 +287,7 @@ async def test_code_cannot_take_a_question_for_a_failure(
     assert not caplog.records
 
 
-async def test_the_round_is_answered_after_its_code_has_cleared_up(desk: Desk) -> None:
+async def test_round_is_answered_after_cleanup_of_tool(desk: Desk) -> None:
     order: list[str] = []
 
     def tidy(ctx: Context) -> str:
@@ -307,7 +303,7 @@ async def test_the_round_is_answered_after_its_code_has_cleared_up(desk: Desk) -
 
 
 @pytest.mark.requirement("MRTR-01", "PROMPT-07", "RES-13", "CACHE-02")
-async def test_prompts_and_resources_ask_too(desk: Desk) -> None:
+async def test_prompts_and_resources_may_ask(desk: Desk) -> None:
     async def about(ctx: Context) -> str:
         """About."""
         return f"About {(await ctx.aelicit('What?', str, key='what')).value}"
@@ -337,7 +333,7 @@ ASKING: dict[str, tuple[Callable[[Context], Any], dict[str, Any]]] = {
 
 @pytest.mark.requirement("MRTR-04", "CAP-03", "ELI-02")
 @pytest.mark.parametrize(("ask", "needed"), ASKING.values(), ids=ASKING)
-async def test_a_client_is_told_what_it_has_to_declare(
+async def test_missing_capability_error_names_required_capability(
     ask: Callable[[Context], Any], needed: dict[str, Any], desk: Desk
 ) -> None:
     async def needs(ctx: Context) -> str:
@@ -378,7 +374,7 @@ async def test_a_client_is_told_what_it_has_to_declare(
 
 @pytest.mark.requirement("MRTR-04")
 @pytest.mark.parametrize("first", ["elicitation", "sampling"])
-async def test_a_round_goes_with_what_can_be_asked(first: str, desk: Desk) -> None:
+async def test_round_sends_declared_questions_before_capability_error(first: str, desk: Desk) -> None:
     async def mixed(ctx: Context) -> str:
         """Mixed."""
         asked = {
@@ -397,7 +393,7 @@ async def test_a_round_goes_with_what_can_be_asked(first: str, desk: Desk) -> No
 
 
 @pytest.mark.requirement("ELI-09")
-async def test_an_address_is_opened_without_an_id_and_asked_for_until_its_step_is_done(desk: Desk) -> None:
+async def test_url_elicitation_has_no_id_and_repeats_until_done(desk: Desk) -> None:
     done: list[bool] = []
 
     async def connect(ctx: Context) -> str:
@@ -419,7 +415,7 @@ async def test_an_address_is_opened_without_an_id_and_asked_for_until_its_step_i
     assert await rounds.text({"elicitation-2": {"action": "accept"}}) == "connected"
 
 
-async def test_two_questions_cannot_have_one_key(desk: Desk) -> None:
+async def test_duplicate_question_key_is_tool_error(desk: Desk) -> None:
     async def twice(ctx: Context) -> str:
         """Twice."""
         return f"{await ctx.aroots(key='a')}{await ctx.aroots(key='a')}"
@@ -428,7 +424,7 @@ async def test_two_questions_cannot_have_one_key(desk: Desk) -> None:
     assert (await call(desk, "twice").go({"a": {"roots": []}}))["isError"]
 
 
-async def test_a_question_does_not_break_off_an_effect(desk: Desk) -> None:
+async def test_question_does_not_interrupt_running_effect(desk: Desk) -> None:
     effects: list[str] = []
 
     async def both(ctx: Context) -> str:
@@ -451,7 +447,7 @@ async def test_a_question_does_not_break_off_an_effect(desk: Desk) -> None:
     assert effects == ["begun", "ended"]
 
 
-async def test_an_effect_asks_nothing_and_has_a_form_in_json(desk: Desk) -> None:
+async def test_effect_cannot_ask_and_must_return_json(desk: Desk) -> None:
     def wrong(ctx: Context, kind: str) -> str:
         """Wrong."""
         with pytest.raises((RuntimeError, TypeError)) as raised:

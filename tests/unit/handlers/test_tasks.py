@@ -1,4 +1,4 @@
-"""Calls of 2026-07-28 as tasks: made, asked for, cancelled, expired; the worker is played by the test."""
+"""2026-07-28 calls as tasks: creation, status, cancellation, expiry; the test plays the worker."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
 @pytest.mark.requirement(
     "TASKX-02", "TASKX-04", "TASKX-05", "TASKX-06", "TASKX-17", "TASKX-20", "TASKX-21", "CEL-01"
 )
-async def test_a_task_is_stored_before_it_is_told_and_ends_with_its_result(modern: ModernDesk) -> None:
+async def test_task_is_stored_before_answer_and_ends_with_result(modern: ModernDesk) -> None:
     made = await modern.make()
     assert (made["status"], made["ttlMs"], made["pollIntervalMs"]) == ("working", 86_400_000, 1_000)
     assert not modern.reply.take()
@@ -78,7 +78,7 @@ async def test_a_task_is_stored_before_it_is_told_and_ends_with_its_result(moder
 
 
 @pytest.mark.requirement("TASKX-02")
-async def test_without_the_extension_or_without_background_there_is_no_task(modern: ModernDesk) -> None:
+async def test_call_without_extension_or_background_creates_no_task(modern: ModernDesk) -> None:
     small = await modern.ask("tools/call", {"name": "small", "task": {"ttl": 5}})
     assert small["result"]["content"] == RESULT["content"]
     exchange = Exchange(envelope_of(), LOOPBACK.key, SERVER)
@@ -96,8 +96,8 @@ async def test_without_the_extension_or_without_background_there_is_no_task(mode
 
 
 @pytest.mark.requirement("TASKX-03")
-async def test_a_tool_that_needs_tasks_does_nothing_for_who_has_none(modern: ModernDesk) -> None:
-    for _ in range(2):  # Nothing is counted either.
+async def test_task_only_tool_refuses_client_without_extension(modern: ModernDesk) -> None:
+    for _ in range(2):  # The rate limit counts neither call.
         refused = await modern.ask("tools/call", {"name": "long"}, capabilities={})
         assert (modern.status, refused["error"]["code"]) == (400, -32021)
         assert refused["error"]["data"] == {"requiredCapabilities": DECLARED}
@@ -106,7 +106,7 @@ async def test_a_tool_that_needs_tasks_does_nothing_for_who_has_none(modern: Mod
 
 
 @pytest.mark.requirement("TASKX-22")
-async def test_a_call_that_is_over_at_once_is_answered_with_its_result(streams: Streams) -> None:
+async def test_call_finished_within_grace_period_returns_result(streams: Streams) -> None:
     offer(tools=[tool_entry(work, background=True)])
     desk = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=5.0)
     asking = asyncio.create_task(desk.ask("tools/call", {"name": "work"}))
@@ -124,7 +124,7 @@ async def test_a_call_that_is_over_at_once_is_answered_with_its_result(streams: 
         ({"error": {"code": -32603, "message": "no", "data": {"a": 1}}}, "failed"),
     ],
 )
-async def test_a_tool_s_error_completes_a_task_and_the_protocol_s_fails_it(
+async def test_tool_error_completes_task_and_protocol_error_fails_it(
     answer: dict[str, Any], status: str, modern: ModernDesk
 ) -> None:
     made = await modern.make()
@@ -144,7 +144,7 @@ async def test_a_tool_s_error_completes_a_task_and_the_protocol_s_fails_it(
         ((0.5, None, ""), "0.5"),
     ],
 )
-async def test_progress_is_the_message_of_a_task(
+async def test_progress_becomes_status_message(
     progress: tuple[float, float | None, str | None], words: str, modern: ModernDesk
 ) -> None:
     made = await modern.make()
@@ -157,14 +157,14 @@ async def test_progress_is_the_message_of_a_task(
     assert seen["lastUpdatedAt"] > before
 
 
-async def test_a_task_that_waits_for_approval_says_so(modern: ModernDesk) -> None:
+async def test_task_awaiting_approval_has_status_message(modern: ModernDesk) -> None:
     made = await modern.make("watched")
     assert (made["status"], made["statusMessage"]) == ("working", "Waiting for approval (60 min left)")
     assert (await modern.get(made["taskId"]))["statusMessage"].startswith("Waiting for approval")
 
 
 @pytest.mark.requirement("TASKX-10", "CEL-05")
-async def test_cancel_is_acknowledged_whatever_the_task_does(modern: ModernDesk) -> None:
+async def test_cancel_is_acknowledged_in_every_task_state(modern: ModernDesk) -> None:
     heard: list[dict[str, Any]] = []
     modern.streams.hub.subscribe("cancel", heard.append)
     queued, running, over = [(await modern.make())["taskId"] for _ in range(3)]
@@ -184,7 +184,7 @@ async def test_cancel_is_acknowledged_whatever_the_task_does(modern: ModernDesk)
 
 @pytest.mark.requirement("TASKX-11", "TASKX-18", "TASKX-19")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_what_is_not_one_s_own_task_does_not_exist(method: str, modern: ModernDesk) -> None:
+async def test_foreign_expired_or_unknown_task_is_not_found(method: str, modern: ModernDesk) -> None:
     own, expired = [(await modern.make())["taskId"] for _ in range(2)]
     foreign = (await modern.make(principal=OTHER))["taskId"]
     no_task = await modern.process.background.accept(new_call())
@@ -201,7 +201,7 @@ async def test_what_is_not_one_s_own_task_does_not_exist(method: str, modern: Mo
 @pytest.mark.requirement("TASKX-12", "EXT-03")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 @pytest.mark.parametrize("task_id", ["gate-test", 7, None])
-async def test_who_did_not_declare_tasks_is_told_that_first(
+async def test_undeclared_extension_is_reported_before_task_id(
     method: str, task_id: Any, modern: ModernDesk
 ) -> None:
     refused = await modern.ask(method, {"taskId": task_id}, capabilities={"extensions": {"other/one": {}}})
@@ -218,16 +218,14 @@ async def test_who_did_not_declare_tasks_is_told_that_first(
         ("tasks/update", {"inputResponses": {}}),
     ],
 )
-async def test_params_of_the_wrong_kind_are_named(
-    method: str, params: dict[str, Any], modern: ModernDesk
-) -> None:
+async def test_invalid_task_params_are_named(method: str, params: dict[str, Any], modern: ModernDesk) -> None:
     refused = await modern.ask(method, params)
     assert (modern.status, refused["error"]["code"]) == (400, -32602)
     assert "'taskId'" in refused["error"]["message"]
 
 
 @pytest.mark.requirement("TASKX-08")
-async def test_answers_to_what_was_not_asked_are_ignored(modern: ModernDesk) -> None:
+async def test_unrequested_answers_are_ignored(modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
     answer = await modern.ask("tasks/update", {"taskId": task_id, "inputResponses": {"nothing": {}}})
     assert answer["result"].keys() == {"resultType", "_meta"}
@@ -237,15 +235,13 @@ async def test_answers_to_what_was_not_asked_are_ignored(modern: ModernDesk) -> 
 
 @pytest.mark.requirement("TASKX-13")
 @pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
-async def test_the_methods_of_core_tasks_are_unknown(method: str, modern: ModernDesk) -> None:
+async def test_core_task_methods_are_unknown(method: str, modern: ModernDesk) -> None:
     refused = await modern.ask(method, {"taskId": "x"})
     assert (modern.status, refused["error"]["code"]) == (404, -32601)
 
 
 @pytest.mark.requirement("TASKX-01")
-async def test_the_extension_is_declared_where_there_are_workers(
-    modern: ModernDesk, streams: Streams
-) -> None:
+async def test_tasks_extension_is_declared_only_with_workers(modern: ModernDesk, streams: Streams) -> None:
     found = (await modern.ask("server/discover", {}))["result"]["capabilities"]
     assert found["extensions"] == {EXTENSION: {}}
     assert "tasks" not in found
@@ -254,7 +250,7 @@ async def test_the_extension_is_declared_where_there_are_workers(
 
 
 @pytest.mark.requirement("TASKX-19", "CEL-04")
-async def test_a_task_is_kept_as_long_as_was_promised(modern: ModernDesk) -> None:
+async def test_task_is_retained_until_promised_expiry(modern: ModernDesk) -> None:
     kept, expired = [(await modern.make())["taskId"] for _ in range(2)]
     for task_id in (kept, expired):
         await modern.end(task_id, result=RESULT)
@@ -266,6 +262,6 @@ async def test_a_task_is_kept_as_long_as_was_promised(modern: ModernDesk) -> Non
 
 
 @pytest.mark.requirement("TASKX-18")
-def test_the_id_of_a_task_cannot_be_guessed() -> None:
+def test_task_id_is_uuid4() -> None:
     field = Call._meta.get_field("id")
     assert field.default is uuid4

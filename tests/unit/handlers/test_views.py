@@ -1,4 +1,4 @@
-"""Each request has one view of the catalogue from its beginning to its end, and the next one the newest."""
+"""Each request keeps one view of the catalogue; the next request gets the newest."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_running_call_keeps_its_snapshot_and_a_later_request_gets_the_new_
     assert await listed(desk) == ["other"]
 
 
-async def test_request_is_checked_found_and_logged_by_the_view_it_began_with(desk: Desk) -> None:
+async def test_request_uses_catalogue_view_from_its_start(desk: Desk) -> None:
     offer(tools=[tool_entry(notes)])
     asked = desk.asked()
     put_in_use(2)
@@ -78,7 +78,7 @@ async def test_request_is_checked_found_and_logged_by_the_view_it_began_with(des
     assert orjson.loads(outcome.body)["result"]["content"][0]["text"] == "notes"
 
 
-async def test_no_view_is_older_than_an_announced_change(desk: Desk) -> None:
+async def test_view_is_never_older_than_announced_change(desk: Desk) -> None:
     put_in_use(2, "old")
     seen: list[int] = []
     assert await listed(desk) == ["old"]
@@ -89,8 +89,8 @@ async def test_no_view_is_older_than_an_announced_change(desk: Desk) -> None:
     assert await listed(desk) == ["new"]
 
 
-async def test_session_and_request_keep_the_path_of_the_server_they_began_at(desk: Desk) -> None:
-    """A session of the installation's own server stores no path, so rows of older versions mean the same."""
+async def test_session_and_request_keep_path_of_their_server(desk: Desk) -> None:
+    """A session of the default server stores no path, so rows of older versions keep their meaning."""
     other = Server("tests", "1", title="Other", path="/mcp/other")
     own = desk.process.views.server
     for server, path in ((own, None), (other, "/mcp/other")):

@@ -1,4 +1,4 @@
-"""The message log shows the request of a call that waits while it waits, not only when it has its answer."""
+"""The message log shows the request of a waiting call before its answer exists."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ async def legacy(desk: ModernDesk, tool: str, request_id: int = 1) -> str:
 
 
 async def look(desk: ModernDesk) -> None:
-    """What happens when the calls have had time to begin."""
+    """Let waiting calls be examined after enough time to start."""
     calls = [call.pk async for call in Call.objects.all()]
     await desk.process.background.waiting.look(calls)
 
 
-async def test_a_call_that_waits_for_approval_is_in_the_log_at_once(desk: ModernDesk) -> None:
+async def test_call_awaiting_approval_is_logged_immediately(desk: ModernDesk) -> None:
     session = await legacy(desk, "watched")
     assert marks(desk) == [(session, LOOPBACK.key, b'{"id":1}', "tools/call", "1", "watched")]
 
 
-async def test_so_is_one_of_a_modern_client(desk: ModernDesk) -> None:
+async def test_modern_call_awaiting_approval_is_logged_immediately(desk: ModernDesk) -> None:
     exchange = Exchange(envelope_of(), LOOPBACK.key, SERVER)
     request = jsonrpc.Request(7, "tools/call", {"name": "watched"})
     reply = await desk.process.dispatcher.exchange(desk.asked(exchange), request, b"{}")
@@ -81,19 +81,19 @@ async def test_so_is_one_of_a_modern_client(desk: ModernDesk) -> None:
     assert marks(desk) == [(exchange.record_id, LOOPBACK.key, b"{}", "tools/call", "7", "watched")]
 
 
-async def test_so_is_one_that_became_a_task(desk: ModernDesk) -> None:
+async def test_task_awaiting_approval_is_logged_immediately(desk: ModernDesk) -> None:
     await desk.make("watched")
     assert [(mark[0], mark[-1]) for mark in marks(desk)] == [(desk.exchange.record_id, "watched")]
 
 
-async def test_a_call_that_waits_for_a_worker_is_in_the_log_soon(desk: ModernDesk) -> None:
+async def test_call_waiting_for_worker_is_logged_after_delay(desk: ModernDesk) -> None:
     session = await legacy(desk, "plain")
     assert marks(desk) == []
     await look(desk)
     assert [mark[0] for mark in marks(desk)] == [session]
 
 
-async def test_a_call_that_began_meanwhile_is_left_to_its_worker(desk: ModernDesk) -> None:
+async def test_started_call_is_left_to_worker_log(desk: ModernDesk) -> None:
     await legacy(desk, "plain")
     begun = await Call.objects.aget()
     session = await legacy(desk, "plain")
@@ -102,7 +102,7 @@ async def test_a_call_that_began_meanwhile_is_left_to_its_worker(desk: ModernDes
     assert [mark[0] for mark in marks(desk)] == [session]
 
 
-async def test_large_requests_are_not_kept_beyond_a_bound(
+async def test_pending_requests_are_bounded_by_bytes(
     desk: ModernDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting_notes, "MOST_BYTES", len(b'{"id":1}'))
@@ -111,14 +111,14 @@ async def test_large_requests_are_not_kept_beyond_a_bound(
     first = await Call.objects.aget(session_id=session)
     await desk.process.background.waiting.look([first.pk])
     assert [mark[0] for mark in marks(desk)] == [session]
-    # What was dropped leaves its place.
+    # A dropped request frees its space.
     session = await legacy(desk, "plain")
     third = await Call.objects.aget(session_id=session)
     await desk.process.background.waiting.look([third.pk])
     assert len(marks(desk)) == 2
 
 
-async def test_who_waits_is_looked_for_again_and_again(
+async def test_waiting_calls_are_examined_repeatedly(
     desk: ModernDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting_notes, "WAIT_SECONDS", 0)
