@@ -1,4 +1,4 @@
-"""Queries from threads of ours: connections are kept, looked after, closed, and never inherited."""
+"""Queries on the library's own threads: connections are reused, checked, closed and never inherited."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nothing_kept() -> Iterator[None]:
 
 
 def _ask() -> object:
-    """The driver's own connection, after it was used."""
+    """Return the driver connection after using it."""
     CatalogueRevision.objects.count()
     return connection.connection
 
@@ -38,11 +38,11 @@ def _fail() -> None:
     connection.cursor().execute("SELECT nothing FROM nowhere")
 
 
-def test_connections_are_kept_for_the_next_queries() -> None:
+def test_connections_are_reused() -> None:
     assert len({id(query(_ask)) for _ in range(5 * database.THREADS)}) <= database.THREADS
 
 
-async def test_async_code_gets_values_and_errors() -> None:
+async def test_aquery_returns_values_and_raises_errors() -> None:
     assert await aquery(_ask) is not None
     with pytest.raises(DatabaseError):
         await aquery(_fail)
@@ -50,7 +50,7 @@ async def test_async_code_gets_values_and_errors() -> None:
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="a connection to a file does not break")
-def test_a_connection_that_broke_is_replaced_without_an_error() -> None:
+def test_broken_connection_is_replaced_without_error() -> None:
     def breaks() -> object:
         broken = _ask()
         connection.connection.close()
@@ -60,12 +60,12 @@ def test_a_connection_that_broke_is_replaced_without_an_error() -> None:
     assert all(query(_ask) is not broken for _ in range(5 * database.THREADS))
 
 
-def test_a_transaction_left_open_does_not_reach_the_next_query() -> None:
+def test_open_transaction_does_not_reach_next_query() -> None:
     query(transaction.set_autocommit, False)
     assert all(query(transaction.get_autocommit) for _ in range(5 * database.THREADS))
 
 
-def test_after_closing_the_next_query_opens_a_connection_again() -> None:
+def test_query_after_close_opens_new_connection() -> None:
     before = query(_ask)
     database.close()
     assert all(query(_ask) is not before for _ in range(5 * database.THREADS))
@@ -73,7 +73,7 @@ def test_after_closing_the_next_query_opens_a_connection_again() -> None:
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="only a server has sessions")
 @pytest.mark.parametrize(("is_behind_a_pooler", "timeout"), [(False, "1500ms"), (True, "0")])
-def test_behind_a_pooler_of_transactions_nothing_is_set_in_sessions(
+def test_transaction_pooler_disables_session_settings(
     monkeypatch: pytest.MonkeyPatch, is_behind_a_pooler: bool, timeout: str
 ) -> None:
     def shown() -> str:
@@ -87,18 +87,18 @@ def test_behind_a_pooler_of_transactions_nothing_is_set_in_sessions(
     database.close()
 
 
-def test_a_query_runs_in_the_context_of_who_asks() -> None:
+def test_query_runs_in_context_of_caller() -> None:
     token = WHO.set("me")
     assert query(WHO.get) == "me"
     WHO.reset(token)
 
 
-def test_a_query_has_the_language_of_who_asks() -> None:
+def test_query_uses_language_of_caller() -> None:
     with translation.override("de"):
         assert query(translation.get_language) == "de"
 
 
-def test_no_more_threads_than_connections_are_allowed() -> None:
+def test_thread_count_is_bounded_by_connection_limit() -> None:
     start = threading.Barrier(database.THREADS)
     asking = [threading.Thread(target=query, args=(start.wait, 5)) for _ in range(database.THREADS)]
     for thread in asking:
@@ -111,16 +111,16 @@ def test_no_more_threads_than_connections_are_allowed() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_asks_on_threads_of_its_own() -> None:
+def test_forked_child_queries_on_new_threads() -> None:
     assert query(threading.get_ident)
     child = os.fork()
     if child == 0:
-        # A thread inherited in name only would never answer.
+        # A thread object inherited by the fork is not running and would never answer.
         os._exit(0 if query(lambda: 7) == 7 else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_closing_does_not_wait_for_a_query_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_does_not_wait_for_hanging_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "CLOSING_SECONDS", 0.05)
     started, free = threading.Event(), threading.Event()
 
@@ -137,7 +137,7 @@ def test_closing_does_not_wait_for_a_query_that_hangs(monkeypatch: pytest.Monkey
     hanging.join()
 
 
-def test_a_query_that_waited_too_long_for_a_thread_is_refused_unasked(
+def test_query_queued_too_long_is_refused_without_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(database, "QUEUE_SECONDS", -1.0)
@@ -149,7 +149,7 @@ def test_a_query_that_waited_too_long_for_a_thread_is_refused_unasked(
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silence]:
-    """As in a server: waits end when the database is silent."""
+    """Watch for a silent database, as a server does."""
     monkeypatch.setattr(unresponsive, "_watched", True)
     connection.close()
     yield unresponsive.of(connection.alias)
@@ -158,7 +158,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silence]:
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="there is no server that could be silent")
-def test_a_statement_that_takes_long_is_no_silence(watched: Silence) -> None:
+def test_slow_statement_does_not_count_as_silence(watched: Silence) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_sleep(%s)", [2 * (unresponsive.SUSPECT_SECONDS + unresponsive.PROBE_SECONDS)]
@@ -168,7 +168,7 @@ def test_a_statement_that_takes_long_is_no_silence(watched: Silence) -> None:
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="there is no server that could be silent")
-def test_while_the_database_is_silent_everything_is_refused_unasked(
+def test_silent_database_refuses_queries_until_patient(
     watched: Silence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watched, "_asked_at", 0.0)

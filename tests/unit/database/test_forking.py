@@ -1,4 +1,4 @@
-"""A fork waits until no thread is inside of a library, and the child starts afresh."""
+"""A fork waits until no thread is inside a library, and the child starts clean."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarni
 
 
 def forked() -> int:
-    """Fork a child that can work at once; returns its exit code."""
+    """Fork a child that can work immediately; return its exit code."""
     pid = os.fork()
     if pid == 0:
         with undivided():
@@ -23,7 +23,7 @@ def forked() -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_a_fork_waits_for_the_end_of_a_piece_of_work() -> None:
+def test_fork_waits_for_undivided_work() -> None:
     inside, ended = threading.Event(), []
 
     def work() -> None:
@@ -41,7 +41,7 @@ def test_a_fork_waits_for_the_end_of_a_piece_of_work() -> None:
     assert forked() == 7
 
 
-def test_a_fork_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fork_wait_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forking, "FORK_SECONDS", 0.1)
     release = threading.Event()
 
@@ -56,7 +56,7 @@ def test_a_fork_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.join()
 
 
-def test_work_of_several_threads_does_not_exclude_each_other() -> None:
+def test_undivided_work_runs_concurrently() -> None:
     together = threading.Barrier(2, timeout=5)
 
     def work() -> None:

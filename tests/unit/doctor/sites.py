@@ -1,4 +1,4 @@
-"""A web server that plays the public address of an installation, with the faults a test plants."""
+"""A web server that plays the public address of an installation, with planted faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEALTHY = (200, {"status": "ok"})
 
 @dataclass
 class Site:
-    """``held`` keeps event streams back until it is set; ``seen`` has the methods that came in."""
+    """A scripted site. ``held`` blocks event streams until set; ``seen`` lists received methods."""
 
     health: tuple[int, object] = HEALTHY
     readiness: tuple[int, object] = HEALTHY
@@ -31,13 +31,13 @@ class Site:
 
 
 class SiteServer(ThreadingHTTPServer):
-    """Serves one site."""
+    """A server of one site."""
 
     site: Site
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as the server's site says."""
+    """A handler that answers as the site of its server prescribes."""
 
     server: SiteServer
 
@@ -106,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(site: Site) -> Iterator[Site]:
-    """Serve until the end of ``with``; sets ``site.url``."""
+    """Serve until the context ends; set ``site.url``."""
     with SiteServer(("127.0.0.1", 0), Handler) as server:
         server.site = site
         site.url = f"http://127.0.0.1:{server.server_port}"

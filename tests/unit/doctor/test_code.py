@@ -1,4 +1,4 @@
-"""Edited code that cannot be loaded is an error with its place; otherwise nothing is said."""
+"""Edited code that cannot be loaded is reported as an error with its location."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.code_fault import CodeFault
 from mcp_app.doctor import Installation, Level, code
 
 
-def test_an_edit_that_is_not_served_is_an_error_until_it_is_mended(tmp_path: Path) -> None:
+def test_code_fault_is_reported_until_fixed(tmp_path: Path) -> None:
     path = tmp_path / "code_fault.json"
     with override_settings(MCP={"CODE_FAULT_FILE": str(path)}):
         assert list(code.edited(Installation())) == []
@@ -23,6 +23,6 @@ def test_an_edit_that_is_not_served_is_an_error_until_it_is_mended(tmp_path: Pat
         assert list(code.edited(Installation())) == []
 
 
-def test_where_no_edits_are_watched_for_there_is_nothing_to_say() -> None:
+def test_unwatched_code_reports_nothing() -> None:
     with override_settings(MCP={}):
         assert list(code.edited(Installation())) == []

@@ -1,4 +1,4 @@
-"""The database: what a sound one is said to be, and faults planted in it."""
+"""Database checks: findings for a healthy database, and for planted faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HERE = Installation()
 GIB = 1024**3
 
 
-def test_a_sound_database_is_reachable_migrated_and_takes_writes_of_which_none_stays() -> None:
+def test_healthy_database_passes_and_keeps_no_trial_row() -> None:
     found = [
         *database.reachable(HERE),
         *database.migrations(HERE),
@@ -33,7 +33,7 @@ def test_a_sound_database_is_reachable_migrated_and_takes_writes_of_which_none_s
     assert not LogCursor.objects.filter(pk=database.TRIAL_ROW).exists()
 
 
-def test_a_migration_that_is_not_applied_is_named() -> None:
+def test_unapplied_migration_is_named() -> None:
     newest = MigrationRecorder(connection).migration_qs.filter(app="mcp_app").latest("name")
     newest.delete()
     (found,) = database.migrations(HERE)
@@ -43,7 +43,7 @@ def test_a_migration_that_is_not_applied_is_named() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_database_that_takes_no_writes_is_an_error() -> None:
+def test_failing_write_is_error() -> None:
     table = LogCursor._meta.db_table
     with connection.schema_editor() as editor:
         editor.alter_db_table(LogCursor, table, table + "_lost")
@@ -66,7 +66,7 @@ def test_a_database_that_takes_no_writes_is_an_error() -> None:
         (database.clock_finding("database.clock", -2.1), Level.ERROR),
     ],
 )
-def test_room_and_clocks_are_judged(finding: Finding, level: Level) -> None:
+def test_disk_space_and_clock_findings_have_level_and_remedy(finding: Finding, level: Level) -> None:
     assert finding.level == level
     assert bool(finding.remedy) == (level != Level.OK)
 
@@ -80,7 +80,7 @@ def test_room_and_clocks_are_judged(finding: Finding, level: Level) -> None:
         (97, 88, 1, 0, Level.WARNING),
     ],
 )
-def test_connections_are_enough_when_each_process_may_keep_all_of_its_own(
+def test_connection_limit_covers_maximum_of_every_process(
     allowed: int, used: int, web: int, children: int, level: Level
 ) -> None:
     found = connections_finding(allowed, used, web, children)
@@ -89,7 +89,7 @@ def test_connections_are_enough_when_each_process_may_keep_all_of_its_own(
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="only a server limits connections")
-def test_the_processes_that_report_are_counted_against_what_the_server_allows(clean_redis: str) -> None:
+def test_connection_check_counts_reporting_processes(clean_redis: str) -> None:
     async def report() -> None:
         streams = Streams.connect(clean_redis, conf.get())
         await streams.start()
@@ -106,7 +106,7 @@ def test_the_processes_that_report_are_counted_against_what_the_server_allows(cl
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="only a file cannot be shared")
-def test_sqlite_with_workers_of_other_hosts_is_warned_of(clean_redis: str) -> None:
+def test_sqlite_with_workers_on_other_hosts_is_warning(clean_redis: str) -> None:
     here = Installation(redis_url=clean_redis)
     assert list(database.one_host(here)) == []
     Presence(clean_redis).renew("worker@elsewhere", ["celery"])

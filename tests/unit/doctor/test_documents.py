@@ -1,4 +1,4 @@
-"""The doctor says whether clients that publish a document can log in; no test reaches the internet."""
+"""Doctor check of client metadata documents; no test reaches the internet."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def _offers_oauth(settings: Any) -> None:
         ({"OAUTH_DOCUMENTS": "off", "OAUTH_REGISTRATION": False}, Level.OK, "an id that was entered", ""),
     ],
 )
-async def test_a_server_without_internet_is_told_how_its_clients_log_in(
+async def test_unreachable_internet_is_reported_with_login_alternative(
     settings: Any, changed: dict[str, Any], level: Level, words: str, remedy: str
 ) -> None:
-    # A proxy that refuses everything is the same everywhere, also where there is an internet.
+    # A proxy that refuses everything behaves the same with and without internet access.
     async with proxy_to(0, refuses="403 Forbidden") as proxy:
         use(settings, proxy)
         settings.MCP = {**settings.MCP, **changed}
@@ -50,6 +50,6 @@ async def test_a_server_without_internet_is_told_how_its_clients_log_in(
         assert "EGRESS_PROXY" in found.remedy
 
 
-def test_nothing_is_asked_where_nobody_logs_in(settings: Any) -> None:
+def test_documents_are_not_checked_without_oauth(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "OAUTH": False}
     assert list(reach(INSTALLATION)) == []

@@ -1,4 +1,4 @@
-"""How checks are run: each within its time, none brings the others down, no secret comes out."""
+"""Running of checks: time limits, isolation of failures, no secrets in output."""
 
 from __future__ import annotations
 
@@ -51,13 +51,11 @@ def seen(findings: list[Finding]) -> list[tuple[str, str]]:
         (absent, [("area.absent", "skipped")]),
     ],
 )
-def test_an_area_is_looked_at_only_behind_an_open_gate(
-    gate: Check | None, expected: list[tuple[str, str]]
-) -> None:
+def test_area_is_examined_only_if_gate_passes(gate: Check | None, expected: list[tuple[str, str]]) -> None:
     assert seen(examine(HERE, [Area("area", (fine,), gate)])) == expected
 
 
-def test_a_check_that_hangs_is_an_error_in_time_and_the_others_are_told() -> None:
+def test_hanging_check_is_error_and_others_are_reported() -> None:
     never = threading.Event()
 
     def hangs(_: Installation) -> Iterator[Finding]:
@@ -72,7 +70,7 @@ def test_a_check_that_hangs_is_an_error_in_time_and_the_others_are_told() -> Non
 
 
 @pytest.mark.parametrize("check", [away, unreachable])
-def test_what_is_out_of_reach_is_an_error_with_a_remedy_and_without_the_password(check: Check) -> None:
+def test_unreachable_service_is_error_with_remedy_and_without_password(check: Check) -> None:
     (found,) = examine(HERE, [Area("area", (check,))])
     assert found.level == Level.ERROR
     assert found.remedy
@@ -80,7 +78,7 @@ def test_what_is_out_of_reach_is_an_error_with_a_remedy_and_without_the_password
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_fault_of_a_check_is_told_and_stops_no_other() -> None:
+def test_exception_in_check_is_error_and_others_run() -> None:
     def faulty(_: Installation) -> Iterator[Finding]:
         raise ZeroDivisionError
 
@@ -88,23 +86,23 @@ def test_a_fault_of_a_check_is_told_and_stops_no_other() -> None:
     assert seen(found) == [("area.faulty", "error"), ("area.fine", "ok")]
 
 
-def test_an_installation_is_not_printed_with_its_secrets() -> None:
+def test_installation_repr_hides_secrets() -> None:
     shown = repr(Installation("redis://:hunter2@host", "http://host", "hunter2"))
     assert "hunter2" not in shown
 
 
 @pytest.mark.parametrize("make", [partial(ok, "a.b"), partial(skipped, "a.b")])
-def test_a_finding_is_one_line(make: partial[Finding]) -> None:
+def test_finding_text_is_one_line(make: partial[Finding]) -> None:
     assert make("one\n  two").text == "one two"
 
 
-def test_code_area_has_time_for_a_project_whose_urls_load_slowly() -> None:
-    # NetBox took 7 seconds on an idle core, and was told of a lock or a firewall.
+def test_code_area_allows_30_seconds_for_slow_url_loading() -> None:
+    # NetBox took 7 seconds on an idle core and was reported as a lock or a firewall.
     (area,) = (area for area in AREAS if area.name == "code")
     assert area.seconds >= 30
 
 
-def test_an_examination_ends_in_time_and_says_which_area_did_not() -> None:
+def test_examination_ends_in_time_and_names_unfinished_area() -> None:
     never = threading.Event()
 
     def hangs(_: Installation) -> Iterator[Finding]:
@@ -120,7 +118,7 @@ def test_an_examination_ends_in_time_and_says_which_area_did_not() -> None:
     assert found[0].remedy
 
 
-def test_who_comes_while_another_is_examining_is_sent_away_and_welcome_later() -> None:
+def test_concurrent_examination_raises_busy() -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def waits(_: Installation) -> Iterator[Finding]:
@@ -138,7 +136,7 @@ def test_who_comes_while_another_is_examining_is_sent_away_and_welcome_later() -
     assert seen(examine_alone(HERE, 10.0, [Area("area", (fine,))])) == [("area.fine", "ok")]
 
 
-def test_threads_that_hang_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "MOST_LEFT_BEHIND", 3)
     never = threading.Event()
 

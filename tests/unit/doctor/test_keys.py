@@ -1,4 +1,4 @@
-"""API keys: those that expire soon, nobody uses, or belong to somebody who left."""
+"""API key checks: expiring, unused, or owned by an inactive user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Installation()
 
 
 def key(name: str, *, days_old: int = 0, is_active: bool = True, **fields: int | None) -> None:
-    """A key row; the times are in days from now."""
+    """Create a key row; times are in days from now."""
     user = get_user_model().objects.create_user(f"user of {name}")
     row, _ = issue_api_key(user=user, name=name)
     get_user_model().objects.filter(pk=user.pk).update(is_active=is_active)
@@ -48,7 +48,7 @@ def key(name: str, *, days_old: int = 0, is_active: bool = True, **fields: int |
         (keys.inactive, {}, Level.OK),
     ],
 )
-def test_a_key_is_judged(check: Check, fields: dict[str, Any], level: Level) -> None:
+def test_key_finding_has_level_and_remedy(check: Check, fields: dict[str, Any], level: Level) -> None:
     key("laptop", **fields)
     (found,) = check(HERE)
     assert found.level == level
@@ -56,7 +56,7 @@ def test_a_key_is_judged(check: Check, fields: dict[str, Any], level: Level) -> 
     assert bool(found.remedy) == (level == Level.WARNING)
 
 
-def test_of_many_keys_a_few_are_named_and_the_others_counted() -> None:
+def test_long_key_list_is_abbreviated_with_count() -> None:
     for number in range(8):
         key(f"key {number}", expires_at=1)
     (found,) = keys.expiring(HERE)

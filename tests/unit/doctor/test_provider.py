@@ -1,4 +1,4 @@
-"""Whether an identity provider can be used from here."""
+"""Doctor check of the identity provider."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def looked(settings: Any, provider: IdentityProvider, **more: Any) -> list[tuple
     return [(finding.level, finding.text) for finding in keys(Installation.configured())]
 
 
-def test_the_keys_of_a_provider_are_counted(settings: Any, provider: IdentityProvider) -> None:
+def test_usable_provider_keys_are_counted(settings: Any, provider: IdentityProvider) -> None:
     assert looked(settings, provider) == [(Level.OK, f"usable keys of {provider.issuer}: 1")]
 
 
-def test_a_provider_that_is_away_or_another_is_told_with_the_reason(
+def test_unreachable_or_mismatched_provider_is_error_with_reason(
     settings: Any, provider: IdentityProvider
 ) -> None:
     provider.metadata = {"issuer": "https://other.example"}
@@ -46,13 +46,13 @@ def test_a_provider_that_is_away_or_another_is_told_with_the_reason(
     assert (level, "answered 503" in text) == (Level.ERROR, True)
 
 
-def test_a_private_network_that_is_not_allowed_is_told(settings: Any, provider: IdentityProvider) -> None:
+def test_disallowed_private_network_is_error(settings: Any, provider: IdentityProvider) -> None:
     ((level, text),) = looked(settings, provider, EGRESS_ALLOW=[])
     assert level == Level.ERROR
     assert "private network" in text
     assert not provider.asked
 
 
-def test_without_a_provider_nothing_is_asked(settings: Any, provider: IdentityProvider) -> None:
+def test_provider_is_not_queried_unless_configured(settings: Any, provider: IdentityProvider) -> None:
     assert looked(settings, provider, AUTH="required") == []
     assert not provider.asked

@@ -1,4 +1,4 @@
-"""Redis: faults planted in a real one are found, and each names its remedy."""
+"""Redis checks: faults planted in a real server are found with a remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_app.streams.blocking.server_facts import RedisServerView
 
 @pytest.fixture
 def configured(clean_redis: str) -> Iterator[redis_py.Redis]:
-    """A client of the real Redis, whose settings are put back afterwards."""
+    """Yield a client of the real Redis; restore its configuration afterwards."""
     names = ("maxmemory", "maxmemory-policy", "appendonly")
     with redis_py.Redis.from_url(clean_redis, protocol=2, decode_responses=True) as client:
         before = {name: client.config_get(name)[name] for name in names}
@@ -41,7 +41,7 @@ def configured(clean_redis: str) -> Iterator[redis_py.Redis]:
         (redis.alone, {}, Level.OK),
     ],
 )
-def test_a_server_is_judged(
+def test_redis_configuration_finding_has_level_and_remedy(
     configured: redis_py.Redis, redis_url: str, check: Check, planted: dict[str, str], level: Level
 ) -> None:
     for name, value in planted.items():
@@ -51,14 +51,14 @@ def test_a_server_is_judged(
     assert bool(found.remedy) == (level != Level.OK)
 
 
-def test_a_server_that_is_nearly_full_is_warned_of(configured: redis_py.Redis, redis_url: str) -> None:
+def test_nearly_full_redis_is_warning(configured: redis_py.Redis, redis_url: str) -> None:
     used = RedisServerView(redis_url).facts().used_memory or 0
     configured.config_set("maxmemory", used + used // 10)
     (found,) = redis.memory(Installation(redis_url=redis_url))
     assert (found.level, "Raise maxmemory" in found.remedy) == (Level.WARNING, True)
 
 
-def test_a_server_that_takes_connections_and_never_answers_is_an_error() -> None:
+def test_silent_redis_is_error_without_password() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"redis://:hunter2@127.0.0.1:{silent.getsockname()[1]}/0"
         (found,) = redis.reachable(Installation(redis_url=url))
@@ -67,12 +67,12 @@ def test_a_server_that_takes_connections_and_never_answers_is_an_error() -> None
     assert "hunter2" not in found.text
 
 
-def test_without_redis_there_is_nothing_to_look_at() -> None:
+def test_missing_redis_url_skips_check() -> None:
     (found,) = redis.reachable(Installation())
     assert (found.level, "REDIS_URL" in found.remedy) == (Level.SKIPPED, True)
 
 
-def test_two_projects_on_one_database_are_an_error_and_a_new_secret_key_is_no_other_project(
+def test_shared_redis_database_is_error_but_rotated_secret_key_is_not(
     clean_redis: str, settings: DjangoSettings
 ) -> None:
     settings.SECRET_KEY = "the first project signs with this key"

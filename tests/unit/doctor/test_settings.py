@@ -1,4 +1,4 @@
-"""Settings: each fault is an error that names its remedy, and what is right is said to be."""
+"""Settings checks: each fault is an error with a remedy; valid settings are ok."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ OURS = {"CELERY_BROKER_TRANSPORT": settings.BROKER_TRANSPORT}
         (settings.broker, {"CELERY_BROKER_URL": REDIS, **OURS}, PUBLIC, Level.OK),
     ],
 )
-def test_a_setting_is_judged(check: Check, values: dict[str, Any], where: Installation, level: Level) -> None:
+def test_setting_finding_has_level_and_remedy(
+    check: Check, values: dict[str, Any], where: Installation, level: Level
+) -> None:
     with override_settings(**{**LOCAL, **values}):
         (found,) = check(where)
     assert found.level == level
@@ -41,6 +43,6 @@ def test_a_setting_is_judged(check: Check, values: dict[str, Any], where: Instal
     assert "hunter2" not in found.text
 
 
-def test_another_broker_than_redis_needs_no_transport_of_ours() -> None:
+def test_non_redis_broker_needs_no_transport() -> None:
     with override_settings(CELERY_BROKER_URL="memory://"):
         assert list(settings.broker(PUBLIC)) == []

@@ -1,4 +1,4 @@
-"""The public address: what answers there, what it lets in, and whether event streams come through."""
+"""Checks of the public address: responses, accepted requests, and event stream delivery."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.unit.doctor.sites import Site, serve
         (web.event_stream, {"greets": 401}, Level.ERROR),
     ],
 )
-def test_an_address_is_judged(
+def test_web_finding_has_level_and_remedy(
     monkeypatch: pytest.MonkeyPatch, check: Check, planted: dict[str, Any], level: Level
 ) -> None:
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5 if "held" in planted else 5.0)
@@ -46,26 +46,28 @@ def test_an_address_is_judged(
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_the_session_is_deleted_whatever_came_of_it(monkeypatch: pytest.MonkeyPatch, held: bool) -> None:
+def test_probe_session_is_deleted_after_success_and_failure(
+    monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)
     with serve(Site(held=held)) as site:
         list(web.event_stream(Installation(url=site.url)))
     assert site.seen == ["initialize", "notifications/initialized", "GET", "DELETE"]
 
 
-def test_without_the_key_that_is_needed_the_stream_is_skipped_and_nothing_is_sent() -> None:
+def test_event_stream_check_without_required_key_is_skipped() -> None:
     with serve(Site()) as site, override_settings(MCP={"AUTH": "required"}):
         (found,) = web.event_stream(Installation(url=site.url))
     assert (found.level, "MCP_API_KEY" in found.remedy) == (Level.SKIPPED, True)
     assert site.seen == []
 
 
-def test_without_an_address_nothing_is_looked_at() -> None:
+def test_missing_public_url_skips_area() -> None:
     (found,) = examine(Installation(), [Area("web", web.CHECKS, web.alive)])
     assert (found.level, "PUBLIC_URL" in found.remedy) == (Level.SKIPPED, True)
 
 
-def test_an_address_where_nobody_answers_is_one_error() -> None:
+def test_unreachable_address_is_one_error_and_skips_rest() -> None:
     found = examine(Installation(url="http://127.0.0.1:1"), [Area("web", web.CHECKS, web.alive)])
     assert [finding.level for finding in found] == [Level.ERROR, Level.SKIPPED]
 
@@ -78,7 +80,5 @@ def test_an_address_where_nobody_answers_is_one_error() -> None:
         (Arrivals(1.5, 3.5), Level.WARNING),
     ],
 )
-def test_events_that_come_together_at_the_end_are_held_back_by_something(
-    arrivals: Arrivals, level: Level
-) -> None:
+def test_buffered_events_are_reported(arrivals: Arrivals, level: Level) -> None:
     assert web.arrivals_finding(arrivals).level == level

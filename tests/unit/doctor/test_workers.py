@@ -1,4 +1,4 @@
-"""Workers: who is seen, whether each queue has one, what waits, and what idle sessions tell of the beat."""
+"""Worker checks: presence, queue coverage, waiting jobs, and idle sessions as evidence of the beat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
 @pytest.fixture
 def here(clean_redis: str) -> Installation:
-    """A catalogue in the database and an empty Redis."""
+    """Return an installation with a stored catalogue and an empty Redis."""
     mirror()
     return Installation(redis_url=clean_redis)
 
@@ -29,19 +29,19 @@ def levels(found: Iterator[Finding]) -> list[tuple[Level, bool]]:
     return [(finding.level, bool(finding.remedy)) for finding in found]
 
 
-def test_a_worker_that_is_missing_is_an_error_with_its_remedy(here: Installation) -> None:
+def test_missing_worker_is_error_with_remedy(here: Installation) -> None:
     assert levels(workers.seen(here)) == [(Level.ERROR, True)]
     (queue,) = workers.queues(here)
     assert (queue.level, "--queues celery" in queue.remedy) == (Level.ERROR, True)
 
 
-def test_workers_are_named_with_their_queues(here: Installation) -> None:
+def test_workers_are_listed_with_queues(here: Installation) -> None:
     Presence(here.redis_url).renew("worker@host", ["celery", "slow"])
     assert [finding.text for finding in workers.seen(here)] == ["worker@host listens to celery, slow"]
     assert levels(workers.queues(here)) == [(Level.OK, False)]
 
 
-def test_a_queue_of_a_tool_that_no_worker_listens_to_is_an_error(here: Installation) -> None:
+def test_tool_queue_without_worker_is_error(here: Installation) -> None:
     Presence(here.redis_url).renew("worker@host", ["celery"])
     Tool.objects.filter(name="count").update(queue="slow")
     (found,) = workers.queues(here)
@@ -51,7 +51,7 @@ def test_a_queue_of_a_tool_that_no_worker_listens_to_is_an_error(here: Installat
 
 
 @pytest.mark.parametrize(("waiting", "level"), [(3, Level.OK), (workers.MANY_JOBS + 1, Level.WARNING)])
-def test_jobs_that_wait_are_counted(here: Installation, waiting: int, level: Level) -> None:
+def test_waiting_jobs_are_counted(here: Installation, waiting: int, level: Level) -> None:
     with redis.Redis.from_url(here.redis_url, protocol=2) as client:
         client.rpush("celery", *range(waiting))
     (found,) = workers.jobs(here)
@@ -73,7 +73,7 @@ def session(**times: Any) -> None:
         ({"last_seen_at": 90, "ended_at": 50, "end_reason": "idle"}, []),
     ],
 )
-def test_the_beat_is_judged_by_sessions_left_idle_when_they_tell_of_it(
+def test_beat_is_judged_by_overdue_idle_sessions(
     fields: dict[str, Any], expected: list[tuple[Level, bool]]
 ) -> None:
     now = timezone.now()
@@ -86,7 +86,7 @@ def test_the_beat_is_judged_by_sessions_left_idle_when_they_tell_of_it(
     assert levels(workers.beat(Installation())) == expected
 
 
-def test_without_redis_workers_are_not_looked_for() -> None:
+def test_worker_checks_are_skipped_without_redis() -> None:
     assert levels(workers.visible(Installation())) == [(Level.SKIPPED, False)]
     assert levels(workers.visible(Installation(redis_url="redis://127.0.0.1:1/0"))) == [
         (Level.SKIPPED, False)

@@ -1,4 +1,4 @@
-"""Small scripted web servers on loopback for the fetch tests, and resolvers that answer from a table."""
+"""Small scripted web servers on loopback for fetch tests, and resolvers backed by a table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LOOPBACK = frozenset({ip_network("127.0.0.1/32")})
 
 @dataclass
 class Site:
-    """A running server: its port, and the request heads it received."""
+    """A running server with its port and the request heads it received."""
 
     port: int = 0
     requests: list[str] = field(default_factory=list)
     connections: int = 0
 
     def policy(self, **changes: object) -> Policy:
-        """A policy under which only this site may be fetched."""
+        """Return a policy that allows only this site."""
         return Policy(**{"ports": frozenset({self.port}), "allow": LOOPBACK, "seconds": 5.0, **changes})
 
     def header(self, name: str, request: int = -1) -> str | None:
@@ -57,7 +57,7 @@ def raw(data: bytes) -> Answer:
 async def serve(
     *answers: Answer, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[Site]:
-    """Answer the n-th connection with the n-th answer, and any later one with the last."""
+    """Answer the n-th connection with the n-th answer, and later connections with the last one."""
     site = Site()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -80,7 +80,7 @@ async def serve(
 
 
 class Names:
-    """A resolver that answers from a table; the n-th lookup of a name gets its n-th list of addresses."""
+    """A resolver backed by a table; the n-th lookup of a name returns its n-th list of addresses."""
 
     def __init__(self, **table: list[list[str]]) -> None:
         self.table = {name.replace("_", "."): answers for name, answers in table.items()}

@@ -1,4 +1,4 @@
-"""Which addresses count as public: the table of the server-side fetch promise (S13)."""
+"""Classification of addresses as public: the table of the server-side fetch promise (S13)."""
 
 from __future__ import annotations
 
@@ -126,25 +126,25 @@ FORMS = [mapped, compatible, translated, nat64, six_to_four, teredo_server, tere
 @pytest.mark.parametrize(
     "address", [*PUBLIC_4, "2606:4700:4700::1111", "2a00:1450:4001:80b::200e", "2620:fe::fe"]
 )
-def test_an_address_of_the_public_internet_is_public(address: str) -> None:
+def test_public_internet_address_is_public(address: str) -> None:
     assert is_public(address)
     assert is_public(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize("address", [*INSIDE_4, *INSIDE_6])
-def test_an_address_that_is_not_of_the_public_internet_is_not(address: str) -> None:
+def test_non_public_address_is_not_public(address: str) -> None:
     assert not is_public(address)
     assert not is_public(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("inner", INSIDE_4)
-def test_an_inside_address_stays_inside_when_ipv6_carries_it(form, inner: str) -> None:
+def test_ipv6_embedded_private_address_is_not_public(form, inner: str) -> None:
     assert not is_public(form(inner))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_public_address_stays_public_when_ipv6_carries_it(form) -> None:
+def test_ipv6_embedded_public_address_is_public(form) -> None:
     assert is_public(form("8.8.8.8"))
 
 
@@ -159,7 +159,7 @@ def test_a_public_address_stays_public_when_ipv6_carries_it(form) -> None:
         "0:0:0:0:0:ffff:7f00:1",
     ],
 )
-def test_the_forms_that_is_global_takes_for_public_are_inside(address: str) -> None:
+def test_addresses_misclassified_by_is_global_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 
@@ -184,18 +184,18 @@ def test_the_forms_that_is_global_takes_for_public_are_inside(address: str) -> N
         "٨.8.8.8",
     ],
 )
-def test_any_other_spelling_is_not_an_address(text: str) -> None:
+def test_non_canonical_spelling_is_not_an_address(text: str) -> None:
     assert parse(text) is None
     assert not is_public(text)
 
 
 @given(st.ip_addresses())
-def test_nothing_is_public_that_the_standard_library_calls_local(address) -> None:
+def test_address_local_by_standard_library_is_never_public(address) -> None:
     local = address.is_private or address.is_loopback or address.is_link_local or address.is_multicast
     wrapped = isinstance(address, ipaddress.IPv6Address) and bool(address.ipv4_mapped or address.sixtofour)
     assert not (is_public(address) and local and not wrapped)
 
 
 @given(st.text(max_size=60))
-def test_any_text_gets_an_answer(text: str) -> None:
+def test_arbitrary_text_never_raises(text: str) -> None:
     assert is_public(text) in (True, False)

@@ -1,4 +1,4 @@
-"""The guarded fetch against real servers on loopback, and a canary that must hear nothing (S10, S13)."""
+"""The guarded fetch against real loopback servers, with a canary that must receive nothing (S10, S13)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.egress.sites import Names, page, raw, redirect, serve
 HOME = Names(site_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
 
 
-async def test_a_page_comes_back_with_its_status_type_and_place() -> None:
+async def test_page_is_returned_with_status_type_and_url() -> None:
     async with serve(page(b"caf\xe9", status="404 Not Found", kind="Text/HTML; Charset=ISO-8859-1")) as site:
         url = f"http://site.test:{site.port}/a?b=%20c#part"
         fetched = await fetch(url, site.policy(), resolve=HOME)
@@ -26,7 +26,7 @@ async def test_a_page_comes_back_with_its_status_type_and_place() -> None:
     assert site.header("host") == f"site.test:{site.port}"
 
 
-async def test_the_request_tells_nothing_about_us_and_offers_one_coding() -> None:
+async def test_request_has_only_neutral_headers_and_offers_gzip() -> None:
     async with serve(page()) as site:
         await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)
     names = {line.partition(":")[0].lower() for line in site.requests[0].split("\r\n")[1:] if line}
@@ -34,7 +34,7 @@ async def test_the_request_tells_nothing_about_us_and_offers_one_coding() -> Non
     assert site.header("accept-encoding") == "gzip"
 
 
-async def test_nothing_private_may_be_fetched_by_default() -> None:
+async def test_private_address_is_refused_by_default() -> None:
     async with serve(page()) as canary:
         for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "127.1", "0"):
             with pytest.raises(EgressRefused):
@@ -42,7 +42,7 @@ async def test_nothing_private_may_be_fetched_by_default() -> None:
     assert canary.connections == 0
 
 
-async def test_the_connection_goes_to_the_checked_address_though_the_name_changes_its_answer() -> None:
+async def test_connection_uses_checked_address_despite_dns_rebinding() -> None:
     rebinding = Names(site_test=[["127.0.0.1"], ["127.0.0.9"]])
     async with serve(page()) as site:
         policy = site.policy(allow=frozenset({ip_network("127.0.0.1/32")}))
@@ -50,8 +50,8 @@ async def test_the_connection_goes_to_the_checked_address_though_the_name_change
     assert rebinding.lookups == [("site.test", site.port)]
 
 
-async def test_a_name_that_turns_inside_between_two_redirects_is_refused() -> None:
-    # 127.0.0.1 plays the public place here, 127.0.0.2 the inside one; the listener hears both.
+async def test_dns_rebinding_between_redirects_is_refused() -> None:
+    # 127.0.0.1 plays the public address, 127.0.0.2 the private one; the listener accepts both.
     rebinding = Names(site_test=[["127.0.0.1"], ["127.0.0.2"]])
     async with serve(redirect("/again"), page()) as site:
         with pytest.raises(EgressRefused, match="public internet"):
@@ -82,7 +82,7 @@ async def test_a_name_that_turns_inside_between_two_redirects_is_refused() -> No
         "/a\tb",
     ],
 )
-async def test_a_redirect_is_checked_like_the_first_address(place: str) -> None:
+async def test_redirect_target_is_checked_like_first_address(place: str) -> None:
     resolve = Names(
         site_test=[["127.0.0.1"]], inside_test=[["127.0.0.2"]], mixed_test=[["127.0.0.1", "127.0.0.2"]]
     )
@@ -96,13 +96,13 @@ async def test_a_redirect_is_checked_like_the_first_address(place: str) -> None:
 @pytest.mark.parametrize(
     "status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"]
 )
-async def test_a_redirect_is_followed_relative_to_where_it_came_from(status: str) -> None:
+async def test_redirect_is_resolved_relative_to_its_source(status: str) -> None:
     async with serve(redirect("../b?c#d", status), page(b"there")) as site:
         fetched = await fetch(f"http://site.test:{site.port}/x/a", site.policy(), resolve=HOME)
     assert (fetched.body, fetched.url) == (b"there", f"http://site.test:{site.port}/b?c#d")
 
 
-async def test_redirects_are_followed_up_to_the_limit_and_no_further() -> None:
+async def test_redirects_are_followed_up_to_limit() -> None:
     for hops, reached in ((5, True), (6, False)):
         async with serve(*[redirect("/next")] * hops, page(b"end")) as site:
             url = f"http://site.test:{site.port}/"
@@ -114,7 +114,7 @@ async def test_redirects_are_followed_up_to_the_limit_and_no_further() -> None:
             assert site.connections == 6
 
 
-async def test_a_cookie_is_not_carried_to_the_next_request() -> None:
+async def test_cookie_and_referer_are_not_sent_after_redirect() -> None:
     moved = raw(b"HTTP/1.1 302 Found\r\nLocation: /\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n")
     async with serve(moved, page()) as site:
         await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)
@@ -122,7 +122,7 @@ async def test_a_cookie_is_not_carried_to_the_next_request() -> None:
     assert site.header("referer", 1) is None
 
 
-async def test_proxies_and_credentials_of_the_environment_are_ignored(monkeypatch, tmp_path) -> None:
+async def test_environment_proxies_and_netrc_are_ignored(monkeypatch, tmp_path) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine site.test login planted password planted\n")
     async with serve(page()) as canary, serve(page(b"direct")) as site:
@@ -135,7 +135,7 @@ async def test_proxies_and_credentials_of_the_environment_are_ignored(monkeypatc
     assert site.header("authorization") is None
 
 
-async def test_the_next_address_is_tried_when_the_first_does_not_answer() -> None:
+async def test_next_address_is_tried_if_first_is_unreachable() -> None:
     resolve = Names(site_test=[["127.0.0.3", "127.0.0.1"]])
     async with serve(page(b"second")) as site:
         policy = site.policy(allow=frozenset({ip_network("127.0.0.0/30")}))
@@ -150,7 +150,7 @@ def chunked(*chunks: bytes) -> bytes:
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n"
 
 
-async def test_a_body_of_exactly_the_limit_is_read_and_one_more_byte_is_refused() -> None:
+async def test_body_is_read_up_to_raw_limit() -> None:
     for size, read in ((1_000, True), (1_001, False)):
         for answer in (page(b"x" * size), raw(CHUNKED + b"\r\n" + chunked(b"x" * size) + b"0\r\n\r\n")):
             async with serve(answer) as site:
@@ -164,7 +164,7 @@ async def test_a_body_of_exactly_the_limit_is_read_and_one_more_byte_is_refused(
                         await request
 
 
-async def test_an_unfolded_body_of_exactly_the_limit_is_read_and_one_more_byte_is_refused() -> None:
+async def test_decompressed_body_is_read_up_to_limit() -> None:
     for size, read in ((100_000, True), (100_001, False)):
         async with serve(page(gzip.compress(b"x" * size), "Content-Encoding: gzip")) as site:
             request = fetch(f"http://site.test:{site.port}/", site.policy(max_bytes=100_000), resolve=HOME)
@@ -175,7 +175,7 @@ async def test_an_unfolded_body_of_exactly_the_limit_is_read_and_one_more_byte_i
                     await request
 
 
-async def test_a_decompression_bomb_is_stopped_at_the_limit() -> None:
+async def test_decompression_bomb_is_stopped_at_limit() -> None:
     squeeze = zlib.compressobj(9, wbits=31)
     bomb = b"".join(squeeze.compress(bytes(1 << 20)) for _ in range(512)) + squeeze.flush()
     async with serve(page(bomb, "Content-Encoding: gzip")) as site:
@@ -186,23 +186,23 @@ async def test_a_decompression_bomb_is_stopped_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip, gzip", "br", "zstd", "deflate", "compress", "gzip, identity"])
-async def test_a_coding_that_was_not_offered_is_refused(coding: str) -> None:
+async def test_unoffered_content_coding_is_refused(coding: str) -> None:
     async with serve(page(gzip.compress(b"x"), f"Content-Encoding: {coding}")) as site:
         with pytest.raises(EgressRefused, match="coding"):
             await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)
 
 
-# Named, because the bytes of a gzip file begin with the time it was made.
+# Explicit ids, because the bytes of a gzip file start with its creation time.
 @pytest.mark.parametrize(
     "body", [b"not gzip", gzip.compress(b"x" * 5_000)[:-9], b""], ids=["no gzip", "cut short", "empty"]
 )
-async def test_a_damaged_compressed_body_is_a_failure(body: bytes) -> None:
+async def test_damaged_compressed_body_fails(body: bytes) -> None:
     async with serve(page(body, "Content-Encoding: gzip")) as site:
         with pytest.raises(EgressFailed, match="compressed"):
             await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)
 
 
-async def test_an_endless_body_is_cut_off() -> None:
+async def test_endless_body_is_refused_at_limit() -> None:
     async def endless(writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED + b"\r\n")
         while True:
@@ -241,7 +241,7 @@ async def endless_interim(writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize("answer", [slow_body, slow_head, endless_interim])
-async def test_a_slow_answer_ends_at_the_deadline(answer) -> None:
+async def test_slow_response_fails_at_deadline(answer) -> None:
     async with serve(answer) as site:
         started = time.monotonic()
         with pytest.raises(EgressFailed, match=r"0\.3 seconds"):
@@ -249,7 +249,7 @@ async def test_a_slow_answer_ends_at_the_deadline(answer) -> None:
     assert time.monotonic() - started < 1.5
 
 
-async def test_the_deadline_covers_the_name_lookup_and_all_redirects_together() -> None:
+async def test_deadline_covers_name_lookup_and_all_redirects() -> None:
     async def never(host: str, port: int) -> list[str]:
         await asyncio.Event().wait()
         raise AssertionError
@@ -270,7 +270,7 @@ async def test_the_deadline_covers_the_name_lookup_and_all_redirects_together() 
 @pytest.mark.parametrize(
     "kind", ["image/png", "application/octet-stream", "text/htmlx", "", "text/event-stream"]
 )
-async def test_only_pages_of_text_are_read(kind: str) -> None:
+async def test_non_text_content_type_is_refused(kind: str) -> None:
     async with serve(page(b"x", kind=kind)) as site:
         with pytest.raises(EgressRefused, match="text page"):
             await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)
@@ -288,14 +288,14 @@ async def test_only_pages_of_text_are_read(kind: str) -> None:
         b"+PONG\r\n",
     ],
 )
-async def test_an_answer_that_is_not_http_is_a_failure_that_quotes_nothing(answer: bytes) -> None:
+async def test_non_http_response_fails_without_quoting_it(answer: bytes) -> None:
     async with serve(raw(answer)) as site:
         with pytest.raises(EgressFailed) as failure:
             await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)
     assert str(failure.value) == "The server broke off or did not speak HTTP. Try again later."
 
 
-async def test_a_closed_port_is_a_failure_that_names_no_address() -> None:
+async def test_closed_port_fails_without_naming_address() -> None:
     async with serve(page()) as site:
         pass
     with pytest.raises(EgressFailed, match="connection") as failure:
@@ -303,7 +303,7 @@ async def test_a_closed_port_is_a_failure_that_names_no_address() -> None:
     assert "127" not in str(failure.value)
 
 
-async def test_cancelling_the_fetch_closes_its_connection() -> None:
+async def test_cancelled_fetch_closes_its_connection() -> None:
     asked, closed = asyncio.Event(), asyncio.Event()
 
     async def hold(writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""The fetch over TLS: the connection goes to an address, certificate and server name go by name (S13)."""
+"""Fetching over TLS: connect by address, verify certificate and server name by host name (S13)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOME = Names(site_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
 
 
 def certificate_for(name: str, folder) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server context with a self-signed certificate for ``name``, and a client context that trusts it."""
+    """Return a server context with a self-signed certificate for ``name`` and a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -37,7 +37,7 @@ def certificate_for(name: str, folder) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, ssl.create_default_context(cafile=str(chain))
 
 
-async def test_https_asks_and_verifies_by_name_while_connecting_by_address(tmp_path) -> None:
+async def test_https_verifies_by_name_and_connects_by_address(tmp_path) -> None:
     server, trust = certificate_for("site.test", tmp_path)
     asked: list[str | None] = []
     server.sni_callback = lambda _socket, name, _context: asked.append(name)
@@ -46,7 +46,7 @@ async def test_https_asks_and_verifies_by_name_while_connecting_by_address(tmp_p
     assert (fetched.body, asked, site.header("host")) == (b"safe", ["site.test"], f"site.test:{site.port}")
 
 
-async def test_https_refuses_a_certificate_for_another_name_or_of_an_unknown_issuer(tmp_path) -> None:
+async def test_https_refuses_certificate_for_other_name_or_unknown_issuer(tmp_path) -> None:
     server, trust = certificate_for("site.test", tmp_path)
     async with serve(page(), tls=server) as site:
         for host, context in (("other.test", trust), ("site.test", None)):
@@ -55,7 +55,7 @@ async def test_https_refuses_a_certificate_for_another_name_or_of_an_unknown_iss
     assert site.requests == []
 
 
-async def test_https_does_not_follow_a_redirect_to_http(tmp_path) -> None:
+async def test_https_redirect_to_http_is_refused(tmp_path) -> None:
     server, trust = certificate_for("site.test", tmp_path)
     async with serve(page()) as plain, serve(redirect(f"http://site.test:{plain.port}/"), tls=server) as site:
         policy = site.policy(ports=frozenset({site.port, plain.port}))

@@ -1,4 +1,4 @@
-"""Requests to the installation's own address: private ones are reached, and nothing but that origin."""
+"""Requests to the installation's own address: private addresses are allowed, other origins are not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def ask(site: Site, path: str = "/healthz", *, seconds: float = 5.0, **hea
     return await asyncio.to_thread(asked)
 
 
-async def test_a_private_address_is_reached_with_the_path_and_the_host_that_are_given() -> None:
+async def test_private_own_site_is_reached_with_given_path_and_host() -> None:
     async with serve(page(b"{}", "Server: nginx")) as site:
         answer = await ask(site, Host="doctor.invalid")
         assert (answer.status, answer.body, answer.headers["server"]) == (200, b"{}", "nginx")
@@ -27,13 +27,13 @@ async def test_a_private_address_is_reached_with_the_path_and_the_host_that_are_
         assert site.header("host") == "doctor.invalid"
 
 
-async def test_a_path_cannot_lead_to_another_host() -> None:
+async def test_path_cannot_select_another_host() -> None:
     async with serve(page()) as site:
         await ask(site, "//doctor.invalid/x")
         assert site.header("host") == f"127.0.0.1:{site.port}"
 
 
-async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
+async def test_redirect_is_returned_and_not_followed() -> None:
     async with serve(redirect("/elsewhere")) as site:
         answer = await ask(site)
         assert (answer.status, answer.headers["location"]) == (302, "/elsewhere")
@@ -63,7 +63,7 @@ async def trickle(writer: asyncio.StreamWriter) -> None:
     ],
     ids=["silent", "endless", "too long", "cut off", "not HTTP"],
 )
-async def test_what_does_not_answer_well_is_a_failure_within_its_time(answer: object, why: str) -> None:
+async def test_invalid_or_slow_response_fails_in_time(answer: object, why: str) -> None:
     async with serve(answer) as site:  # type: ignore[arg-type]
         with pytest.raises(EgressFailed, match=why):
             await ask(site, seconds=0.3)
@@ -72,6 +72,6 @@ async def test_what_does_not_answer_well_is_a_failure_within_its_time(answer: ob
 @pytest.mark.parametrize(
     "url", ["ftp://host/", "host", "http://", "http://ada:secret@host/", "http://host:99999/"]
 )
-def test_what_is_no_plain_web_address_is_refused(url: str) -> None:
+def test_invalid_web_address_is_refused(url: str) -> None:
     with pytest.raises(EgressRefused):
         OwnSite(url, seconds=1)

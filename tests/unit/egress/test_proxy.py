@@ -1,4 +1,4 @@
-"""The fetch behind a proxy: what goes through it, what goes past it, and what is refused before (S13)."""
+"""Fetching behind a proxy: traffic through it, traffic past it, and refusals before it (S13)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOWHERE = Names()
 
 @dataclass
 class Proxy:
-    """A proxy of an installation: the heads of what it was asked; it connects everything to one port."""
+    """A proxy that records request heads and connects everything to one port."""
 
     port: int = 0
     asked: list[str] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy_to(site_port: int, refuses: str = "") -> AsyncIterator[Proxy]:
-    """Tunnel to a port of this machine, pass other requests on to it, or refuse everything."""
+    """Tunnel to a local port, forward other requests to it, or refuse everything."""
     proxy = Proxy()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,16 +74,16 @@ def use(settings, proxy: Proxy, credentials: str = "") -> None:
 
 
 def policy(site: Site, **changes: object) -> Policy:
-    """As a caller has it who allows nothing private."""
+    """Return the policy of a caller that allows no private network."""
     return site.policy(allow=frozenset(), ports=frozenset({80, 443, site.port}), **changes)
 
 
-async def test_https_goes_through_a_tunnel_that_is_asked_for_by_name(settings, tmp_path) -> None:
+async def test_https_tunnels_through_proxy_by_host_name(settings, tmp_path) -> None:
     server, trust = certificate_for("site.example", tmp_path)
     async with serve(page(b"safe"), tls=server) as site, proxy_to(site.port) as proxy:
         use(settings, proxy, "user:pass%20word@")
         fetched = await fetch("https://site.example/doc", policy(site), resolve=NOWHERE, tls=trust)
-        # The certificate is that of the named server, not of whoever the proxy connects to.
+        # The certificate is that of the named server, not of the host the proxy connects to.
         with pytest.raises(EgressFailed, match="through this server's proxy"):
             await fetch("https://other.example/doc", policy(site), resolve=NOWHERE, tls=trust)
     assert fetched.body == b"safe"
@@ -94,7 +94,7 @@ async def test_https_goes_through_a_tunnel_that_is_asked_for_by_name(settings, t
     assert site.header("proxy-authorization") is None
 
 
-async def test_plain_http_is_asked_of_the_proxy_whole(settings) -> None:
+async def test_http_request_is_sent_to_proxy_with_absolute_url(settings) -> None:
     async with serve(page(b"plain")) as site, proxy_to(site.port) as proxy:
         use(settings, proxy)
         fetched = await fetch("http://site.example/a?b=c", policy(site), resolve=NOWHERE)
@@ -126,12 +126,12 @@ async def test_plain_http_is_asked_of_the_proxy_whole(settings) -> None:
         "http://metadata.google.internal./",
         "http://mcp.default.svc.cluster.local/",
         "http://router.home.arpa/",
-        # These stand for inside addresses as far as this machine knows.
+        # This machine resolves these names to private addresses.
         "http://intranet.example/",
         "http://mixed.example/",
     ],
 )
-async def test_what_is_known_to_lie_inside_is_not_asked_of_the_proxy(settings, url: str) -> None:
+async def test_known_private_target_is_refused_before_proxy(settings, url: str) -> None:
     names = Names(intranet_example=[["10.1.2.3"]], mixed_example=[["8.8.8.8", "10.1.2.3"]])
     async with serve(page()) as site, proxy_to(site.port) as proxy:
         use(settings, proxy)
@@ -141,7 +141,7 @@ async def test_what_is_known_to_lie_inside_is_not_asked_of_the_proxy(settings, u
     assert site.connections == 0
 
 
-async def test_a_redirect_behind_the_proxy_is_checked_like_the_first_address(settings) -> None:
+async def test_redirect_behind_proxy_is_checked_like_first_address(settings) -> None:
     async with serve(redirect("http://169.254.169.254/")) as site, proxy_to(site.port) as proxy:
         use(settings, proxy)
         with pytest.raises(EgressRefused, match="public internet"):
@@ -149,7 +149,7 @@ async def test_a_redirect_behind_the_proxy_is_checked_like_the_first_address(set
     assert len(proxy.asked) == 1
 
 
-async def test_a_network_that_an_operator_allows_is_reached_past_the_proxy(settings) -> None:
+async def test_allowed_network_is_reached_without_proxy(settings) -> None:
     allowed = frozenset({ip_network("127.0.0.1/32")})
     async with serve(page(b"near")) as site, proxy_to(site.port) as proxy:
         use(settings, proxy)
@@ -160,7 +160,7 @@ async def test_a_network_that_an_operator_allows_is_reached_past_the_proxy(setti
     assert proxy.asked == []
 
 
-async def test_a_name_server_that_says_nothing_does_not_keep_the_proxy_from_being_asked(settings) -> None:
+async def test_silent_name_server_does_not_block_proxy_request(settings) -> None:
     async def silent(host: str, port: int) -> list[str]:
         await asyncio.Event().wait()
         return []
@@ -171,7 +171,7 @@ async def test_a_name_server_that_says_nothing_does_not_keep_the_proxy_from_bein
 
 
 @pytest.mark.parametrize("refusal", ["407 Proxy Authentication Required", "403 Forbidden"])
-async def test_a_proxy_that_refuses_is_a_failure_that_names_it_without_its_address(settings, refusal) -> None:
+async def test_proxy_refusal_fails_without_proxy_address_or_credentials(settings, refusal) -> None:
     async with proxy_to(0, refuses=refusal) as proxy:
         use(settings, proxy, "user:hunter2@")
         with pytest.raises(EgressFailed, match="proxy of this server refused") as failed:
@@ -180,7 +180,7 @@ async def test_a_proxy_that_refuses_is_a_failure_that_names_it_without_its_addre
     assert "hunter2" not in str(failed.value)
 
 
-async def test_a_proxy_that_is_away_is_a_failure_that_names_it(settings) -> None:
+async def test_unreachable_proxy_fails_and_is_named(settings) -> None:
     async with proxy_to(0) as proxy:
         use(settings, proxy)
     with pytest.raises(EgressFailed, match="proxy"):

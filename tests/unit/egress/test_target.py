@@ -1,4 +1,4 @@
-"""Reading a URL and resolving its host: what is refused before any connection is opened (S13)."""
+"""Reading a URL and resolving its host: refusals before any connection is opened (S13)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLICY = Policy()
         ("http://example.com?@127.0.0.1/", "example.com", "example.com"),
     ],
 )
-def test_a_web_address_is_read_into_host_and_authority(url: str, host: str, authority: str) -> None:
+def test_web_address_is_parsed_into_host_and_authority(url: str, host: str, authority: str) -> None:
     target = read(url, POLICY)
     assert (target.host, target.authority) == (host, authority)
 
@@ -75,14 +75,14 @@ def test_a_web_address_is_read_into_host_and_authority(url: str, host: str, auth
         ("http://example.com/" + "a" * 2_048, "longer"),
     ],
 )
-def test_what_is_not_a_plain_web_address_is_refused_with_its_reason(url: str, said: str) -> None:
+def test_invalid_web_address_is_refused_with_reason(url: str, said: str) -> None:
     with pytest.raises(EgressRefused, match=said) as refusal:
         read(url, POLICY)
     assert "secret" not in str(refusal.value)
 
 
 @given(st.text(max_size=80), st.sampled_from(["", "http://", "https://", "http://example.com"]))
-def test_any_text_is_read_or_refused(text: str, start: str) -> None:
+def test_arbitrary_text_is_parsed_safely_or_refused(text: str, start: str) -> None:
     try:
         target = read(start + text, POLICY)
     except EgressRefused:
@@ -112,7 +112,7 @@ def test_any_text_is_read_or_refused(text: str, start: str) -> None:
         "10.0.0.1",
     ],
 )
-async def test_every_spelling_of_an_inside_place_is_refused(host: str) -> None:
+async def test_every_spelling_of_private_host_is_refused(host: str) -> None:
     with pytest.raises(EgressRefused, match="public internet"):
         await addresses(read(f"http://{host}/", POLICY), POLICY, resolve_by_system)
 
@@ -130,14 +130,14 @@ async def test_every_spelling_of_an_inside_place_is_refused(host: str) -> None:
         ["93.184.215.14"] * 33,
     ],
 )
-async def test_a_name_with_any_answer_that_is_not_public_is_refused(answers: list[str]) -> None:
+async def test_name_with_any_non_public_address_is_refused(answers: list[str]) -> None:
     target = read("http://example.com/", POLICY)
     with pytest.raises(EgressRefused) as refusal:
         await addresses(target, POLICY, Names(example_com=[answers]))
     assert not any(answer in str(refusal.value) for answer in answers)
 
 
-async def test_an_unknown_name_and_an_inside_name_read_alike() -> None:
+async def test_unknown_and_private_names_get_same_message() -> None:
     said = []
     for resolve in (Names(), Names(example_com=[["10.0.0.1"]])):
         with pytest.raises(EgressRefused) as refusal:
@@ -146,7 +146,7 @@ async def test_an_unknown_name_and_an_inside_name_read_alike() -> None:
     assert said[0] == said[1]
 
 
-async def test_all_public_answers_are_kept_once_and_in_order() -> None:
+async def test_public_addresses_are_deduplicated_in_order() -> None:
     resolve = Names(example_com=[["2606:4700::1111", "93.184.215.14", "93.184.215.14"]])
     found = await addresses(read("http://example.com/", POLICY), POLICY, resolve)
     assert found == ["2606:4700::1111", "93.184.215.14"]
@@ -166,7 +166,7 @@ async def test_all_public_answers_are_kept_once_and_in_order() -> None:
         ("127.0.0.1", False),
     ],
 )
-async def test_an_operator_allows_exact_networks_and_nothing_beside_them(answer: str, allowed: bool) -> None:
+async def test_allow_list_permits_exact_networks_only(answer: str, allowed: bool) -> None:
     policy = Policy(allow=networks(["10.1.0.0/16", "192.168.7.7", "fd00::/64"]))
     target = read("http://inside.example/", policy)
     resolve = Names(inside_example=[[answer]])

@@ -1,4 +1,4 @@
-"""Connections of threads that run tools: kept, bounded, and never handed on with what a tool did to them."""
+"""Connections of tool threads: reused, bounded, and never passed on with changed session state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROW = 2**40
 
 @pytest.fixture(autouse=True)
 def long_lived(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a test may take longer than a connection lives."""
+    """Extend the connection lifetime: on a busy machine a test may outlast the default."""
     monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 600.0)
 
 
@@ -41,7 +41,7 @@ def none_of_the_server() -> Iterator[None]:
 
 @pytest.fixture
 async def threads() -> AsyncIterator[Threads]:
-    """One thread, so that each work meets the connection of the one before."""
+    """Use one thread, so that each piece of work meets the connection of the previous one."""
     made = Threads(1)
     yield made
     await made.close()
@@ -60,7 +60,7 @@ def ask(sql: str = "SELECT 1", alias: str = "default") -> Any:
 
 
 def used(alias: str = "default") -> object:
-    """The driver's own connection, after it was used."""
+    """Return the driver connection after using it."""
     ask(alias=alias)
     return connections[alias].connection
 
@@ -131,13 +131,13 @@ MISDEEDS = [
 ]
 
 
-async def test_a_connection_is_kept_from_work_to_work(threads: Threads) -> None:
+async def test_connection_is_reused_across_work(threads: Threads) -> None:
     first = await threads.run(used)
     assert [await threads.run(used) for _ in range(5)] == [first] * 5
 
 
 @pytest.mark.parametrize("misdeed", MISDEEDS)
-async def test_a_transaction_that_was_left_open_or_broken_does_not_reach_the_next_work(
+async def test_open_or_broken_transaction_does_not_reach_next_work(
     threads: Threads, misdeed: Callable[[], None]
 ) -> None:
     def state() -> tuple[bool, bool, bool]:
@@ -155,7 +155,7 @@ async def test_a_transaction_that_was_left_open_or_broken_does_not_reach_the_nex
     assert await threads.run(LogCursor.objects.filter(pk=ROW + 1).exists)
 
 
-async def test_work_that_fails_in_its_own_block_keeps_the_connection(threads: Threads) -> None:
+async def test_failure_inside_atomic_block_keeps_connection(threads: Threads) -> None:
     first = await threads.run(used)
     with pytest.raises(KeyError):
         await threads.run(fail_in_a_block)
@@ -176,9 +176,7 @@ async def test_work_that_fails_in_its_own_block_keeps_the_connection(threads: Th
         ("SET ROLE pg_monitor", "role"),
     ],
 )  # fmt: skip
-async def test_what_was_set_in_a_session_does_not_reach_the_next_work(
-    threads: Threads, statement: str, shown: str
-) -> None:
+async def test_session_settings_do_not_reach_next_work(threads: Threads, statement: str, shown: str) -> None:
     value = f"SELECT current_setting('{shown}', true)"
     before = await threads.run(ask, value)
     await threads.run(ask, statement)
@@ -186,20 +184,20 @@ async def test_what_was_set_in_a_session_does_not_reach_the_next_work(
 
 
 @on_postgresql
-async def test_neither_temporary_tables_nor_locks_nor_cursors_reach_the_next_work(threads: Threads) -> None:
+async def test_temporary_tables_locks_and_cursors_do_not_reach_next_work(threads: Threads) -> None:
     await threads.run(ask, "CREATE TEMP TABLE left_over (id int)")
     assert await threads.run(ask, "SELECT to_regclass('pg_temp.left_over')") is None
     await threads.run(ask, "SELECT pg_advisory_lock(4711)")
     await threads.run(ask, "DECLARE left_over CURSOR WITH HOLD FOR SELECT 1")
     assert await threads.run(ask, "SELECT count(*) FROM pg_cursors") == 0
     held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711"
-    async with asyncio.timeout(5 + SLACK):  # The server ends a session a moment after it was left.
+    async with asyncio.timeout(5 + SLACK):  # The server ends a session shortly after its connection closes.
         while await threads.run(ask, held):
             await asyncio.sleep(0.005)
 
 
 @on_postgresql
-async def test_what_is_set_for_a_transaction_only_keeps_the_connection(threads: Threads) -> None:
+async def test_transaction_local_settings_keep_connection(threads: Threads) -> None:
     def for_one_transaction() -> None:
         with transaction.atomic():
             ask("SET LOCAL statement_timeout = 60000")
@@ -234,21 +232,21 @@ async def test_what_is_set_for_a_transaction_only_keeps_the_connection(threads: 
         (b"SELECT 1", "postgresql", True),
     ],
 )
-def test_statements_that_may_outlast_work_are_told_from_those_of_the_orm(
+def test_may_outlast_work_separates_session_statements_from_orm_queries(
     sql: Any, vendor: str, outlasts: bool
 ) -> None:
     assert may_outlast_work(sql, vendor) is outlasts
 
 
 @on_postgresql
-async def test_what_receivers_of_the_project_set_belongs_to_every_connection(threads: Threads) -> None:
+async def test_settings_of_connection_created_receivers_persist(threads: Threads) -> None:
     from django.db.backends.signals import connection_created
 
     def prepare(connection: Any, **_: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 54321")
 
-    # As apps do it when they are ready, which is before any thread.
+    # Apps connect receivers in ready(), before any thread starts.
     connection_created.disconnect(dispatch_uid=kept_connections.__name__)
     connection_created.connect(prepare)
     try:
@@ -260,7 +258,7 @@ async def test_what_receivers_of_the_project_set_belongs_to_every_connection(thr
 
 
 @on_postgresql
-async def test_a_connection_that_the_server_ended_is_replaced_without_an_error(
+async def test_connection_ended_by_server_is_replaced_without_error(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", -1.0)
@@ -270,7 +268,7 @@ async def test_a_connection_that_the_server_ended_is_replaced_without_an_error(
 
 
 @on_postgresql
-async def test_a_connection_that_ends_just_after_its_use_costs_one_work_an_error_at_most(
+async def test_trusted_connection_ended_by_server_fails_one_work_only(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", 600.0)
@@ -282,13 +280,13 @@ async def test_a_connection_that_ends_just_after_its_use_costs_one_work_an_error
 
 
 @on_postgresql
-async def test_a_connection_that_work_closed_behind_django_is_replaced(threads: Threads) -> None:
+async def test_connection_closed_outside_django_is_replaced(threads: Threads) -> None:
     await threads.run(close_behind_django)
     assert await threads.run(ask) == 1
 
 
 @on_postgresql
-async def test_projects_that_check_the_health_of_connections_have_it_checked_at_each_work(
+async def test_conn_health_checks_verify_connection_before_each_work(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", 600.0)
@@ -298,7 +296,7 @@ async def test_projects_that_check_the_health_of_connections_have_it_checked_at_
     assert await threads.run(ask) == 1
 
 
-async def test_an_unused_connection_is_closed_by_its_thread_after_its_time(
+async def test_idle_connection_is_closed_by_its_thread(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 0.05)
@@ -313,7 +311,7 @@ async def test_an_unused_connection_is_closed_by_its_thread_after_its_time(
 
 
 @pytest.mark.parametrize("most", [600, None])
-async def test_a_longer_conn_max_age_of_the_project_is_respected(
+async def test_longer_conn_max_age_is_respected(
     threads: Threads, monkeypatch: pytest.MonkeyPatch, most: int | None
 ) -> None:
     monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 0.0)
@@ -322,7 +320,7 @@ async def test_a_longer_conn_max_age_of_the_project_is_respected(
     assert await threads.run(used) is first
 
 
-async def test_without_autocommit_a_connection_and_its_transaction_end_with_the_work(
+async def test_connection_without_autocommit_is_closed_after_work(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connections.settings["default"], "AUTOCOMMIT", False)
@@ -331,10 +329,10 @@ async def test_without_autocommit_a_connection_and_its_transaction_end_with_the_
 
 
 @on_sqlite
-async def test_connections_are_asked_nothing_but_what_work_asks(
+async def test_connection_receives_only_statements_of_work(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind a pooler of transactions, a setting of ours would reach the sessions of others."""
+    """Behind a transaction pooler, a session setting would reach sessions of other clients."""
     monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", 600.0)
     asked: list[str] = []
 
@@ -348,9 +346,7 @@ async def test_connections_are_asked_nothing_but_what_work_asks(
     assert asked == [f"SELECT {number}" for number in range(5)]
 
 
-async def test_each_database_of_a_project_has_a_connection_that_is_kept_by_itself(
-    threads: Threads, tmp_path: Path
-) -> None:
+async def test_each_database_alias_has_its_own_connection(threads: Threads, tmp_path: Path) -> None:
     settings = {
         **connections.settings["default"],
         "ENGINE": "django.db.backends.sqlite3",
@@ -374,9 +370,9 @@ async def test_each_database_of_a_project_has_a_connection_that_is_kept_by_itsel
 
 
 @on_postgresql
-async def test_a_thousand_works_at_once_have_as_many_connections_as_threads_and_leave_none() -> None:
+async def test_thousand_concurrent_works_use_bounded_connections_and_leave_none() -> None:
     threads = Threads(8)
-    # Of clients: the server's own, as that of its vacuum, come and go.
+    # Client backends only: server processes such as autovacuum come and go.
     everybody = (
         "SELECT count(*) FROM pg_stat_activity "
         "WHERE datname = current_database() AND backend_type = 'client backend'"
@@ -393,13 +389,13 @@ async def test_a_thousand_works_at_once_have_as_many_connections_as_threads_and_
     assert max(count for _, count in found) <= before + 8
     await threads.close()
     left = f"SELECT count(*) FROM pg_stat_activity WHERE pid IN ({', '.join(map(str, pids))})"
-    async with asyncio.timeout(5 + SLACK):  # The server notices a moment after a connection was closed.
+    async with asyncio.timeout(5 + SLACK):  # The server ends a session shortly after its connection closes.
         while await aquery(ask, left):
             await asyncio.sleep(0.005)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-async def test_a_child_that_work_forks_neither_uses_nor_ends_its_parents_connection(threads: Threads) -> None:
+async def test_forked_child_neither_uses_nor_ends_parent_connection(threads: Threads) -> None:
     def fork() -> int:
         child = os.fork()
         if child == 0:
@@ -416,7 +412,7 @@ async def test_a_child_that_work_forks_neither_uses_nor_ends_its_parents_connect
     assert await threads.run(used) is first
 
 
-async def test_language_and_time_zone_are_those_of_the_caller_and_end_with_the_work(threads: Threads) -> None:
+async def test_language_and_time_zone_follow_caller_and_reset_after_work(threads: Threads) -> None:
     def seen() -> tuple[str, str]:
         return translation.get_language(), timezone.get_current_timezone_name()
 
@@ -432,7 +428,7 @@ async def test_language_and_time_zone_are_those_of_the_caller_and_end_with_the_w
     assert await threads.run(seen) == before
 
 
-async def test_connections_of_other_threads_are_left_alone(threads: Threads) -> None:
+async def test_connections_of_other_threads_are_unchanged(threads: Threads) -> None:
     def opened() -> tuple[int, bool]:
         ask()
         try:

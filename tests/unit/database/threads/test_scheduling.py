@@ -1,4 +1,4 @@
-"""Threads yield to the event loop: none of them takes the processor from it because it was woken."""
+"""Worker threads yield to the event loop: a woken thread never preempts it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a class 
 
 
 @pytest.mark.parametrize("yields", [True, False])
-async def test_threads_yield_to_an_event_loop_that_serves_clients_which_stays_as_it_was(yields: bool) -> None:
+async def test_threads_run_as_batch_only_if_yielding(yields: bool) -> None:
     before = os.sched_getscheduler(0)
     threads = Threads(1, yields=yields)
     assert await threads.run(os.sched_getscheduler, 0) == (os.SCHED_BATCH if yields else before)
@@ -24,14 +24,14 @@ async def test_threads_yield_to_an_event_loop_that_serves_clients_which_stays_as
     assert os.sched_getscheduler(0) == before
 
 
-async def test_synchronous_tools_of_a_web_process_yield_to_its_event_loop() -> None:
+async def test_sync_tools_of_web_process_run_as_batch() -> None:
     settings = conf.get()
     runner = Process(Streams.in_memory(settings), settings).calls.runner
     assert await runner._threads.run(os.sched_getscheduler, 0) == os.SCHED_BATCH
     await runner.close()
 
 
-def test_a_system_that_refuses_it_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_scheduler_change_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("a sandbox")
 
