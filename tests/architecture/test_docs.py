@@ -97,3 +97,19 @@ def test_lines_of_a_page_wrap_at_120(page: Path) -> None:
 def test_every_code_of_a_refusal_is_documented_in_order() -> None:
     table = (ROOT / "docs/refusals.md").read_text().partition("## Codes")[2]
     assert re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE) == [code.value for code in Code]
+
+
+def test_every_promise_has_one_id_and_one_row() -> None:
+    text = (ROOT / "docs/guarantees.md").read_text()
+    rows = re.findall(r"^\| \[?([A-Z]\d+)\b", text, re.MULTILINE)
+    linked = re.findall(r"^\| \[([A-Z]\d+)\]", text, re.MULTILINE)
+    sections = re.findall(r"^### ([A-Z]\d+):", text, re.MULTILINE)
+    assert len(rows) > 50
+    assert len({*rows}) == len(rows)
+    assert sorted(sections) == sorted(linked)
+
+
+def test_no_cell_of_a_promise_is_longer_than_25_words() -> None:
+    text = (ROOT / "docs/guarantees.md").read_text()
+    cells = [cell for line in text.splitlines() if line.startswith("|") for cell in line.split("|")]
+    assert not [cell for cell in cells if len(cell.split()) > 25]
