@@ -13,13 +13,15 @@ import yaml
 
 from mcp_app.conf import Settings
 from mcp_app.contrib.web_tools import conf as web_tools
+from mcp_app.metrics.families import RARE
 from mcp_app.protocol.refusals import Code
 from mcpsite.environment import REMEDIES
+from tests.architecture.test_source import SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 DOCUMENTS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCUMENTS])
+PAGES = sorted([*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *DOCUMENTS])
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"^```\w*\n# (deploy/\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -113,3 +115,18 @@ def test_no_cell_of_a_promise_is_longer_than_25_words() -> None:
     text = (ROOT / "docs/guarantees.md").read_text()
     cells = [cell for line in text.splitlines() if line.startswith("|") for cell in line.split("|")]
     assert not [cell for cell in cells if len(cell.split()) > 25]
+
+
+def test_every_metric_is_documented() -> None:
+    names = re.findall(r'"(mcp_[a-z_]+)"', (ROOT / "mcp_app/metrics/families.py").read_text())
+    table = (ROOT / "docs/operations.md").read_text()
+    documented = set(re.findall(r"`(mcp_[a-z_]+)`", table))
+    assert len(names) > 20
+    assert not [name for name in names if not {name, f"{name}_total", f"{name}_info"} & documented]
+
+
+def test_every_counted_event_has_a_metric() -> None:
+    counted = {
+        event for path in SOURCES for event in re.findall(r"tally\.note\(\s*\"(\w+)\"", path.read_text())
+    }
+    assert counted == RARE.keys()

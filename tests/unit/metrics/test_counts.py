@@ -8,12 +8,17 @@ from mcp_app.conf import Settings
 from mcp_app.handlers.table import by_version
 from mcp_app.metrics.counts import BUCKETS, Counts
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
-from mcp_app.protocol.messages.methods import METHODS
+from mcp_app.protocol.messages.methods import METHODS, REQUESTS
 
 
 def test_every_method_that_is_served_is_counted_by_its_name() -> None:
     methods = by_version(Settings(redis_url="redis://nowhere.invalid")).values()
     assert {"initialize", LISTEN}.union(*methods) <= METHODS
+
+
+def test_every_request_of_the_protocol_is_served_at_some_revision() -> None:
+    methods = by_version(Settings(redis_url="redis://nowhere.invalid")).values()
+    assert {"initialize", LISTEN}.union(*methods) >= REQUESTS
 
 
 @pytest.mark.parametrize(
