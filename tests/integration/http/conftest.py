@@ -22,7 +22,7 @@ OpenSession = Callable[..., Mcp]
 
 
 def check_logs(server: LiveServer) -> None:
-    """Nothing went wrong that no test provoked."""
+    """Assert that the server logged no error except those that tests provoke."""
     logs = server.logs()
     unforeseen = [line for line in server.trouble() if "Traceback" not in line]
     assert not unforeseen
@@ -30,7 +30,7 @@ def check_logs(server: LiveServer) -> None:
 
 
 def opener(server: LiveServer, stack: ExitStack) -> OpenSession:
-    """How a test begins sessions: ``open_session(version=…, process=0, token=None, capabilities=…)``."""
+    """Return a factory of sessions: ``open_session(version=…, process=0, token=None, capabilities=…)``."""
 
     def open_session(
         version: str = "2025-11-25",
@@ -49,7 +49,7 @@ def opener(server: LiveServer, stack: ExitStack) -> OpenSession:
 
 @pytest.fixture(scope="package")
 def live() -> Iterator[LiveServer]:
-    """Two web processes that ask nobody for a credential."""
+    """Start two web processes without authentication."""
     with LiveServer(2, settings="tests.integration.http.settings") as server:
         yield server
         check_logs(server)
@@ -57,7 +57,7 @@ def live() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="package")
 def strict() -> Iterator[LiveServer]:
-    """Two web processes that ask everybody for a credential; low limits, short times."""
+    """Start two web processes that require authentication, with low limits and short timeouts."""
     with LiveServer(2, settings="tests.integration.http.strict_settings") as server:
         yield server
         check_logs(server)
@@ -65,14 +65,14 @@ def strict() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="package")
 def admin(live: LiveServer) -> Iterator[OtherProcess]:
-    """A third process of the live installation."""
+    """Start a third process of the ``live`` installation."""
     with OtherProcess(live) as process:
         yield process
 
 
 @pytest.fixture(scope="package")
 def keys(strict: LiveServer) -> Iterator[OtherProcess]:
-    """A third process of the strict installation."""
+    """Start a third process of the ``strict`` installation."""
     with OtherProcess(strict) as process:
         yield process
 
@@ -91,11 +91,11 @@ def open_strict(strict: LiveServer) -> Iterator[OpenSession]:
 
 @pytest.fixture
 def client(open_session: OpenSession) -> Mcp:
-    """A fresh session of the newest revision at the first process."""
+    """Open a session of the newest legacy revision at the first process."""
     return open_session()
 
 
 @pytest.fixture
 def key(keys: OtherProcess, request: pytest.FixtureRequest) -> str:
-    """An API key that only this test uses, so that no other test's use counts against its limits."""
+    """Issue an API key for one test, so that other tests do not count against its limits."""
     return keys.issue_key(request.node.nodeid[-100:])

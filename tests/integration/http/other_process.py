@@ -1,4 +1,4 @@
-"""Another process of a LiveServer's installation, such as a command, the admin or a job would be."""
+"""Another process of a LiveServer's installation, such as a command, the admin or a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_app.models import ApiKey, Tool
 
 
 class OtherProcess:
-    """Runs Python code inside the installation; one start serves many runs."""
+    """A process that runs Python code inside the installation; one start serves many runs."""
 
     def __init__(self, server: LiveServer) -> None:
         self._child = subprocess.Popen(
@@ -32,7 +32,7 @@ class OtherProcess:
         )  # fmt: skip
 
     def run(self, code: str, **names: Any) -> Any:
-        """Run ``code`` there with these names; returns the JSON value it leaves in ``result``."""
+        """Run ``code`` with these names and return the JSON value of its variable ``result``."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         print(json.dumps({"code": code, "names": names}), file=self._child.stdin, flush=True)
@@ -42,7 +42,7 @@ class OtherProcess:
         return answer["result"]
 
     def issue_key(self, user: str, seconds: float | None = None) -> str:
-        """A fresh API key of a user, who is made when there is none."""
+        """Issue an API key for a user, and create the user if missing."""
         return str(self.run(
             "user, _ = get_user_model().objects.get_or_create(username=user)\n"
             "ends = None if seconds is None else timezone.now() + timedelta(seconds=seconds)\n"
@@ -55,7 +55,7 @@ class OtherProcess:
         self.run("revoke_api_key(key=ApiKey.objects.filter(prefix=secret[:12]).latest('pk'))", secret=secret)
 
     def switch(self, tool: str, *, on: bool) -> float:
-        """Enable or disable a tool; returns the wall-clock time just after the commit."""
+        """Enable or disable a tool; return the wall-clock time just after the commit."""
         code = "set_enabled(entries=Tool.objects.filter(name=tool), enabled=on, actor=None)"
         return float(self.run(f"{code}; result = time.time()", tool=tool, on=on))
 

@@ -1,4 +1,4 @@
-"""An installation that lets every call take its time before its answer becomes a stream."""
+"""Settings under which calls may run for a long time before the response becomes a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The installation most HTTP tests talk to: the conformance fixture's entries and ours, quick keep-alives."""
+"""Settings of most HTTP tests: the conformance fixture's entries, more entries, short keep-alives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An installation that asks for credentials, with every limit low and every time short."""
+"""Settings that require authentication, with low limits and short timeouts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MCP = {
     "MAX_STREAMS_PER_PRINCIPAL": 3,
     "MAX_RUNNING_CALLS_PER_PRINCIPAL": 4,
     "MAX_SUBSCRIPTIONS": 3,
-    # Most tests are wrong on purpose, all from one address.
+    # Most tests send wrong requests on purpose, all from one address.
     "WRONG_KEYS_PER_MINUTE": 0,
     "MAX_STREAM_EVENTS": 40,
     "MAX_RESULT_BYTES": 32 * 1024,

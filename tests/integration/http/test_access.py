@@ -1,4 +1,7 @@
-"""Credentials: who gets in, how the others are refused, and that no id stands in for a key."""
+"""Authentication of the MCP endpoint:
+
+valid credentials, refusals, and session ids that never replace a key.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def secrets(keys: OtherProcess) -> dict[str, str]:
 
 @pytest.mark.requirement("AUTH-03", "AUTH-05", "SEC-04")
 @pytest.mark.parametrize(("kind", "authorization"), WRONG, ids=[kind for kind, _ in WRONG])
-def test_whoever_has_no_valid_key_is_challenged(
+def test_invalid_credentials_are_challenged(
     strict: LiveServer, secrets: dict[str, str], kind: str, authorization: str | None
 ) -> None:
     sent = {} if authorization is None else {"Authorization": authorization.format(**secrets)}
@@ -77,7 +80,7 @@ def test_whoever_has_no_valid_key_is_challenged(
 
 
 @pytest.mark.requirement("AUTH-03")
-def test_all_wrong_keys_are_refused_in_the_same_words(strict: LiveServer, secrets: dict[str, str]) -> None:
+def test_wrong_keys_get_identical_responses(strict: LiveServer, secrets: dict[str, str]) -> None:
     kinds = {"unknown", "expired", "revoked", "basic", "empty token", "no scheme"}
     answers = [
         ask(strict, {"Authorization": (wrong or "").format(**secrets)})
@@ -89,20 +92,18 @@ def test_all_wrong_keys_are_refused_in_the_same_words(strict: LiveServer, secret
 
 @pytest.mark.requirement("AUTH-03", "AUTH-05")
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_a_valid_key_opens_the_endpoint(strict: LiveServer, key: str, scheme: str) -> None:
+def test_valid_key_opens_the_endpoint(strict: LiveServer, key: str, scheme: str) -> None:
     assert ask(strict, {"Authorization": f"{scheme} {key}"}).status == 200
 
 
 @pytest.mark.requirement("AUTH-05")
-def test_two_authorization_headers_are_malformed(strict: LiveServer, key: str) -> None:
+def test_two_authorization_headers_return_400(strict: LiveServer, key: str) -> None:
     assert ask(strict, {"Authorization": f"Bearer {key}", "authorization": "Bearer other"}).status == 400
 
 
 @pytest.mark.requirement("AUTH-06", "SEC-09")
 @pytest.mark.parametrize("name", ["access_token", "token", "api_key", "Authorization"])
-def test_a_key_in_the_address_opens_nothing_and_is_not_logged(
-    strict: LiveServer, key: str, name: str
-) -> None:
+def test_key_in_the_url_is_refused_and_not_logged(strict: LiveServer, key: str, name: str) -> None:
     assert ask(strict, {}, f"/mcp?{name}={key}").status == 401
     assert ask(strict, {"X-API-Key": key}).status == 401
     assert key not in strict.logs()
@@ -111,7 +112,7 @@ def test_a_key_in_the_address_opens_nothing_and_is_not_logged(
 @pytest.mark.requirement("AUTH-06", "AUTH-03")
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 @pytest.mark.parametrize("process", [0, 1])
-def test_every_request_of_a_session_needs_the_key(
+def test_every_session_request_requires_the_key(
     strict: LiveServer, open_strict: OpenSession, key: str, method: str, process: int
 ) -> None:
     client = open_strict(token=key)
@@ -126,9 +127,7 @@ def test_every_request_of_a_session_needs_the_key(
 
 
 @pytest.mark.requirement("AUTH-21")
-def test_a_cookie_opens_nothing_and_needs_no_csrf_token(
-    strict: LiveServer, keys: OtherProcess, key: str
-) -> None:
+def test_session_cookie_does_not_authenticate(strict: LiveServer, keys: OtherProcess, key: str) -> None:
     cookie = keys.run(
         "from django.test import Client\n"
         "users = get_user_model().objects\n"
@@ -138,25 +137,23 @@ def test_a_cookie_opens_nothing_and_needs_no_csrf_token(
     )
     assert "sessionid=" in cookie
     assert ask(strict, {"Cookie": cookie}).status == 401
-    # Beside a key the cookie means nothing either; no CSRF check stands in the way.
+    # A cookie sent together with a key is ignored, and requires no CSRF token.
     assert ask(strict, {"Cookie": cookie, "Authorization": f"Bearer {key}"}).status == 200
 
 
 @pytest.mark.requirement("AUTH-20")
-def test_anonymous_access_is_off_unless_the_server_is_told_and_bound_to_loopback(
-    live: LiveServer, strict: LiveServer
-) -> None:
+def test_anonymous_access_requires_the_setting_and_loopback(live: LiveServer, strict: LiveServer) -> None:
     assert Settings().auth == "required"
     assert ask(strict, {}).status == 401
     assert ask(live, {}).status == 200
-    # A wrong key is not quietly taken for nobody's.
+    # A wrong key is not treated as an anonymous request.
     assert ask(live, {"Authorization": "Bearer wrong"}).status == 401
     assert ask(live, {"X-Forwarded-For": "203.0.113.9"}).status == 401
 
 
 @pytest.mark.requirement("AUTH-06")
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_only_the_health_checks_answer_without_a_key(strict: LiveServer, path: str) -> None:
+def test_health_checks_need_no_key(strict: LiveServer, path: str) -> None:
     with RawClient("127.0.0.1", strict.ports[0]) as raw:
         assert raw.request("GET", path).status in (200, 503)
 
@@ -170,7 +167,7 @@ def refusal(client: Mcp, last_event_id: str | None = None) -> Answer | None:
 
 
 def read_to_the_end(stream: EventStream, seconds: float) -> float:
-    """How long it took until the server ended the stream."""
+    """Return the seconds until the server ended the stream."""
     started = time.monotonic()
     deadline = started + seconds
     while stream.next(deadline - time.monotonic()) is not None:
@@ -185,23 +182,23 @@ ASKING = {"name": "hold", "arguments": {"name": "revoked", "seconds": 40}}
 @pytest.mark.requirement("AUTH-03", "SEC-06")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("call", [None, ASKING, BUSY], ids=["standalone", "silent call", "busy call"])
-def test_a_revoked_key_ends_open_streams_and_opens_nothing_afterwards(
+def test_revoking_a_key_ends_its_streams_and_refuses_requests(
     strict: LiveServer,
     open_strict: OpenSession,
     keys: OtherProcess,
     version: str,
     call: dict[str, Any] | None,
 ) -> None:
-    # Of a user of its own: keys of one person share the limit of sessions.
+    # A separate user, because all keys of one user share the limit of sessions.
     key = keys.issue_key(f"revoked-{uuid4()}")
     client = open_strict(version, token=key)
     stream = client.open_call("tools/call", call) if call else client.get_stream()
     with stream:
         if version == "2025-11-25" or call is BUSY:
             stream.next()
-        # The key is looked up again twice a second here, and every 15 s by default.
+        # Keys are looked up twice a second here; the default is every 15 seconds.
         keys.revoke_key(key)
-        if version == "2025-06-18":  # the newest revision's connections are rotated every two seconds here
+        if version == "2025-06-18":  # The newest revision's connections are rotated every two seconds here.
             assert read_to_the_end(stream, 3 + SLACK) < 2 + SLACK
     for port in strict.ports:
         elsewhere = client.via(port)
@@ -215,7 +212,7 @@ def test_a_revoked_key_ends_open_streams_and_opens_nothing_afterwards(
 
 @pytest.mark.requirement("AUTH-18", "AUTH-03")
 @pytest.mark.parametrize("call", [None, BUSY], ids=["standalone", "busy call"])
-def test_a_stream_ends_when_its_key_expires(
+def test_stream_ends_when_its_key_expires(
     open_strict: OpenSession, keys: OtherProcess, call: dict[str, Any] | None
 ) -> None:
     expires = time.time() + 1.5
@@ -230,7 +227,7 @@ def test_a_stream_ends_when_its_key_expires(
 
 
 @pytest.mark.requirement("SES-09", "SEC-06")
-def test_a_stranger_with_the_session_id_can_neither_inject_nor_cancel(
+def test_another_principal_cannot_inject_or_cancel(
     strict: LiveServer, open_strict: OpenSession, keys: OtherProcess, key: str
 ) -> None:
     owner = open_strict("2025-06-18", token=key)
@@ -261,13 +258,13 @@ print(issue_bench_token(actor=root)[0], issue_bench_token(actor=root, user=ada)[
 """
 
 
-def test_a_token_of_the_test_bench_opens_the_endpoint_and_nothing_else(strict: LiveServer) -> None:
+def test_bench_token_opens_only_the_endpoint(strict: LiveServer) -> None:
     own, as_ada = strict.shell(BENCH).strip().splitlines()[-1].split()
     mine, hers = strict.mcp(process=0, token=own), strict.mcp(process=1, token=as_ada)
     mine.initialize()
     hers.initialize()
     assert mine.call("ping")["result"] == {}
-    # The same person behind both, but not the same principal.
+    # The same user behind both tokens, but different principals.
     hers.session = mine.session
     assert hers.post({"jsonrpc": "2.0", "id": 9, "method": "ping"}).status == 404
     mine.close()

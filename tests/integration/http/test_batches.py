@@ -1,4 +1,4 @@
-"""Batches of the revision 2025-03-26: arrays in, arrays or streams out."""
+"""Batches of revision 2025-03-26: arrays as requests, arrays or streams as responses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_batch(client: Mcp, batch: list[Any]) -> EventStream:
 
 
 @pytest.mark.requirement("BATCH-01", "BATCH-04")
-def test_every_request_of_an_array_is_answered_in_one_array(client: Mcp) -> None:
+def test_batch_returns_one_array_of_responses(client: Mcp) -> None:
     batch = [{**PING, "id": 1}, {**PING, "id": "1"}, calling(3, "test_simple_text"), NOTICE]
     answer = client.post(batch)
     assert answer.status == 200
@@ -44,7 +44,7 @@ def test_every_request_of_an_array_is_answered_in_one_array(client: Mcp) -> None
 
 
 @pytest.mark.requirement("BATCH-04", "T-POST-15")
-def test_an_array_whose_calls_send_more_is_answered_on_one_stream(client: Mcp) -> None:
+def test_batch_with_notifications_is_answered_on_one_stream(client: Mcp) -> None:
     batch = [
         {**PING, "id": 1},
         calling(2, "steps", count=3, marker="a"),
@@ -58,7 +58,7 @@ def test_an_array_whose_calls_send_more_is_answered_on_one_stream(client: Mcp) -
 
 
 @pytest.mark.requirement("BATCH-04", "T-RES-04")
-def test_a_batch_dropped_half_way_is_resumed(client: Mcp) -> None:
+def test_dropped_batch_stream_is_resumed(client: Mcp) -> None:
     batch = [calling(number, "steps", count=3, delay_seconds=0.05) for number in (1, 2)]
     stream = open_batch(client, batch)
     stream.message()
@@ -71,13 +71,13 @@ def test_a_batch_dropped_half_way_is_resumed(client: Mcp) -> None:
 
 @pytest.mark.requirement("BATCH-03", "T-POST-06")
 @pytest.mark.parametrize("batch", [[NOTICE], [NOTICE, NOTICE], [RESPONSE], [RESPONSE, NOTICE]])
-def test_an_array_without_requests_is_accepted(client: Mcp, batch: list[Any]) -> None:
+def test_batch_without_requests_returns_202(client: Mcp, batch: list[Any]) -> None:
     answer = client.post(batch)
     assert (answer.status, answer.body) == (202, b"")
 
 
 @pytest.mark.requirement("BATCH-05")
-def test_initialize_is_refused_inside_an_array(client: Mcp) -> None:
+def test_initialize_inside_a_batch_is_refused(client: Mcp) -> None:
     params = {
         "protocolVersion": "2025-03-26",
         "capabilities": {},
@@ -96,7 +96,7 @@ def test_initialize_is_refused_inside_an_array(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("BATCH-06")
-def test_wrong_members_fail_alone(client: Mcp) -> None:
+def test_invalid_batch_members_fail_individually(client: Mcp) -> None:
     wrong: list[Any] = [5, {"jsonrpc": "1.0", "id": 8, "method": "ping"}, {"jsonrpc": "2.0"}, [], None]
     answer = client.post([*wrong, {**PING, "id": 1}, {**PING, "id": 2, "method": "nope"}])
     assert answer.status == 200
@@ -109,7 +109,7 @@ def test_wrong_members_fail_alone(client: Mcp) -> None:
 
 @pytest.mark.requirement("BATCH-06", "SEC-07")
 @pytest.mark.parametrize(("members", "status"), [(0, 400), (1, 200), (50, 200), (51, 400)])
-def test_arrays_are_neither_empty_nor_longer_than_the_cap(client: Mcp, members: int, status: int) -> None:
+def test_batch_size_is_limited(client: Mcp, members: int, status: int) -> None:
     answer = client.post([{**PING, "id": number} for number in range(members)])
     assert answer.status == status
     if status == 400:
@@ -119,7 +119,7 @@ def test_arrays_are_neither_empty_nor_longer_than_the_cap(client: Mcp, members: 
 
 
 @pytest.mark.requirement("BATCH-08")
-def test_members_run_side_by_side(client: Mcp) -> None:
+def test_batch_members_run_concurrently(client: Mcp) -> None:
     started = time.monotonic()
     batch = [calling(number, "hold", name=f"side-{number}", seconds=3) for number in range(6)]
     with open_batch(client, batch) as stream:
@@ -128,7 +128,7 @@ def test_members_run_side_by_side(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("BATCH-08")
-def test_one_member_is_cancelled_and_the_others_go_on(client: Mcp) -> None:
+def test_cancelling_one_batch_member_keeps_the_others_running(client: Mcp) -> None:
     batch = [
         calling("short", "hold", name="short", seconds=0.8),
         calling("long", "hold", name="long", seconds=30),
@@ -141,7 +141,7 @@ def test_one_member_is_cancelled_and_the_others_go_on(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("BATCH-02")
-def test_the_server_begins_no_batch_of_its_own(client: Mcp) -> None:
+def test_server_sends_no_batches_in_streams_or_single_responses(client: Mcp) -> None:
     batch = [calling(number, "steps", count=4) for number in range(3)]
     with open_batch(client, batch) as stream:
         assert all(isinstance(message, dict) for message in stream.messages())
@@ -151,7 +151,7 @@ def test_the_server_begins_no_batch_of_its_own(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("RPC-03", "BATCH-08")
-def test_an_id_used_twice_in_one_array_is_refused_once(client: Mcp) -> None:
+def test_duplicate_id_in_a_batch_is_refused_once(client: Mcp) -> None:
     batch = [calling(1, "hold", name="twice", seconds=0.3), calling(1, "hold", name="twice", seconds=0.3)]
     with open_batch(client, batch) as stream:
         outcomes = sorted("error" if "error" in message else "result" for message in stream.messages())
@@ -159,10 +159,10 @@ def test_an_id_used_twice_in_one_array_is_refused_once(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("BATCH-04", "T-RES-08")
-def test_every_answer_of_a_batch_is_kept_for_who_resumes_however_large_they_are_together(
+def test_resumed_batch_replays_every_large_response(
     client: Mcp,
 ) -> None:
-    size = 800_000  # Two are more than a stream keeps of messages.
+    size = 800_000  # Two responses exceed the size that a stream stores.
     batch = [calling(number, "large", size=size) for number in range(3)]
     stream = open_batch(client, [*batch, calling("slow", "steps", count=3, delay_seconds=0.2)])
     first = stream.message()

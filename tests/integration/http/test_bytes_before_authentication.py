@@ -1,4 +1,4 @@
-"""What anybody can send before the server knows who it is is bounded in bytes and time, everywhere (S28)."""
+"""Limits of bytes and time before authentication, on every path (S28)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FLOOD = 20_000_000
 DJANGO = ("/nope", "/connect/", "/admin/login/", "/api/calls/", "/api/catalogue/import/", "/static/x")
 PATHS = ("/mcp", *DJANGO, "/healthz")
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-# Of /mcp on a server that asks for credentials: the answer comes before the body is looked at.
+# ``/mcp`` of a server that requires authentication responds before it reads the body.
 UNAUTHORIZED = dict.fromkeys(PATHS, ()) | {"/mcp": ([401],)}
 SERVERS = pytest.mark.parametrize("server", ["live", "strict"], indirect=True)
 
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> LiveServer:
-    """One that asks nobody for a credential, or one that asks everybody."""
+    """Return the server without or the server with required authentication."""
     found: LiveServer = request.getfixturevalue(request.param)
     return found
 
 
 def head(path: str, *lines: str, method: str = "POST") -> bytes:
-    """The head of a request of a client that /mcp could understand."""
+    """Return the head of a request with the headers that ``/mcp`` accepts."""
     fixed = (
         "Host: 127.0.0.1",
         "Content-Type: application/json",
@@ -42,12 +42,12 @@ def head(path: str, *lines: str, method: str = "POST") -> bytes:
 
 
 def chunked(path: str, *lines: str, body: bytes = b"{}") -> bytes:
-    """A request up to the line that ends its body: trailers may follow."""
+    """Return a chunked request up to its last chunk; trailers may follow."""
     return head(path, "Transfer-Encoding: chunked", *lines) + b"%x\r\n%b\r\n0\r\n" % (len(body), body)
 
 
 def everything(wire: Wire) -> bytes:
-    """All that comes until the server ends the connection; TimeoutError when it does not."""
+    """Return all bytes until the server closes the connection; raise TimeoutError if it does not."""
     received = b""
     try:
         while piece := wire.more():
@@ -58,7 +58,10 @@ def everything(wire: Wire) -> bytes:
 
 
 def told(process: WebProcess, pieces: Iterator[bytes], patience: float = 20.0) -> bytes:
-    """Send until there is no more or the server has heard enough; all it said. It must end the connection."""
+    """Send the pieces until none remains or the server stops reading; return its response.
+
+    The server must close.
+    """
     with closing(Wire("127.0.0.1", process.port, patience)) as wire:
         try:
             for piece in pieces:
@@ -73,7 +76,7 @@ def statuses(received: bytes) -> list[int]:
 
 
 def answers(process: WebProcess, data: bytes, count: int = 1) -> list[Answer]:
-    """Send at once, read so many answers; the connection may stay."""
+    """Send the bytes at once and read ``count`` responses."""
     with closing(Wire("127.0.0.1", process.port)) as wire:
         wire.send(data)
         return [answer(wire) for _ in range(count)]
@@ -102,13 +105,13 @@ TRAILERS = {
 @SERVERS
 @pytest.mark.parametrize("kind", TRAILERS)
 @pytest.mark.parametrize("path", PATHS)
-def test_trailers_without_end_cost_no_memory(server: LiveServer, path: str, kind: str) -> None:
+def test_endless_trailers_use_bounded_memory(server: LiveServer, path: str, kind: str) -> None:
     process = server.processes[0]
     start, piece = TRAILERS[kind]
     before = process.rss
     received = told(process, flood(chunked(path) + start, piece))
     assert process.rss - before < FLOOD
-    # Where an answer was on its way before the flood was noticed it stays the only one.
+    # A response that was sent before the flood was detected remains the only one.
     assert statuses(received) in (
         [],
         [400],
@@ -120,7 +123,7 @@ def test_trailers_without_end_cost_no_memory(server: LiveServer, path: str, kind
 
 @SERVERS
 @pytest.mark.parametrize("path", PATHS)
-def test_a_chunk_size_line_without_end_is_cut_off(server: LiveServer, path: str) -> None:
+def test_endless_chunk_size_line_is_cut_off(server: LiveServer, path: str) -> None:
     process = server.processes[0]
     before = process.rss
     start = head(path, "Transfer-Encoding: chunked") + b"2\r\n{}\r\n1;"
@@ -129,7 +132,7 @@ def test_a_chunk_size_line_without_end_is_cut_off(server: LiveServer, path: str)
     assert len(statuses(received)) <= 1
 
 
-def test_trailers_that_dribble_in_have_the_time_of_headers(live: LiveServer) -> None:
+def test_slow_trailers_have_the_header_timeout(live: LiveServer) -> None:
     def pieces() -> Iterator[bytes]:
         yield chunked("/nope")
         while time.monotonic() - started < 60:
@@ -138,18 +141,18 @@ def test_trailers_that_dribble_in_have_the_time_of_headers(live: LiveServer) -> 
 
     started = time.monotonic()
     received = told(live.processes[0], pieces(), 60.0)
-    # Ten seconds are allowed, a sweep that runs every two finds who is late; a body would have thirty.
+    # Ten seconds are allowed, and a sweep runs every two seconds; a body would have thirty.
     assert statuses(received) == [408]
     assert 9.0 < time.monotonic() - started < 27.0
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/api/calls/"])
-def test_a_credential_in_a_trailer_is_none(strict: LiveServer, key: str, path: str) -> None:
+def test_credential_in_a_trailer_is_ignored(strict: LiveServer, key: str, path: str) -> None:
     sent = chunked(path, body=PING) + f"Authorization: Bearer {key}\r\n\r\n".encode()
     assert answers(strict.processes[0], sent)[0].status == 401
 
 
-def test_trailers_change_nothing_of_the_request(live: LiveServer, client: Mcp) -> None:
+def test_trailers_do_not_change_the_request(live: LiveServer, client: Mcp) -> None:
     forbidden = b"Host: evil.example\r\nExpect: 100-continue\r\nOrigin: null\r\nMcp-Session-Id: x\r\n\r\n"
     more = f"Mcp-Session-Id: {client.session}", "Mcp-Protocol-Version: 2025-11-25"
     found = answers(live.processes[0], (chunked("/mcp", *more, body=PING) + forbidden) * 3, 3)
@@ -159,7 +162,7 @@ def test_trailers_change_nothing_of_the_request(live: LiveServer, client: Mcp) -
 
 @pytest.mark.parametrize("path", ["/mcp", "/nope", "/healthz"])
 @pytest.mark.parametrize("trailer", ["Content-Length: 1", "Transfer-Encoding: gzip"])
-def test_trailers_that_would_frame_the_request_are_refused(live: LiveServer, path: str, trailer: str) -> None:
+def test_framing_headers_in_trailers_are_refused(live: LiveServer, path: str, trailer: str) -> None:
     sent = chunked(path) + f"{trailer}\r\n\r\n".encode() + head("/healthz", method="GET")
     assert statuses(told(live.processes[0], iter([sent]))) == [400]
 
@@ -167,7 +170,7 @@ def test_trailers_that_would_frame_the_request_are_refused(live: LiveServer, pat
 @SERVERS
 @pytest.mark.parametrize("expect", [(), ("Expect: 100-continue",)], ids=["", "expect"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_declared_length_beyond_the_limit_is_refused_unread(
+def test_declared_length_over_the_limit_is_refused_unread(
     server: LiveServer, path: str, expect: tuple[str, ...]
 ) -> None:
     sent = head(path, f"Content-Length: {60 * MIB}", *expect)
@@ -178,7 +181,7 @@ def test_a_declared_length_beyond_the_limit_is_refused_unread(
 
 @SERVERS
 @pytest.mark.parametrize("path", DJANGO)
-def test_a_chunked_body_without_end_is_refused(server: LiveServer, path: str) -> None:
+def test_endless_chunked_body_is_refused(server: LiveServer, path: str) -> None:
     chunk = b"fa00\r\n" + b" " * 64_000 + b"\r\n"
     received = told(server.processes[0], flood(head(path, "Transfer-Encoding: chunked"), chunk))
     assert statuses(received) == [413]
@@ -187,14 +190,16 @@ def test_a_chunked_body_without_end_is_refused(server: LiveServer, path: str) ->
 
 @pytest.mark.parametrize("framing", ["Content-Length: 1000", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_body_that_does_not_arrive_is_given_up(strict: LiveServer, path: str, framing: str) -> None:
+def test_missing_body_times_out_and_closes_the_connection(
+    strict: LiveServer, path: str, framing: str
+) -> None:
     received = told(strict.processes[0], iter([head(path, framing) + b"9\r\n{"]))
-    # Who reads no body does not wait for it either; the connection ends all the same.
+    # Handlers that read no body do not wait for it; the connection closes all the same.
     assert statuses(received) == {"/mcp": [401], "/healthz": [200]}.get(path, [408])
     assert b"\r\nconnection: close\r\n" in received
 
 
-def test_a_file_that_somebody_signed_in_sends_may_be_larger(strict: LiveServer, key: str) -> None:
+def test_authenticated_upload_has_a_larger_limit(strict: LiveServer, key: str) -> None:
     sent = head("/api/catalogue/import/", f"Content-Length: {5 * MIB}", f"Authorization: Bearer {key}")
     allowed = answers(strict.processes[0], sent + b" " * 5 * MIB)[0]
     assert allowed.status == 403  # A user without any permission.
@@ -204,9 +209,7 @@ def test_a_file_that_somebody_signed_in_sends_may_be_larger(strict: LiveServer, 
 
 
 @pytest.mark.parametrize("framing", ["Content-Length", "Transfer-Encoding"])
-def test_the_api_reads_a_body_however_it_is_framed(
-    strict: LiveServer, keys: OtherProcess, framing: str
-) -> None:
+def test_api_reads_bodies_of_either_framing(strict: LiveServer, keys: OtherProcess, framing: str) -> None:
     key = keys.issue_key("root-of-the-api")
     keys.run("get_user_model().objects.filter(username='root-of-the-api').update(is_superuser=True)")
     body, more = b'{"tool": "there-is-none", "arguments": {}}', f"Authorization: Bearer {key}"
@@ -218,7 +221,7 @@ def test_the_api_reads_a_body_however_it_is_framed(
     assert (found.status, "there-is-none" in found.json()["detail"]) == (404, True), found
 
 
-# RFC 9112: a coding that is not known is 501 (section 6.1), one that leaves the length unknown 400 (6.3).
+# RFC 9112: an unknown coding returns 501 (section 6.1), one that leaves the length unknown 400 (6.3).
 CODINGS = {
     "gzip, chunked": 501,
     "GZIP,Chunked": 501,
@@ -235,13 +238,13 @@ CODINGS = {
 
 @pytest.mark.parametrize("path", ["/mcp", "/nope", "/healthz"])
 @pytest.mark.parametrize("coding", CODINGS)
-def test_a_transfer_coding_other_than_chunked_is_refused(live: LiveServer, path: str, coding: str) -> None:
+def test_transfer_coding_other_than_chunked_is_refused(live: LiveServer, path: str, coding: str) -> None:
     body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(PING), PING)
     sent = head(path, f"Transfer-Encoding: {coding}") + body + head("/healthz", method="GET")
     assert statuses(told(live.processes[0], iter([sent]))) == [CODINGS[coding]]
 
 
-def test_the_body_before_does_not_count_as_headers(live: LiveServer, client: Mcp) -> None:
+def test_previous_body_does_not_count_as_headers(live: LiveServer, client: Mcp) -> None:
     more = f"Mcp-Session-Id: {client.session}", "Mcp-Protocol-Version: 2025-11-25"
     body = PING + b" " * 50_000
     request = head("/mcp", *more, f"Content-Length: {len(body)}") + body
@@ -253,7 +256,7 @@ def test_the_body_before_does_not_count_as_headers(live: LiveServer, client: Mcp
             assert answer(wire).status == 200
 
 
-def test_requests_sent_ahead_are_answered_in_order_or_cut_off(live: LiveServer) -> None:
+def test_pipelined_requests_are_answered_in_order_or_cut_off(live: LiveServer) -> None:
     process = live.processes[0]
     twenty = b"".join(head(f"/nope/{number}", method="GET") for number in range(20))
     assert [each.status for each in answers(process, twenty, 20)] == [404] * 20
@@ -263,25 +266,27 @@ def test_requests_sent_ahead_are_answered_in_order_or_cut_off(live: LiveServer) 
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_headers_are_counted_on_every_path(live: LiveServer, path: str) -> None:
+def test_header_limit_holds_on_every_path(live: LiveServer, path: str) -> None:
     sent = head(path, *["a: b"] * 2_000, method="GET")
     assert 431 in statuses(told(live.processes[0], iter([sent])))
 
 
 @pytest.mark.parametrize("at_once", [0, 500_000], ids=["head first", "with some of the body"])
-def test_who_is_refused_while_sending_still_reads_why(strict: LiveServer, at_once: int) -> None:
+def test_refused_client_can_read_the_response_while_sending(strict: LiveServer, at_once: int) -> None:
     size = 20 * MIB
     with closing(Wire("127.0.0.1", strict.ports[0])) as wire:
         wire.send(head("/mcp", f"Content-Length: {size}") + b" " * at_once)
         status, headers = read_head(wire, None)
-        # The server has ended its side, and takes what still comes instead of resetting the connection.
+        # The server has closed its write side, and drains incoming bytes instead of resetting the connection.
         wire.send(b" " * (size - at_once))
         assert (status, headers["connection"]) == (401, "close")
         assert read_body(wire, "POST", status, headers, None)
         assert not wire.fill()
 
 
-def test_many_open_bodies_are_cheap_and_slow_nobody(live: LiveServer, open_session: OpenSession) -> None:
+def test_many_open_bodies_use_little_memory_and_block_no_client(
+    live: LiveServer, open_session: OpenSession
+) -> None:
     process = live.processes[0]
     before = process.rss
     wires = [Wire("127.0.0.1", process.port) for _ in range(300)]

@@ -1,4 +1,4 @@
-"""A change of the catalogue made in one process reaches every client of every process."""
+"""A catalogue change made in one process reaches every client of every process."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def names(client: Mcp) -> set[str]:
 
 
 def is_as_at_first(client: Mcp) -> bool:
-    """Whether a process offers the spare tool, and nothing that a test imported and deleted."""
+    """Return True if a process offers the spare tool, and no entry that a test imported."""
     prompts = {prompt["name"] for prompt in client.call("prompts/list")["result"]["prompts"]}
     imported = {name for name in names(client) | prompts if name.startswith(("spare-", "moved-"))}
     return "spare" in names(client) and not imported
 
 
 def told(stream: EventStream, seconds: float = 3.0) -> str:
-    """The method of the next message."""
+    """Return the method of the next message."""
     return str(stream.message(seconds)["method"])
 
 
 def all_told(stream: EventStream) -> list[str]:
-    """The methods of all messages until the stream falls silent."""
+    """Return the methods of all messages until the stream is silent."""
     found: list[str] = []
     with suppress(TimeoutError):
         while True:
@@ -52,7 +52,7 @@ def all_told(stream: EventStream) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def spare_is_on(admin: OtherProcess, open_session: OpenSession) -> None:
-    """Both processes offer it and no more, so that no test meets a notice of what another test changed."""
+    """Enable the tool ``spare`` in both processes, so that no test receives another test's notifications."""
     admin.switch("spare", on=True)
     for process in (0, 1):
         client = open_session(process=process)
@@ -61,7 +61,7 @@ def spare_is_on(admin: OtherProcess, open_session: OpenSession) -> None:
 
 @pytest.mark.requirement("T-GET-03", "SES-11")
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_tool_disabled_by_one_process_is_told_on_the_stream_of_another_within_a_second(
+def test_disabled_tool_notifies_streams_of_other_processes_within_a_second(
     live: LiveServer, open_session: OpenSession, admin: OtherProcess, version: str
 ) -> None:
     with ExitStack() as stack:
@@ -76,7 +76,7 @@ def test_a_tool_disabled_by_one_process_is_told_on_the_stream_of_another_within_
 
 
 @pytest.mark.requirement("T-GET-03")
-def test_a_disabled_tool_cannot_be_called_any_more(open_session: OpenSession, admin: OtherProcess) -> None:
+def test_disabled_tool_cannot_be_called(open_session: OpenSession, admin: OtherProcess) -> None:
     clients = [open_session(process=number) for number in (0, 1)]
     with clients[0].get_stream() as first, clients[1].get_stream() as second:
         admin.switch("spare", on=False)
@@ -86,7 +86,7 @@ def test_a_disabled_tool_cannot_be_called_any_more(open_session: OpenSession, ad
 
 
 @pytest.mark.requirement("T-GET-09", "T-GET-03")
-def test_a_management_command_reaches_the_web_processes(live: LiveServer, open_session: OpenSession) -> None:
+def test_management_command_notifies_the_web_processes(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session(process=1)
     with client.get_stream() as stream:
         printed = live.shell(
@@ -97,12 +97,12 @@ def test_a_management_command_reaches_the_web_processes(live: LiveServer, open_s
             "print(time.time())"
         )
         assert told(stream) == CHANGED
-        assert time.time() - float(printed.split()[-1]) < 5 + SLACK  # the command itself has to end, too
+        assert time.time() - float(printed.split()[-1]) < 5 + SLACK  # Includes the exit of the command.
     assert "spare" not in names(client)
 
 
 @pytest.mark.requirement("T-GET-03")
-def test_an_imported_file_is_told_once_for_each_list_it_changes(
+def test_catalogue_import_notifies_once_per_changed_list(
     live: LiveServer, open_session: OpenSession, tmp_path: Path
 ) -> None:
     presets = [{"name": f"spare-{number}", "source": "admin", "preset_of": "spare"} for number in range(5)]
@@ -128,12 +128,12 @@ def test_an_imported_file_is_told_once_for_each_list_it_changes(
     ("changes", "most"),
     [
         ("for number in range(41): change(number)", 41),
-        # All of them are there when the first is heard of, so that each process finds one new state.
+        # All changes are visible at the first notification, so each process finds one new state.
         ("with transaction.atomic():\n    for number in range(41): change(number)", 1),
     ],
     ids=["each committed", "committed together"],
 )
-def test_a_burst_of_changes_is_told_in_few_notices_and_ends_in_the_truth(
+def test_burst_of_changes_sends_few_notifications(
     open_session: OpenSession, admin: OtherProcess, changes: str, most: int
 ) -> None:
     clients = [open_session(process=number % 2) for number in range(6)]
@@ -159,7 +159,7 @@ def test_a_burst_of_changes_is_told_in_few_notices_and_ends_in_the_truth(
     assert all("spare" not in names(client) for client in clients)
 
 
-def test_who_begins_after_a_change_is_not_told_of_it(open_session: OpenSession, admin: OtherProcess) -> None:
+def test_session_is_not_notified_of_earlier_changes(open_session: OpenSession, admin: OtherProcess) -> None:
     settled = open_session()
     with settled.get_stream() as stream:
         admin.switch("spare", on=False)
@@ -168,7 +168,7 @@ def test_who_begins_after_a_change_is_not_told_of_it(open_session: OpenSession, 
         assert all_told(stream) == []
 
 
-def test_each_kind_of_list_has_its_own_notice(open_session: OpenSession, admin: OtherProcess) -> None:
+def test_each_kind_of_list_has_its_own_notification(open_session: OpenSession, admin: OtherProcess) -> None:
     client = open_session(process=1)
     code = (
         "from mcp_app.models import Prompt, Resource\n"

@@ -27,7 +27,7 @@ def answers(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def daphne(live: LiveServer) -> Iterator[int]:
-    """The port of a Daphne process that shares the live installation's database and Redis."""
+    """Return the port of a Daphne process that shares the live installation's database and Redis."""
     port = free_port()
     command = str(Path(sys.executable).with_name("daphne"))
     with (live.folder / "daphne.log").open("wb") as log:
@@ -51,7 +51,7 @@ def client(daphne: int) -> Iterator[Mcp]:
         yield client
 
 
-def test_the_metrics_are_told_and_need_no_other_request_first(daphne: int) -> None:
+def test_metrics_are_served_before_any_other_request(daphne: int) -> None:
     with RawClient("127.0.0.1", daphne) as raw:
         answer = raw.request("GET", "/metrics")
     assert answer.status == 200
@@ -60,7 +60,7 @@ def test_the_metrics_are_told_and_need_no_other_request_first(daphne: int) -> No
 
 @pytest.mark.requirement("T-POST-01", "LIFE-02")
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_session_begins_works_and_ends(daphne: int, version: str) -> None:
+def test_session_lifecycle_of_each_revision(daphne: int, version: str) -> None:
     with closing(Mcp.at(daphne)) as client:
         assert client.initialize(version)["protocolVersion"] == version
         assert client.call("ping")["result"] == {}
@@ -89,7 +89,7 @@ def test_a_session_begins_works_and_ends(daphne: int, version: str) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_refusals_are_the_same(
+def test_invalid_requests_are_refused_with_the_same_status(
     client: Mcp, headers: dict[str, str], body: bytes, statuses: tuple[int]
 ) -> None:
     answer = client.client.request("POST", "/mcp", {**client.headers(), **headers}, body)
@@ -99,7 +99,7 @@ def test_refusals_are_the_same(
 
 
 @pytest.mark.requirement("T-SSE-06", "T-POLL-01")
-def test_events_arrive_while_the_tool_works(client: Mcp) -> None:
+def test_events_are_delivered_while_the_tool_runs(client: Mcp) -> None:
     call = {"name": "steps", "arguments": {"count": 3, "delay_seconds": 0.4}}
     with client.open_call("tools/call", call) as stream:
         assert stream.next(1) is not None
@@ -109,7 +109,7 @@ def test_events_arrive_while_the_tool_works(client: Mcp) -> None:
 
 @pytest.mark.requirement("T-RES-03", "T-RES-06", "SES-11")
 @pytest.mark.parametrize("begun_at_daphne", [True, False])
-def test_a_stream_is_resumed_across_servers(live: LiveServer, client: Mcp, begun_at_daphne: bool) -> None:
+def test_stream_is_resumed_across_servers(live: LiveServer, client: Mcp, begun_at_daphne: bool) -> None:
     at_uvicorn = client.via(live.ports[0])
     first, second = (client, at_uvicorn) if begun_at_daphne else (at_uvicorn, client)
     call = {"name": "steps", "arguments": {"count": 6, "delay_seconds": 0.05}}
@@ -124,7 +124,7 @@ def test_a_stream_is_resumed_across_servers(live: LiveServer, client: Mcp, begun
 
 
 @pytest.mark.requirement("T-POST-10")
-def test_a_question_asked_by_daphne_is_answered_through_uvicorn(live: LiveServer, client: Mcp) -> None:
+def test_elicitation_from_daphne_is_answered_through_uvicorn(live: LiveServer, client: Mcp) -> None:
     call = {"name": "welcome", "arguments": {}}
     with closing(client.via(live.ports[1])) as answering, client.open_call("tools/call", call) as stream:
         question = stream.message()
@@ -133,7 +133,7 @@ def test_a_question_asked_by_daphne_is_answered_through_uvicorn(live: LiveServer
 
 
 @pytest.mark.requirement("T-GET-01", "T-GET-03", "T-SSE-04")
-def test_catalogue_changes_and_keep_alives_arrive(client: Mcp, admin: OtherProcess) -> None:
+def test_stream_delivers_catalogue_changes_and_keep_alives(client: Mcp, admin: OtherProcess) -> None:
     with client.get_stream() as stream:
         stream.next()
         admin.switch("spare", on=False)
@@ -144,7 +144,7 @@ def test_catalogue_changes_and_keep_alives_arrive(client: Mcp, admin: OtherProce
 
 
 @pytest.mark.requirement("T-SSE-07", "T-GET-06")
-def test_a_reader_that_leaves_is_noticed(client: Mcp) -> None:
+def test_disconnected_reader_frees_the_stream(client: Mcp) -> None:
     with client.get_stream() as stream:
         stream.next()
         second = client.try_get_stream()
@@ -161,7 +161,7 @@ def test_a_reader_that_leaves_is_noticed(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("SES-07")
-def test_a_session_ended_at_uvicorn_ends_its_stream_at_daphne(live: LiveServer, client: Mcp) -> None:
+def test_session_ended_at_uvicorn_ends_its_stream_at_daphne(live: LiveServer, client: Mcp) -> None:
     with client.get_stream() as stream, closing(client.via(live.ports[1])) as elsewhere:
         stream.next()
         assert elsewhere.delete().status == 200
@@ -171,7 +171,7 @@ def test_a_session_ended_at_uvicorn_ends_its_stream_at_daphne(live: LiveServer, 
 
 
 @pytest.mark.requirement("BATCH-04")
-def test_batches_are_answered(daphne: int) -> None:
+def test_batch_returns_an_array(daphne: int) -> None:
     with closing(Mcp.at(daphne)) as client:
         client.initialize("2025-03-26")
         answer = client.post([client.request_message("ping") for _ in range(3)])

@@ -1,4 +1,4 @@
-"""What early clients say differently over HTTP: understood, or refused as the published text wants."""
+"""Deviations of early HTTP clients: accepted, or refused as the published text requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLIENT = {"name": "early", "version": "0"}
 
 @pytest.fixture
 def early(live: LiveServer) -> Iterator[Mcp]:
-    """A client without a session yet."""
+    """Return a client without a session."""
     made = live.mcp()
     yield made
     if made.session:
@@ -28,14 +28,14 @@ def early(live: LiveServer) -> Iterator[Mcp]:
 
 @pytest.fixture
 def event_stream(live: LiveServer) -> Iterator[HttpSseClient]:
-    """An open stream of HTTP+SSE at the first process."""
+    """Open an HTTP+SSE stream at the first process."""
     with HttpSseClient(live.ports) as opened:
         opened.open()
         yield opened
 
 
 def begin(client: Mcp, **params: Any) -> dict[str, Any]:
-    """Send ``initialize`` with exactly these params; the result."""
+    """Send ``initialize`` with exactly these params and return the result."""
     answer = client.post(client.request_message("initialize", params))
     assert answer.status == 200, answer
     client.session = answer.headers["mcp-session-id"]
@@ -46,14 +46,12 @@ def begin(client: Mcp, **params: Any) -> dict[str, Any]:
 
 @pytest.mark.requirement("DLG-000-01")
 @pytest.mark.parametrize("version", LEGACY)
-def test_the_notification_initialized_without_its_prefix_confirms_a_session(
-    open_session: OpenSession, version: str
-) -> None:
+def test_initialized_without_prefix_confirms_a_session(open_session: OpenSession, version: str) -> None:
     client = open_session(version, confirm=False)
-    # Questions wait for a confirmed session (LIFE-04).
+    # Server requests wait for a confirmed session (LIFE-04).
     with client.open_call("tools/call", {"name": "list_roots", "arguments": {}}) as stream:
         if version == "2025-11-25":
-            stream.next()  # An id to resume from.
+            stream.next()  # The priming event with an id to resume from.
         assert stream.quiet(0.3)
         answer = client.notify("initialized")
         assert (answer.status, answer.body) == (202, b"")
@@ -62,13 +60,13 @@ def test_the_notification_initialized_without_its_prefix_confirms_a_session(
 
 
 @pytest.mark.requirement("DLG-000-02")
-def test_exit_ends_the_session_as_delete_does(client: Mcp) -> None:
+def test_exit_notification_ends_the_session(client: Mcp) -> None:
     assert client.notify("exit").status == 202
     assert client.post(client.request_message("ping")).status == 404
 
 
 @pytest.mark.requirement("DLG-000-02")
-def test_exit_ends_the_event_stream_of_http_sse(event_stream: HttpSseClient) -> None:
+def test_exit_notification_ends_the_http_sse_stream(event_stream: HttpSseClient) -> None:
     event_stream.initialize()
     assert event_stream.post({"jsonrpc": "2.0", "method": "exit"}, process=1).status == 202
     assert event_stream.stream is not None
@@ -76,14 +74,14 @@ def test_exit_ends_the_event_stream_of_http_sse(event_stream: HttpSseClient) -> 
 
 
 @pytest.mark.requirement("DLG-000-03", "DLG-000-05")
-def test_initialize_without_a_version_begins_the_first_revision_of_streamable_http(early: Mcp) -> None:
+def test_initialize_without_version_negotiates_2025_03_26(early: Mcp) -> None:
     assert begin(early, capabilities={}, clientInfo=CLIENT)["protocolVersion"] == "2025-03-26"
-    # A batch is what only that revision takes.
+    # Only that revision accepts batches.
     assert early.post([early.request_message("ping")]).status == 200
 
 
 @pytest.mark.requirement("DLG-000-03", "DLG-000-05")
-def test_initialize_without_a_version_begins_the_first_revision_over_http_sse(
+def test_http_sse_initialize_without_version_negotiates_2024_11_05(
     event_stream: HttpSseClient,
 ) -> None:
     answer = event_stream.call("initialize", {"capabilities": {}, "clientInfo": CLIENT})
@@ -91,7 +89,7 @@ def test_initialize_without_a_version_begins_the_first_revision_over_http_sse(
 
 
 @pytest.mark.requirement("DLG-000-04")
-def test_capabilities_that_only_servers_have_are_ignored(early: Mcp) -> None:
+def test_server_capabilities_from_a_client_are_ignored(early: Mcp) -> None:
     theirs = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}, "experimental": {"x": {}}}
     assert begin(early, protocolVersion="2025-06-18", capabilities=theirs, clientInfo=CLIENT)["capabilities"]
     early.notify("notifications/initialized")
@@ -99,7 +97,7 @@ def test_capabilities_that_only_servers_have_are_ignored(early: Mcp) -> None:
 
 
 @pytest.mark.requirement("DLG-000-08")
-def test_log_messages_have_the_published_name_and_members(client: Mcp) -> None:
+def test_log_notifications_have_the_published_form(client: Mcp) -> None:
     assert client.notify("notifications/logging/message", {"level": "info", "message": "x"}).status == 202
     client.tool("steps", count=2)
     assert {message["method"] for message in client.received} == {"notifications/message"}
@@ -107,7 +105,7 @@ def test_log_messages_have_the_published_name_and_members(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("DLG-000-09")
-def test_progress_in_the_early_form_is_taken_and_ours_has_the_published_form(client: Mcp) -> None:
+def test_early_progress_form_is_accepted_and_published_form_sent(client: Mcp) -> None:
     assert client.notify("notifications/progress", {"token": "t", "value": 0.5}).status == 202
     client.call("tools/call", {"name": "test_tool_with_progress", "_meta": {"progressToken": "t"}})
     assert client.received
@@ -134,7 +132,7 @@ UNKNOWN = {"refusal": "unknown_tool"}
         ("resources/read", {"uri": "no://thing"}, -32002, {"uri": "no://thing"}),
     ],
 )
-def test_what_is_not_found_has_the_published_code_and_says_its_kind(
+def test_not_found_errors_have_published_code_and_kind(
     open_session: OpenSession, method: str, params: dict[str, Any], code: int, data: dict[str, str]
 ) -> None:
     for version in LEGACY:
@@ -144,18 +142,18 @@ def test_what_is_not_found_has_the_published_code_and_says_its_kind(
 
 
 @pytest.mark.requirement("DLG-000-10")
-def test_a_tool_that_fails_says_so_in_its_result(client: Mcp) -> None:
+def test_failed_tool_returns_is_error(client: Mcp) -> None:
     assert client.tool("test_error_handling")["result"]["isError"] is True
 
 
 @pytest.mark.requirement("DLG-001-01")
-def test_a_request_without_an_id_is_a_notification_and_not_answered(client: Mcp) -> None:
+def test_request_without_id_is_a_notification(client: Mcp) -> None:
     answer = client.post({"jsonrpc": "2.0", "method": "resources/list", "params": {"cursor": "x"}})
     assert (answer.status, answer.body) == (202, b"")
 
 
 @pytest.mark.requirement("DLG-001-02")
-def test_the_first_revision_has_its_own_codes_and_completion_without_a_capability(
+def test_2024_11_05_completes_without_the_capability(
     open_session: OpenSession,
 ) -> None:
     client = open_session("2024-11-05")
@@ -183,7 +181,7 @@ def test_the_first_revision_has_its_own_codes_and_completion_without_a_capabilit
         ("ping", {}, {"Mcp_Method": "tools/list"}),
     ],
 )
-def test_routing_headers_that_differ_from_the_body_are_refused_in_a_session(
+def test_mismatched_routing_headers_are_refused_in_a_session(
     client: Mcp, method: str, params: dict[str, Any], headers: dict[str, str]
 ) -> None:
     message = client.request_message(method, params)
@@ -216,7 +214,7 @@ ARGUMENTS = {"region": "Zürich", "shard": 42, "dry": True}
         ({"Mcp-Param-Unknown": "x"}, True),
     ],
 )
-def test_arguments_are_compared_with_the_headers_that_are_there(
+def test_present_param_headers_must_match_the_arguments(
     client: Mcp, headers: dict[str, str], served: bool
 ) -> None:
     message = client.request_message("tools/call", {"name": "routed", "arguments": ARGUMENTS})
@@ -226,7 +224,7 @@ def test_arguments_are_compared_with_the_headers_that_are_there(
 
 
 @pytest.mark.requirement("DLG-002-03")
-def test_initialize_may_carry_routing_headers_and_they_have_to_be_right(early: Mcp) -> None:
+def test_initialize_with_wrong_routing_header_is_refused(early: Mcp) -> None:
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
     assert early.post(early.request_message("initialize", params), Mcp_Method="ping").status == 400
     answer = early.post(early.request_message("initialize", params), Mcp_Method="initialize")
@@ -235,7 +233,7 @@ def test_initialize_may_carry_routing_headers_and_they_have_to_be_right(early: M
 
 
 @pytest.mark.requirement("DLG-002-05")
-def test_questions_go_to_the_stream_of_their_call_and_never_to_the_standalone_one(client: Mcp) -> None:
+def test_server_requests_use_the_stream_of_their_call(client: Mcp) -> None:
     with client.get_stream() as standalone:
         priming = standalone.next()
         assert priming is not None
@@ -252,7 +250,7 @@ def test_questions_go_to_the_stream_of_their_call_and_never_to_the_standalone_on
 
 @pytest.mark.requirement("DLG-002-06")
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages/"])
-def test_a_refused_verb_says_which_are_allowed(live: LiveServer, path: str) -> None:
+def test_denied_method_lists_allowed_methods(live: LiveServer, path: str) -> None:
     with live.mcp().client as raw:
         answer = raw.request("PUT", path, {})
     assert answer.status == 405
@@ -261,14 +259,14 @@ def test_a_refused_verb_says_which_are_allowed(live: LiveServer, path: str) -> N
 
 @pytest.mark.requirement("DLG-002-09")
 @pytest.mark.parametrize("name", ["Mcp-Session-Id", "MCP-Session-Id", "mcp-session-id"])
-def test_the_session_header_is_read_in_any_case(client: Mcp, name: str) -> None:
+def test_session_header_is_case_insensitive(client: Mcp, name: str) -> None:
     session, client.session = client.session, None
     assert client.post(client.request_message("ping")).status == 400
     assert client.post(client.request_message("ping"), **{name: str(session)}).status == 200
 
 
 @pytest.mark.requirement("DLG-003-01", "DLG-003-02")
-def test_sessions_of_2025_03_26_follow_the_published_text(open_session: OpenSession) -> None:
+def test_2025_03_26_session_follows_the_specification(open_session: OpenSession) -> None:
     client = open_session("2025-03-26")
     batch = [client.request_message("ping"), client.request_message("ping")]
     answers = client.post(batch).json()
@@ -283,7 +281,7 @@ def test_sessions_of_2025_03_26_follow_the_published_text(open_session: OpenSess
 
 
 @pytest.mark.requirement("DLG-004-05")
-def test_a_version_that_is_not_served_is_met_with_one_that_is(early: Mcp) -> None:
+def test_unsupported_version_negotiates_the_newest_legacy_revision(early: Mcp) -> None:
     answered = begin(early, protocolVersion="2024-10-07", capabilities={}, clientInfo=CLIENT)
     assert answered["protocolVersion"] == "2025-11-25"
 
@@ -292,13 +290,13 @@ def test_a_version_that_is_not_served_is_met_with_one_that_is(early: Mcp) -> Non
 @pytest.mark.parametrize(
     "method", ["roots/list", "sampling/createMessage", "elicitation/create", "customFeature/operation"]
 )
-def test_a_method_that_was_not_declared_is_not_found(client: Mcp, method: str) -> None:
+def test_undeclared_method_returns_method_not_found(client: Mcp, method: str) -> None:
     assert client.call(method)["error"]["code"] == -32601
 
 
 @pytest.mark.requirement("DLG-004-07")
 @pytest.mark.parametrize("reason", ["end_turn", "endTurn", "out of words"])
-def test_any_reason_to_stop_sampling_is_taken(client: Mcp, reason: str) -> None:
+def test_any_sampling_stop_reason_is_accepted(client: Mcp, reason: str) -> None:
     with client.open_call("tools/call", {"name": "ask_model", "arguments": {}}) as stream:
         content = {"type": "text", "text": "sampled"}
         answer = {"role": "assistant", "content": content, "model": "m", "stopReason": reason}
@@ -307,7 +305,7 @@ def test_any_reason_to_stop_sampling_is_taken(client: Mcp, reason: str) -> None:
 
 
 @pytest.mark.requirement("DLG-004-08")
-def test_roots_inform_and_are_no_access_control(client: Mcp) -> None:
+def test_roots_do_not_restrict_resource_access(client: Mcp) -> None:
     with client.open_call("tools/call", {"name": "list_roots", "arguments": {}}) as stream:
         assert client.respond(stream.message()["id"], {"roots": [{"uri": "file:///only/here"}]}).status == 202
         assert stream.message()["result"]["content"][0]["text"] == "file:///only/here"
@@ -316,7 +314,7 @@ def test_roots_inform_and_are_no_access_control(client: Mcp) -> None:
 
 @pytest.mark.requirement("DLG-004-09")
 @pytest.mark.parametrize("version", LEGACY)
-def test_schemas_are_2020_12_at_every_revision(open_session: OpenSession, version: str) -> None:
+def test_schemas_are_2020_12_in_every_revision(open_session: OpenSession, version: str) -> None:
     client = open_session(version, capabilities=CAPABILITIES)
     wrong = client.tool("json_schema_2020_12_tool", contactMethod="phone", email="a@example.com")
     refused = wrong.get("error") or wrong["result"].get("isError")

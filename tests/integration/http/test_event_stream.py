@@ -1,4 +1,4 @@
-"""How a stream looks on the wire: framing, keep-alives, no buffering, notice of a reader that left."""
+"""Streams on the wire: framing, keep-alives, no buffering, disconnected readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 
 
 def fields_of(raw: bytes) -> list[list[tuple[str, str]]]:
-    """The events of a stream as lists of fields, read by the letter of the standard, not by our parser."""
+    """Parse the events of a stream into lists of fields by the standard, independently of the project's
+    parser.
+    """
     events = []
     for block in raw.decode("utf-8").split("\n\n"):
         lines = [line for line in block.split("\n") if line and not line.startswith(":")]
@@ -27,7 +29,7 @@ def fields_of(raw: bytes) -> list[list[tuple[str, str]]]:
 
 @pytest.mark.requirement("T-SSE-01", "T-SSE-02", "RPC-01", "GEN-03")
 @pytest.mark.parametrize("version", LEGACY)
-def test_every_event_holds_one_message_in_one_line(open_session: OpenSession, version: str) -> None:
+def test_every_event_holds_one_message_in_one_data_line(open_session: OpenSession, version: str) -> None:
     client = open_session(version)
     with client.open_call("tools/call", {"name": "steps", "arguments": {"count": 3}}) as stream:
         stream.messages()
@@ -42,11 +44,11 @@ def test_every_event_holds_one_message_in_one_line(open_session: OpenSession, ve
 
 
 @pytest.mark.requirement("T-SSE-04")
-def test_a_silent_stream_carries_comments(client: Mcp) -> None:
+def test_silent_stream_sends_keep_alive_comments(client: Mcp) -> None:
     assert Settings().keep_alive_seconds == 15
     with client.get_stream() as standalone, client.open_call("tools/call", {"name": "welcome"}) as call:
         call.message()
-        # This server's keep-alives come every second.
+        # This server sends keep-alives every second.
         eventually(
             lambda: comments(standalone) >= 2 and comments(call) >= 2, 6, "two comments on each stream"
         )
@@ -58,7 +60,7 @@ def comments(stream: EventStream) -> int:
 
 
 @pytest.mark.requirement("T-SSE-06")
-def test_events_arrive_while_the_tool_still_works(client: Mcp) -> None:
+def test_events_are_sent_unbuffered_while_the_tool_runs(client: Mcp) -> None:
     call = {"name": "steps", "arguments": {"count": 2, "delay_seconds": 20}}
     body = json.dumps(client.request_message("tools/call", call)).encode()
     headers = client.headers(Accept_Encoding="gzip, deflate, br")
@@ -73,7 +75,7 @@ def test_events_arrive_while_the_tool_still_works(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("T-SSE-07", "T-GET-06")
-def test_a_reader_that_leaves_an_idle_stream_is_noticed_within_a_second(client: Mcp) -> None:
+def test_reader_leaving_an_idle_stream_is_detected_within_a_second(client: Mcp) -> None:
     first = client.get_stream()
     first.next()
     assert not isinstance(client.try_get_stream(), EventStream)
@@ -90,7 +92,7 @@ def test_a_reader_that_leaves_an_idle_stream_is_noticed_within_a_second(client: 
 
 
 @pytest.mark.requirement("T-SSE-07")
-def test_streams_that_were_left_cost_nothing_afterwards(live: LiveServer, client: Mcp) -> None:
+def test_abandoned_streams_release_their_descriptors(live: LiveServer, client: Mcp) -> None:
     def open_descriptors() -> int:
         from pathlib import Path
 

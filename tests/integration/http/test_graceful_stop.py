@@ -1,4 +1,4 @@
-"""A process that is told to stop lets a call that is held at its connection end, and answers it."""
+"""Graceful stop: a process finishes and answers a call that is held at its connection."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.servers.live import LiveServer, eventually
 
 @pytest.fixture
 def patient() -> Iterator[LiveServer]:
-    """One web process, in which no call outlives its grace by itself."""
+    """Start one web process with a grace period that no call exceeds."""
     with LiveServer(1, settings="tests.integration.http.patient_settings") as server:
         yield server
         assert not server.trouble()
 
 
 def request_to(server: LiveServer, *, modern: bool) -> bytes:
-    """A call of a tool that works for a moment and notes when it starts."""
+    """Return a request for a tool that runs for a moment and records its start."""
     params = {"name": "hold", "arguments": {"name": "held", "seconds": 0.5}}
     authority = f"127.0.0.1:{server.ports[0]}"
     if modern:
@@ -38,7 +38,7 @@ def request_to(server: LiveServer, *, modern: bool) -> bytes:
 
 
 def answer_after_stop(server: LiveServer, data: bytes) -> Answer:
-    """What a call that has started is answered with after the process was told to stop, and ended well."""
+    """Send a call, stop the process after the call has started, and return the response."""
     process, ledger = server.processes[0], server.folder / "data" / "ledger"
     wire = Wire("127.0.0.1", process.port, PATIENCE)
     wire.send(data)
@@ -53,7 +53,7 @@ def answer_after_stop(server: LiveServer, data: bytes) -> Answer:
 
 
 @pytest.mark.parametrize("modern", [False, True], ids=["2025-11-25", "2026-07-28"])
-def test_a_call_that_ends_in_time_is_answered_with_its_result(patient: LiveServer, *, modern: bool) -> None:
+def test_call_finishing_within_the_grace_period_is_answered(patient: LiveServer, *, modern: bool) -> None:
     answer = answer_after_stop(patient, request_to(patient, modern=modern))
     assert answer.status == 200
     assert answer.json()["result"]["content"] == [{"type": "text", "text": "held"}]

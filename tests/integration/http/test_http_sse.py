@@ -21,14 +21,14 @@ LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 @pytest.fixture
 def client(live: LiveServer) -> Iterator[HttpSseClient]:
-    """An open event stream at the first process; nothing was said yet."""
+    """Open an event stream at the first process, before ``initialize``."""
     with HttpSseClient(live.ports) as opened:
         opened.open()
         yield opened
 
 
 def gone(client: HttpSseClient) -> bool:
-    """Whether the session's address answers 404 soon, at both processes."""
+    """Return True if the session's address soon returns 404 at both processes."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         answers = [client.post({"jsonrpc": "2.0", "method": "x"}, process).status for process in (0, 1)]
@@ -38,7 +38,7 @@ def gone(client: HttpSseClient) -> bool:
 
 
 @pytest.mark.requirement("SSE1-01", "SSE1-02", "SSE1-03")
-def test_the_first_event_says_where_to_post_and_every_answer_comes_on_the_stream(
+def test_endpoint_event_names_the_post_url_and_responses_use_the_stream(
     client: HttpSseClient,
 ) -> None:
     assert client.address.startswith("/messages/?session_id=")
@@ -50,7 +50,7 @@ def test_the_first_event_says_where_to_post_and_every_answer_comes_on_the_stream
 
 @pytest.mark.requirement("SSE1-08", "VER-02", "VER-10", "GEN-01")
 @pytest.mark.parametrize("version", LEGACY)
-def test_each_legacy_revision_can_be_negotiated_and_is_kept_to(client: HttpSseClient, version: str) -> None:
+def test_each_legacy_revision_is_negotiated_and_followed(client: HttpSseClient, version: str) -> None:
     result = client.initialize(version)
     assert result["protocolVersion"] == version
     assert not problems(version, "InitializeResult", result)
@@ -63,7 +63,7 @@ def test_each_legacy_revision_can_be_negotiated_and_is_kept_to(client: HttpSseCl
 
 @pytest.mark.requirement("SSE1-04", "PROG-05", "SES-11")
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_message_may_reach_any_process_and_progress_comes_before_its_answer(
+def test_message_reaches_any_process_and_progress_precedes_the_response(
     client: HttpSseClient, process: int
 ) -> None:
     client.initialize(process=process)
@@ -75,7 +75,7 @@ def test_a_message_may_reach_any_process_and_progress_comes_before_its_answer(
 
 
 @pytest.mark.requirement("SSE1-04")
-def test_calls_run_beside_each_other_and_each_gets_its_own_answer(client: HttpSseClient) -> None:
+def test_calls_run_concurrently_and_get_their_own_responses(client: HttpSseClient) -> None:
     client.initialize()
     wanted = {"count": 3, "delay_seconds": 0.1}
     slow = client.send("tools/call", {"name": "steps", "arguments": wanted}, process=1)
@@ -87,7 +87,7 @@ def test_calls_run_beside_each_other_and_each_gets_its_own_answer(client: HttpSs
 
 
 @pytest.mark.requirement("SSE1-04", "ELI-01")
-def test_a_question_comes_on_the_stream_and_is_answered_through_the_other_process(
+def test_server_request_is_answered_through_the_other_process(
     client: HttpSseClient,
 ) -> None:
     client.initialize("2025-06-18", CAPABILITIES)
@@ -101,7 +101,7 @@ def test_a_question_comes_on_the_stream_and_is_answered_through_the_other_proces
 
 @pytest.mark.requirement("SSE1-06", "CAN-01", "CAN-02")
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_cancel_through_any_process_stops_the_call_and_nothing_answers_it(
+def test_cancellation_through_any_process_stops_the_call_without_response(
     client: HttpSseClient, process: int
 ) -> None:
     client.initialize()
@@ -109,7 +109,7 @@ def test_a_cancel_through_any_process_stops_the_call_and_nothing_answers_it(
     client.notify("notifications/cancelled", {"requestId": held}, process=process)
     assert client.stream is not None
     assert client.stream.quiet(0.5)
-    # The id is free again, so the call is over.
+    # The id can be reused, so the call has finished.
     again = {"name": "hold", "arguments": {"name": "sse-again", "seconds": 0}}
     message = {"jsonrpc": "2.0", "id": held, "method": "tools/call", "params": again}
     assert client.post(message).status == 202
@@ -117,7 +117,7 @@ def test_a_cancel_through_any_process_stops_the_call_and_nothing_answers_it(
 
 
 @pytest.mark.requirement("DLG-004-02")
-def test_a_cancel_by_its_older_name_is_answered(client: HttpSseClient) -> None:
+def test_cancel_request_by_its_older_name_is_answered(client: HttpSseClient) -> None:
     client.initialize()
     held = client.send("tools/call", {"name": "hold", "arguments": {"name": "sse-old", "seconds": 60}})
     client.notify("$/cancelRequest", {"id": held}, process=1)
@@ -125,7 +125,7 @@ def test_a_cancel_by_its_older_name_is_answered(client: HttpSseClient) -> None:
 
 
 @pytest.mark.requirement("SSE1-06")
-def test_the_session_ends_with_its_stream(client: HttpSseClient) -> None:
+def test_session_ends_with_its_stream(client: HttpSseClient) -> None:
     client.initialize()
     assert client.stream is not None
     client.stream.cut()
@@ -144,23 +144,21 @@ def test_the_session_ends_with_its_stream(client: HttpSseClient) -> None:
         ("/message?id=0123456789abcdef0123456789abcdef", 404),
     ],
 )
-def test_an_address_without_a_living_session_is_refused(
-    client: HttpSseClient, address: str, status: int
-) -> None:
+def test_post_without_a_live_session_is_refused(client: HttpSseClient, address: str, status: int) -> None:
     answer = client.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, address=address)
     assert answer.status == status
     assert json.loads(answer.body)["error"]["message"]
 
 
 @pytest.mark.requirement("SSE1-03")
-def test_bad_bodies_are_refused_where_they_were_posted_and_harm_nothing(client: HttpSseClient) -> None:
+def test_invalid_body_is_refused_and_keeps_the_session(client: HttpSseClient) -> None:
     assert client.post(b"{", content_type="application/json").status == 400
     assert client.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, content_type="text/plain").status == 415
     assert client.call("ping")["result"] == {}
 
 
 @pytest.mark.requirement("DLG-004-04")
-def test_before_initialize_only_a_ping_is_served(client: HttpSseClient) -> None:
+def test_only_ping_is_served_before_initialize(client: HttpSseClient) -> None:
     assert client.call("tools/list")["error"]["code"] == -32600
     assert client.call("ping")["result"] == {}
     client.initialize()
@@ -170,7 +168,7 @@ def test_before_initialize_only_a_ping_is_served(client: HttpSseClient) -> None:
 
 
 @pytest.mark.requirement("BATCH-07")
-def test_a_batch_is_answered_by_one_array(client: HttpSseClient) -> None:
+def test_batch_is_answered_by_one_array(client: HttpSseClient) -> None:
     client.initialize()
     batch = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (101, 102)]
     assert client.post(batch, process=1).status == 202
@@ -179,7 +177,7 @@ def test_a_batch_is_answered_by_one_array(client: HttpSseClient) -> None:
 
 
 @pytest.mark.requirement("DLG-000-07")
-def test_the_early_address_takes_our_session_id_under_both_names(client: HttpSseClient) -> None:
+def test_early_address_accepts_both_session_parameters(client: HttpSseClient) -> None:
     session = client.address.partition("=")[2]
     for name in ("id", "session_id"):
         client.address = f"/message?{name}={session}"
@@ -187,7 +185,7 @@ def test_the_early_address_takes_our_session_id_under_both_names(client: HttpSse
 
 
 @pytest.mark.requirement("SSE1-07")
-def test_a_session_of_one_transport_is_unknown_to_the_other(live: LiveServer, client: HttpSseClient) -> None:
+def test_session_of_one_transport_is_unknown_to_the_other(live: LiveServer, client: HttpSseClient) -> None:
     client.initialize()
     stranger = Mcp.at(live.ports[0], session=client.address.partition("=")[2], version="2025-06-18")
     assert stranger.post(stranger.request_message("ping")).status == 404
@@ -203,9 +201,7 @@ def test_a_session_of_one_transport_is_unknown_to_the_other(live: LiveServer, cl
     ("method", "path", "status"),
     [("POST", "/sse", 405), ("DELETE", "/sse", 405), ("GET", "/messages/", 405), ("GET", "/mcp", 400)],
 )
-def test_wrong_verbs_are_refused_and_a_get_on_mcp_is_no_such_stream(
-    live: LiveServer, method: str, path: str, status: int
-) -> None:
+def test_wrong_methods_are_refused(live: LiveServer, method: str, path: str, status: int) -> None:
     with RawClient("127.0.0.1", live.ports[0]) as raw:
         answer = raw.request(method, path, {"Accept": "text/event-stream"})
     assert answer.status == status
@@ -214,9 +210,7 @@ def test_wrong_verbs_are_refused_and_a_get_on_mcp_is_no_such_stream(
 
 @pytest.mark.requirement("SSE1-05")
 @pytest.mark.parametrize("path", ["/sse", "/messages/"])
-def test_a_foreign_origin_and_a_foreign_host_are_refused_on_both_addresses(
-    live: LiveServer, path: str
-) -> None:
+def test_foreign_origin_is_refused_on_both_addresses(live: LiveServer, path: str) -> None:
     method = "GET" if path == "/sse" else "POST"
     with RawClient("127.0.0.1", live.ports[0]) as raw:
         origin = raw.open_stream(method, path, {"Origin": "http://evil.example", "Accept": "*/*"})
@@ -226,7 +220,7 @@ def test_a_foreign_origin_and_a_foreign_host_are_refused_on_both_addresses(
 
 @pytest.mark.requirement("AUTH-17")
 @pytest.mark.parametrize(("method", "path"), [("GET", "/sse"), ("POST", "/messages/?session_id=x")])
-def test_without_a_credential_neither_address_answers(strict: LiveServer, method: str, path: str) -> None:
+def test_both_addresses_require_a_credential(strict: LiveServer, method: str, path: str) -> None:
     with RawClient("127.0.0.1", strict.ports[0]) as raw:
         answer = raw.open_stream(method, path, {"Accept": "text/event-stream"})
     assert isinstance(answer, Answer)
@@ -235,7 +229,7 @@ def test_without_a_credential_neither_address_answers(strict: LiveServer, method
 
 
 @pytest.mark.requirement("SSE1-05", "SES-09")
-def test_a_session_is_nobody_elses(strict: LiveServer, keys: OtherProcess) -> None:
+def test_session_belongs_to_its_principal(strict: LiveServer, keys: OtherProcess) -> None:
     mine, other = keys.issue_key("sse mine"), keys.issue_key("sse other")
     with HttpSseClient(strict.ports, token=mine) as client:
         client.open()
@@ -247,7 +241,7 @@ def test_a_session_is_nobody_elses(strict: LiveServer, keys: OtherProcess) -> No
         assert client.call("ping", process=1)["result"] == {}
 
 
-def test_many_large_answers_that_wait_at_once_all_arrive(client: HttpSseClient) -> None:
+def test_many_large_concurrent_responses_all_arrive(client: HttpSseClient) -> None:
     client.initialize()
     size = 600_000
     ids = [
@@ -259,7 +253,7 @@ def test_many_large_answers_that_wait_at_once_all_arrive(client: HttpSseClient) 
     assert all(len(answer["result"]["content"][0]["text"]) == size for answer in answers)
 
 
-def test_a_change_of_the_catalogue_is_told_on_the_stream(client: HttpSseClient, admin: OtherProcess) -> None:
+def test_catalogue_change_is_sent_on_the_stream(client: HttpSseClient, admin: OtherProcess) -> None:
     client.initialize()
     change = "set_enabled(entries=[Tool.objects.get(name='spare')], enabled=on, actor=None)\nresult = True"
     admin.run(change, on=False)

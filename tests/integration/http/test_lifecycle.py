@@ -1,4 +1,4 @@
-"""initialize and what may happen before, beside and after it; capabilities that are true."""
+"""Initialization: messages before, during and after it, and declared capabilities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begin(client: Mcp, params: Any, **headers: str) -> Answer:
 
 @pytest.mark.requirement("LIFE-01")
 @pytest.mark.parametrize("missing", ["capabilities", "clientInfo"])
-def test_initialize_needs_capabilities_and_client(client: Mcp, missing: str) -> None:
+def test_initialize_requires_capabilities_and_client_info(client: Mcp, missing: str) -> None:
     answer = begin(client, {name: value for name, value in PARAMS.items() if name != missing})
     assert answer.json()["error"]["code"] == -32602
     assert missing in answer.json()["error"]["message"]
@@ -47,14 +47,14 @@ def test_initialize_needs_capabilities_and_client(client: Mcp, missing: str) -> 
     ],
     ids=str,
 )
-def test_members_of_the_wrong_type_are_refused(client: Mcp, wrong: dict[str, Any]) -> None:
+def test_initialize_params_of_the_wrong_type_are_refused(client: Mcp, wrong: dict[str, Any]) -> None:
     answer = begin(client, {**PARAMS, **wrong})
     assert answer.json()["error"]["code"] == -32602
     assert "mcp-session-id" not in answer.headers
 
 
 @pytest.mark.requirement("LIFE-01", "GEN-02")
-def test_newer_and_unknown_members_are_taken(client: Mcp) -> None:
+def test_unknown_initialize_params_are_accepted(client: Mcp) -> None:
     info = {
         "name": "x", "version": "1", "title": "X", "description": "y" * 10_000, "icons": [{"src": "https://a/b"}],
         "websiteUrl": "https://a", "extra": [1],
@@ -72,7 +72,7 @@ def test_newer_and_unknown_members_are_taken(client: Mcp) -> None:
 
 @pytest.mark.requirement("LIFE-02", "GEN-01", "VER-02")
 @pytest.mark.parametrize("version", LEGACY)
-def test_the_result_says_who_and_what_the_server_is(open_session: OpenSession, version: str) -> None:
+def test_initialize_result_describes_the_server(open_session: OpenSession, version: str) -> None:
     result = open_session(version).server
     assert result["protocolVersion"] == version
     assert result["serverInfo"]["name"]
@@ -82,7 +82,7 @@ def test_the_result_says_who_and_what_the_server_is(open_session: OpenSession, v
 
 
 @pytest.mark.requirement("LIFE-03", "T-POST-06")
-def test_initialized_is_accepted_once_or_more(open_session: OpenSession) -> None:
+def test_repeated_initialized_notification_is_accepted(open_session: OpenSession) -> None:
     client = open_session(confirm=False)
     for _ in range(3):
         answer = client.notify("notifications/initialized")
@@ -91,7 +91,7 @@ def test_initialized_is_accepted_once_or_more(open_session: OpenSession) -> None
 
 @pytest.mark.requirement("LIFE-05")
 @pytest.mark.parametrize("version", LEGACY)
-def test_requests_that_race_ahead_of_initialized_are_served(open_session: OpenSession, version: str) -> None:
+def test_requests_before_initialized_are_served(open_session: OpenSession, version: str) -> None:
     client = open_session(version, confirm=False)
     assert client.call("ping")["result"] == {}
     assert client.call("tools/list")["result"]["tools"]
@@ -108,7 +108,7 @@ def test_initialize_cannot_be_cancelled(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("LIFE-07")
-def test_each_initialize_opens_another_session(client: Mcp) -> None:
+def test_each_initialize_opens_a_new_session(client: Mcp) -> None:
     first = client.session
     client.initialize()
     second = client.session
@@ -151,7 +151,7 @@ METHODS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 
 @pytest.mark.requirement("CAP-01", "VER-10")
 @pytest.mark.parametrize("version", LEGACY)
-def test_what_is_declared_works_and_nothing_else_exists(open_session: OpenSession, version: str) -> None:
+def test_only_declared_capabilities_are_served(open_session: OpenSession, version: str) -> None:
     client = open_session(version, capabilities=CAPABILITIES)
     declared = client.server["capabilities"]
     core_tasks = {"tasks"} if version == V2025_11_25 else set()
@@ -165,7 +165,7 @@ def test_what_is_declared_works_and_nothing_else_exists(open_session: OpenSessio
 
 
 @pytest.mark.requirement("CAP-06")
-def test_changes_are_declared_where_they_can_be_sent(client: Mcp) -> None:
+def test_list_changed_and_subscribe_are_declared(client: Mcp) -> None:
     declared = client.server["capabilities"]
     assert all(declared[kind]["listChanged"] for kind in ("tools", "prompts", "resources"))
     assert declared["resources"]["subscribe"]

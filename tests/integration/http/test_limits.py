@@ -1,4 +1,4 @@
-"""What comes in or goes out is bounded; a refusal says when to return, and the process stays up."""
+"""Limits of requests and responses: refusals have a Retry-After, and the process stays up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIB = 1024
 
 @pytest.fixture
 def client(open_strict: OpenSession, key: str) -> Iterator[Mcp]:
-    """A session whose limits are low; afterwards the process still answers it."""
+    """Open a session with low limits, and assert afterwards that the process still answers it."""
     session = open_strict("2025-06-18", token=key)
     yield session
     assert session.call("ping")["result"] == {}
@@ -34,13 +34,13 @@ def head_of(client: Mcp, *more: str) -> bytes:
 
 
 def answer_to(client: Mcp, pieces: Iterator[bytes], patience: float = 5 + SLACK) -> Answer:
-    """Send piece by piece until the server answers or closes; its answer."""
+    """Send piece by piece until the server responds or closes; return its response."""
     with closing(Wire("127.0.0.1", client.client.port, patience)) as wire:
         try:
             for piece in pieces:
                 wire.send(piece)
         except OSError:
-            pass  # It has heard enough; what it said is still to be read.
+            pass  # The server stopped reading; its response is still to be read.
         deadline = time.monotonic() + patience
         status, headers = read_head(wire, deadline)
         return Answer(status, headers, read_body(wire, "POST", status, headers, deadline))
@@ -48,7 +48,7 @@ def answer_to(client: Mcp, pieces: Iterator[bytes], patience: float = 5 + SLACK)
 
 @pytest.mark.requirement("T-POST-11", "SEC-07")
 @pytest.mark.parametrize(("size", "status"), [(64 * KIB, 200), (64 * KIB + 1, 413), (10 * 1024 * KIB, 413)])
-def test_the_body_limit_is_a_setting(client: Mcp, size: int, status: int) -> None:
+def test_body_limit_is_configurable(client: Mcp, size: int, status: int) -> None:
     body = json.dumps(client.request_message("ping")).encode()
     answer = client.post(body + b" " * (size - len(body)))
     assert answer.status == status
@@ -57,7 +57,7 @@ def test_the_body_limit_is_a_setting(client: Mcp, size: int, status: int) -> Non
 
 
 @pytest.mark.requirement("T-POST-11", "SEC-07")
-def test_an_endless_chunked_body_is_cut_off(client: Mcp) -> None:
+def test_endless_chunked_body_is_cut_off(client: Mcp) -> None:
     def pieces() -> Iterator[bytes]:
         yield head_of(client, "Transfer-Encoding: chunked")
         for _ in range(200):
@@ -68,25 +68,25 @@ def test_an_endless_chunked_body_is_cut_off(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("SEC-07")
-def test_a_declared_length_beyond_the_limit_is_refused_before_the_body_comes(client: Mcp) -> None:
+def test_declared_length_over_the_limit_is_refused_before_the_body(client: Mcp) -> None:
     assert answer_to(client, iter([head_of(client, "Content-Length: 1000000")]), 2).status == 413
 
 
 @pytest.mark.requirement("SEC-07")
-def test_a_body_that_dribbles_in_is_given_up(client: Mcp) -> None:
+def test_slow_body_times_out(client: Mcp) -> None:
     def pieces() -> Iterator[bytes]:
         yield head_of(client, "Content-Length: 1000")
         yield b"{"
 
     started = time.monotonic()
-    # One second is allowed here; a sweep that runs every second finds who is late.
+    # One second is allowed here, and a sweep runs every second.
     assert answer_to(client, pieces()).status == 408
     assert time.monotonic() - started < 3.5 + SLACK
 
 
 @pytest.mark.requirement("SEC-07", "T-POST-03")
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "identity, gzip"])
-def test_a_compressed_body_is_refused_unread(client: Mcp, encoding: str) -> None:
+def test_compressed_body_is_refused(client: Mcp, encoding: str) -> None:
     bomb = gzip.compress(b" " * 1_000_000)
     assert client.post(bomb, Content_Encoding=encoding).status == 415
 
@@ -104,13 +104,13 @@ def test_a_compressed_body_is_refused_unread(client: Mcp, encoding: str) -> None
     ],
     ids=["string", "string + 1", "key + 1", "values", "too many values", "too many keys"],
 )
-def test_json_is_bounded_in_strings_and_values(client: Mcp, params: dict[str, Any], allowed: bool) -> None:
+def test_json_strings_and_values_are_limited(client: Mcp, params: dict[str, Any], allowed: bool) -> None:
     answer = client.post(client.request_message("ping", params))
     assert answer.status == (200 if allowed else 400)
 
 
 @pytest.mark.requirement("SEC-07")
-def test_a_principal_may_hold_only_so_many_streams(client: Mcp, open_strict: OpenSession) -> None:
+def test_streams_per_principal_are_limited(client: Mcp, open_strict: OpenSession) -> None:
     with ExitStack() as stack:
         sessions = [client, *(open_strict("2025-06-18", token=client.token) for _ in range(3))]
         for session in sessions[:3]:
@@ -130,7 +130,7 @@ def test_a_principal_may_hold_only_so_many_streams(client: Mcp, open_strict: Ope
 
 
 @pytest.mark.requirement("SEC-07", "BATCH-08")
-def test_a_principal_may_run_only_so_many_calls(client: Mcp) -> None:
+def test_concurrent_calls_per_principal_are_limited(client: Mcp) -> None:
     call = {"name": "hold", "arguments": {"name": "place", "seconds": 1.0}}
     with ExitStack() as stack:
         streams = [stack.enter_context(client.open_call("tools/call", call)) for _ in range(4)]
@@ -144,7 +144,7 @@ def test_a_principal_may_run_only_so_many_calls(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("SEC-07")
-def test_a_session_may_subscribe_to_only_so_many_resources(client: Mcp) -> None:
+def test_subscriptions_per_session_are_limited(client: Mcp) -> None:
     uris = [f"test://template/{number}/data" for number in range(4)]
     answers = [client.call("resources/subscribe", {"uri": uri}) for uri in uris]
     assert ["result" in answer for answer in answers] == [True, True, True, False]
@@ -154,14 +154,14 @@ def test_a_session_may_subscribe_to_only_so_many_resources(client: Mcp) -> None:
 
 @pytest.mark.requirement("SEC-07")
 @pytest.mark.parametrize(("size", "failed"), [(30 * KIB, False), (40 * KIB, True)])
-def test_a_result_that_is_too_large_is_an_error_of_the_tool(client: Mcp, size: int, failed: bool) -> None:
+def test_too_large_result_is_a_tool_error(client: Mcp, size: int, failed: bool) -> None:
     answer = client.tool("large", size=size)
     assert bool(answer["result"].get("isError")) == failed
     assert len(json.dumps(answer)) < size + KIB
 
 
 @pytest.mark.requirement("SEC-08", "SEC-07")
-def test_a_client_that_does_not_read_is_cut_off_and_slows_nobody(
+def test_client_that_stops_reading_is_disconnected_and_slows_no_other(
     strict: LiveServer, client: Mcp, open_strict: OpenSession
 ) -> None:
     quick = open_strict("2025-06-18", token=client.token)
@@ -174,7 +174,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_slows_nobody(
         assert quick.call("ping")["result"] == {}
         slowest = max(slowest, time.monotonic() - started)
         time.sleep(0.01)
-    # 90 MB were sent: neither the readers' buffers nor the event log may have kept them.
+    # 90 MB were sent: neither the readers' buffers nor the event log may have stored them.
     assert strict.processes[0].rss - before < 40_000_000
     assert slowest < 1.0 + SLACK
     eventually(
@@ -185,7 +185,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_slows_nobody(
 
 
 @pytest.mark.requirement("SEC-08", "T-RES-08", "T-POST-13")
-def test_who_was_cut_off_for_not_reading_resumes_and_gets_the_answer(strict: LiveServer, client: Mcp) -> None:
+def test_disconnected_slow_reader_resumes_and_gets_the_response(strict: LiveServer, client: Mcp) -> None:
     stream = client.open_call("tools/call", {"name": "flood", "arguments": {"count": 400, "size": 30_000}})
     stream.next()
     seen = strict.logs().count("A client stopped reading stream")
@@ -197,7 +197,7 @@ def test_who_was_cut_off_for_not_reading_resumes_and_gets_the_answer(strict: Liv
 
 
 @pytest.mark.requirement("SEC-07", "T-RES-08")
-def test_every_key_in_redis_expires(strict: LiveServer, client: Mcp, keys: Any) -> None:
+def test_every_redis_key_expires(strict: LiveServer, client: Mcp, keys: Any) -> None:
     client.tool("steps", count=3)
     unbounded = keys.run(
         "import redis\n"

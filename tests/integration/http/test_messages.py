@@ -1,4 +1,4 @@
-"""JSON-RPC over HTTP: ids, errors and what is ignored."""
+"""JSON-RPC over HTTP: ids, errors and ignored members."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def request(identifier: Any, method: str = "ping", **members: Any) -> dict[str, 
 
 @pytest.mark.requirement("RPC-02", "RPC-01")
 @pytest.mark.parametrize("identifier", [0, 1, -5, 2**53 - 1, "1", "", "é😀", "x" * 500])
-def test_an_id_comes_back_with_its_type(client: Mcp, identifier: Any) -> None:
+def test_response_id_keeps_its_type(client: Mcp, identifier: Any) -> None:
     answer = client.post(request(identifier)).json()
     assert answer == {"jsonrpc": "2.0", "id": identifier, "result": {}}
     assert type(answer["id"]) is type(identifier)
 
 
 @pytest.mark.requirement("RPC-03")
-def test_an_id_in_flight_is_refused_and_the_first_request_unaffected(client: Mcp) -> None:
+def test_id_in_flight_is_refused_without_affecting_the_first_request(client: Mcp) -> None:
     call = {"name": "hold", "arguments": {"name": "first", "seconds": 0.6}}
     with client.open_call("tools/call", call) as first:
         second = client.post(request(client.next_id, "tools/call", params={"name": "test_simple_text"}))
@@ -41,7 +41,7 @@ def test_an_id_in_flight_is_refused_and_the_first_request_unaffected(client: Mcp
 
 
 @pytest.mark.requirement("RPC-03", "GEN-02")
-def test_the_same_id_in_two_sessions_does_not_clash(open_session: OpenSession) -> None:
+def test_equal_ids_of_different_sessions_do_not_clash(open_session: OpenSession) -> None:
     clients = [open_session() for _ in range(5)]
     params = {"name": "steps", "arguments": {"count": 2, "delay_seconds": 0.1}}
     streams = []
@@ -62,7 +62,7 @@ def test_the_same_id_in_two_sessions_does_not_clash(open_session: OpenSession) -
     ["notifications/unknown", "notifications/cancelled", "notifications/progress", "tools/list", "", "$/x"],
 )
 @pytest.mark.parametrize("params", [None, {}, {"requestId": {}, "reason": 5}])
-def test_a_notification_is_never_answered(client: Mcp, method: str, params: dict[str, Any] | None) -> None:
+def test_notification_gets_no_response(client: Mcp, method: str, params: dict[str, Any] | None) -> None:
     answer = client.notify(method, params)
     assert (answer.status, answer.body) == (202, b"")
 
@@ -92,7 +92,7 @@ FAULTS: tuple[tuple[str, dict[str, Any], int], ...] = (
 
 @pytest.mark.requirement("RPC-08")
 @pytest.mark.parametrize(("method", "params", "code"), FAULTS, ids=lambda value: str(value)[:40])
-def test_each_kind_of_fault_has_its_code(client: Mcp, method: str, params: dict[str, Any], code: int) -> None:
+def test_each_kind_of_error_has_its_code(client: Mcp, method: str, params: dict[str, Any], code: int) -> None:
     answer = client.post(client.request_message(method, params))
     assert answer.status == 200
     assert answer.json()["id"] == client.next_id
@@ -102,9 +102,7 @@ def test_each_kind_of_fault_has_its_code(client: Mcp, method: str, params: dict[
 
 @pytest.mark.requirement("RPC-08", "SEC-09")
 @pytest.mark.parametrize("fault", ["tool", "resource"])
-def test_a_fault_of_ours_tells_the_client_a_number_and_nothing_else(
-    live: LiveServer, client: Mcp, fault: str
-) -> None:
+def test_internal_error_returns_only_an_incident_number(live: LiveServer, client: Mcp, fault: str) -> None:
     answer = (
         client.tool("fail") if fault == "tool" else client.call("resources/read", {"uri": "fault://resource"})
     )
@@ -151,7 +149,7 @@ def test_positional_params_are_refused(client: Mcp, params: Any) -> None:
     ],
     ids=lambda body: body[:70].decode(),
 )
-def test_ambiguous_and_monstrous_json_is_refused(client: Mcp, body: bytes) -> None:
+def test_ambiguous_or_oversized_json_is_refused(client: Mcp, body: bytes) -> None:
     answer = client.post(body)
     assert answer.status == 400
     assert answer.json()["error"]["code"] in (-32700, -32600)
@@ -159,7 +157,7 @@ def test_ambiguous_and_monstrous_json_is_refused(client: Mcp, body: bytes) -> No
 
 @pytest.mark.requirement("GEN-02")
 @pytest.mark.parametrize("version", LEGACY)
-def test_members_we_do_not_know_change_nothing(open_session: OpenSession, version: str) -> None:
+def test_unknown_params_do_not_change_the_result(open_session: OpenSession, version: str) -> None:
     client = open_session(version)
     extra = {"x-foo": 1, "_meta": {"example.com/trace": ["kept", {"apart": None}]}}
     for method, params in (
@@ -173,7 +171,7 @@ def test_members_we_do_not_know_change_nothing(open_session: OpenSession, versio
 
 
 @pytest.mark.requirement("GEN-03", "T-SSE-08")
-def test_text_beyond_ascii_survives_the_round_trip(client: Mcp) -> None:
+def test_non_ascii_text_survives_the_round_trip(client: Mcp) -> None:
     marker = "Ünïcode 日本語 😀\u2028\u2029\u0085\x0b\x1e \u0000 \\ \" ' <b>"
     answer = client.tool("steps", count=1, marker=marker)
     assert answer["result"]["content"][0]["text"] == f"{marker}done"

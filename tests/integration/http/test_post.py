@@ -1,4 +1,4 @@
-"""POST to the MCP endpoint: what is taken, what is refused and in which form it is answered."""
+"""POST to the MCP endpoint: accepted requests, refusals, and the form of the response."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def post_with(client: Mcp, headers: dict[str, str | None]) -> Answer:
 
 
 @pytest.mark.requirement("T-POST-01")
-def test_one_path_takes_post_get_and_delete(client: Mcp) -> None:
+def test_one_path_accepts_post_get_and_delete(client: Mcp) -> None:
     assert client.post(ping(client)).status == 200
     with client.get_stream() as stream:
         assert stream.status == 200
@@ -64,7 +64,7 @@ def test_accept_must_allow_json_or_event_streams(client: Mcp, accept: str | None
     [("large", {"size": 3}), ("steps", {"count": 2, "delay_seconds": 0.2})],
 )
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-def test_answer_comes_in_the_one_form_that_is_accepted(
+def test_response_has_the_only_accepted_content_type(
     client: Mcp, accept: str, tool: str, arguments: dict[str, Any]
 ) -> None:
     params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": 1}}
@@ -78,7 +78,7 @@ def test_answer_comes_in_the_one_form_that_is_accepted(
 
 
 @pytest.mark.requirement("T-POST-02")
-def test_batch_comes_as_one_json_array_where_only_json_is_accepted(open_session: OpenSession) -> None:
+def test_batch_returns_one_array_if_only_json_is_accepted(open_session: OpenSession) -> None:
     client = open_session("2025-03-26")
     slow = {"name": "steps", "arguments": {"count": 2, "delay_seconds": 0.2}}
     batch = [client.request_message("tools/call", slow), client.request_message("ping")]
@@ -105,7 +105,7 @@ def _events(body: bytes) -> list[bytes]:
         (None, 415),
     ],
 )
-def test_only_json_bodies_are_read(client: Mcp, content_type: str | None, status: int) -> None:
+def test_non_json_content_type_returns_415(client: Mcp, content_type: str | None, status: int) -> None:
     assert post_with(client, {"Content-Type": content_type}).status == status
 
 
@@ -122,7 +122,7 @@ def test_only_json_bodies_are_read(client: Mcp, content_type: str | None, status
         b"\x00",
     ],
 )
-def test_what_is_no_json_is_a_parse_error_without_id(client: Mcp, body: bytes) -> None:
+def test_invalid_json_is_a_parse_error_without_id(client: Mcp, body: bytes) -> None:
     answer = client.post(body)
     assert answer.status == 400
     assert answer.json()["error"]["code"] == -32700
@@ -154,7 +154,7 @@ def test_what_is_no_json_is_a_parse_error_without_id(client: Mcp, body: bytes) -
     ],
     ids=json.dumps,
 )  # fmt: skip
-def test_json_that_is_no_message_is_an_invalid_request(client: Mcp, message: Any) -> None:
+def test_json_that_is_not_a_message_is_an_invalid_request(client: Mcp, message: Any) -> None:
     answer = client.post(message)
     assert answer.status == 400
     assert answer.json()["error"]["code"] == -32600
@@ -172,15 +172,13 @@ def test_json_that_is_no_message_is_an_invalid_request(client: Mcp, message: Any
     ],
     ids=lambda message: message.get("method", "response"),
 )
-def test_notifications_and_responses_are_accepted_with_an_empty_body(
-    client: Mcp, message: dict[str, Any]
-) -> None:
+def test_notifications_and_responses_return_202_without_body(client: Mcp, message: dict[str, Any]) -> None:
     answer = client.post(message)
     assert (answer.status, answer.body, answer.headers["content-length"]) == (202, b"", "0")
 
 
 @pytest.mark.requirement("T-POST-07")
-def test_json_is_chosen_only_when_nothing_else_is_sent(client: Mcp) -> None:
+def test_json_response_is_used_only_for_a_single_message(client: Mcp) -> None:
     quick = client.post(ping(client))
     call = {"name": "steps", "arguments": {"count": 1}}
     chatty = client.post(client.request_message("tools/call", call))
@@ -190,7 +188,7 @@ def test_json_is_chosen_only_when_nothing_else_is_sent(client: Mcp) -> None:
 
 
 @pytest.mark.requirement("T-POST-07")
-def test_a_slow_answer_becomes_a_stream_before_its_first_byte(client: Mcp) -> None:
+def test_slow_response_becomes_a_stream(client: Mcp) -> None:
     call = {"name": "hold", "arguments": {"name": "slow", "seconds": 0.4}}
     with client.open_call("tools/call", call) as stream:
         assert stream.messages()[-1]["result"]["content"][0]["text"] == "slow"
@@ -207,7 +205,7 @@ def test_arrays_are_refused_since_2025_06_18(open_session: OpenSession, version:
 
 
 @pytest.mark.requirement("T-POST-09")
-def test_a_response_nobody_waits_for_is_dropped_and_logged(live: LiveServer, client: Mcp) -> None:
+def test_unexpected_response_is_dropped_and_logged(live: LiveServer, client: Mcp) -> None:
     assert client.respond("made-up-17", {"action": "accept"}).status == 202
     eventually(lambda: "made-up-17" in live.logs(), 5, "the log line")
     assert client.call("ping")["result"] == {}
@@ -215,7 +213,7 @@ def test_a_response_nobody_waits_for_is_dropped_and_logged(live: LiveServer, cli
 
 @pytest.mark.requirement("T-POST-11")
 @pytest.mark.parametrize(("size", "status"), [(4 * MIB, 200), (4 * MIB + 1, 413)])
-def test_bodies_of_more_than_4_mib_are_refused(client: Mcp, size: int, status: int) -> None:
+def test_bodies_over_4_mib_are_refused(client: Mcp, size: int, status: int) -> None:
     body = json.dumps(ping(client)).encode()
     assert client.post(body + b" " * (size - len(body))).status == status
 
@@ -233,7 +231,7 @@ def test_deep_nesting_is_a_parse_error(client: Mcp, depth: int, status: int) -> 
 
 @pytest.mark.requirement("T-POST-12")
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "PATCH", "TRACE"])
-def test_other_http_methods_are_told_which_are_allowed(client: Mcp, method: str) -> None:
+def test_other_http_methods_list_the_allowed_methods(client: Mcp, method: str) -> None:
     answer = client.client.request(method, "/mcp", client.headers())
     assert answer.status == 405
     assert {"GET", "POST", "DELETE"} <= set(answer.headers["allow"].replace(" ", "").split(","))
@@ -241,7 +239,7 @@ def test_other_http_methods_are_told_which_are_allowed(client: Mcp, method: str)
 
 @pytest.mark.requirement("T-POST-13", "T-RES-04")
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_dropped_post_stream_is_not_a_cancel(
+def test_dropped_post_stream_does_not_cancel_the_call(
     live: LiveServer, open_session: OpenSession, version: str
 ) -> None:
     client = open_session(version)
@@ -257,7 +255,7 @@ def test_a_dropped_post_stream_is_not_a_cancel(
 
 @pytest.mark.requirement("T-POST-14", "T-POLL-03")
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18"])
-def test_before_2025_11_25_the_stream_stays_open_until_the_response(
+def test_stream_before_2025_11_25_stays_open_until_the_response(
     open_session: OpenSession, version: str
 ) -> None:
     with open_session(version).open_call("tools/call", {"name": "test_reconnection"}) as stream:
@@ -267,7 +265,7 @@ def test_before_2025_11_25_the_stream_stays_open_until_the_response(
 
 @pytest.mark.requirement("T-POST-15")
 @pytest.mark.parametrize("version", LEGACY)
-def test_the_stream_ends_with_its_response(open_session: OpenSession, version: str) -> None:
+def test_stream_ends_with_its_response(open_session: OpenSession, version: str) -> None:
     client = open_session(version)
     with client.open_call("tools/call", {"name": "steps", "arguments": {"count": 2}}) as stream:
         while "result" not in stream.message():
@@ -276,9 +274,9 @@ def test_the_stream_ends_with_its_response(open_session: OpenSession, version: s
 
 
 @pytest.mark.requirement("T-POST-16")
-def test_a_question_travels_on_the_stream_of_the_call_that_asks(live: LiveServer, client: Mcp) -> None:
+def test_elicitation_is_sent_on_the_stream_of_its_call(live: LiveServer, client: Mcp) -> None:
     with client.get_stream() as standalone, client.open_call("tools/call", {"name": "welcome"}) as call:
-        standalone.next()  # priming
+        standalone.next()  # The priming event.
         question = call.message()
         assert question["method"] == "elicitation/create"
         assert standalone.quiet(0.3)
@@ -288,7 +286,7 @@ def test_a_question_travels_on_the_stream_of_the_call_that_asks(live: LiveServer
 
 
 @pytest.mark.requirement("T-POST-17", "T-POST-18")
-def test_answers_forbid_caching_and_say_what_they_are(client: Mcp) -> None:
+def test_responses_forbid_caching_and_have_content_types(client: Mcp) -> None:
     plain = client.post(ping(client)).headers
     refused = client.post(b"{").headers
     with client.open_call("tools/call", {"name": "steps", "arguments": {"count": 1}}) as stream:
@@ -308,15 +306,13 @@ def test_many_requests_share_one_connection(client: Mcp) -> None:
     assert time.monotonic() - started < 5 + SLACK
 
 
-def test_the_answer_to_one_client_is_not_held_up_by_the_open_stream_of_another(
-    live: LiveServer, open_session: OpenSession
-) -> None:
+def test_open_stream_does_not_block_another_client(live: LiveServer, open_session: OpenSession) -> None:
     waiting, other = open_session(), open_session()
     with waiting.open_call("tools/call", {"name": "welcome"}) as stream:
         assert isinstance(stream, EventStream)
         assert other.call("ping")["result"] == {}
 
 
-def test_a_path_beside_the_endpoint_is_not_found(live: LiveServer) -> None:
+def test_path_below_the_endpoint_is_not_found(live: LiveServer) -> None:
     with RawClient("127.0.0.1", live.ports[0]) as raw:
         assert raw.request("POST", "/mcp/extra", {}, b"{}").status in (403, 404)

@@ -1,4 +1,4 @@
-"""Questions to the client: asked by one process, answered through any, once, in time, by its own session."""
+"""Requests to the client: sent by one process, answered through any, once, in time, by the same session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def text_of(stream: EventStream) -> str:
     return str(message["result"]["content"][0]["text"])
 
 
-# Tool, what it asks, the client's result, and what the tool makes of it.
+# Tool, method of the request, the client's result, and the text that the tool returns.
 QUESTIONS: tuple[tuple[str, str, Outcome, str], ...] = (
     ("welcome", "elicitation/create", ACCEPTED, "Hello, Ada!"),
     ("greet_from_thread", "elicitation/create", ACCEPTED, "Hello, Ada!"),
@@ -45,7 +45,7 @@ QUESTIONS: tuple[tuple[str, str, Outcome, str], ...] = (
 @pytest.mark.requirement("T-POST-10", "T-POST-16", "SES-11")
 @pytest.mark.parametrize(("asked_at", "answered_at"), [(0, 1), (1, 0), (0, 0)])
 @pytest.mark.parametrize(("tool", "method", "result", "text"), QUESTIONS)
-def test_a_question_is_answered_through_any_process(
+def test_server_request_is_answered_through_any_process(
     live: LiveServer, open_session: OpenSession, asked_at: int, answered_at: int,
     tool: str, method: str, result: Outcome, text: str,
 ) -> None:  # fmt: skip
@@ -61,9 +61,7 @@ def test_a_question_is_answered_through_any_process(
 
 
 @pytest.mark.requirement("T-POST-10", "T-RES-03", "T-POST-13")
-def test_a_question_that_the_client_missed_is_replayed_and_answered_elsewhere(
-    live: LiveServer, client: Mcp
-) -> None:
+def test_missed_server_request_is_replayed_and_answered_elsewhere(live: LiveServer, client: Mcp) -> None:
     with client.open_call("tools/call", call("welcome")) as stream:
         position = str(stream.next().id)  # type: ignore[union-attr]
         stream.cut()
@@ -75,7 +73,7 @@ def test_a_question_that_the_client_missed_is_replayed_and_answered_elsewhere(
 
 
 @pytest.mark.requirement("T-POST-10", "T-POST-09")
-def test_only_the_first_answer_counts(live: LiveServer, client: Mcp) -> None:
+def test_only_the_first_response_to_a_server_request_counts(live: LiveServer, client: Mcp) -> None:
     elsewhere = client.via(live.ports[1])
     with closing(elsewhere), client.open_call("tools/call", call("welcome")) as stream:
         question = stream.message()
@@ -86,7 +84,7 @@ def test_only_the_first_answer_counts(live: LiveServer, client: Mcp) -> None:
 
 
 @pytest.mark.requirement("T-POST-09", "SEC-06")
-def test_another_session_cannot_answer(open_session: OpenSession) -> None:
+def test_another_session_cannot_answer_a_server_request(open_session: OpenSession) -> None:
     owner, stranger = open_session(), open_session(process=1)
     with owner.open_call("tools/call", call("welcome")) as stream:
         question = stream.message()
@@ -111,7 +109,7 @@ def test_another_session_cannot_answer(open_session: OpenSession) -> None:
     ],
     ids=["error", "unknown action", "no content", "wrong content", "empty"],
 )
-def test_a_refusal_or_a_wrong_answer_fails_the_tool_and_nothing_else(client: Mcp, answer: Outcome) -> None:
+def test_error_or_invalid_response_fails_only_the_tool(client: Mcp, answer: Outcome) -> None:
     with client.open_call("tools/call", call("welcome")) as stream:
         question = stream.message()
         assert client.post({"jsonrpc": "2.0", "id": question["id"], **answer}).status == 202
@@ -133,7 +131,7 @@ LACKING: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 @pytest.mark.requirement("CAP-02", "VER-10")
 @pytest.mark.parametrize(("tool", "capabilities", "version"), LACKING)
-def test_a_client_is_never_asked_for_what_it_did_not_declare(
+def test_client_is_not_asked_for_undeclared_capabilities(
     open_session: OpenSession, tool: str, capabilities: dict[str, Any], version: str
 ) -> None:
     client = open_session(version, capabilities=capabilities)
@@ -153,7 +151,7 @@ ASKED: tuple[tuple[str, str, dict[str, Any], Callable[[dict[str, Any]], object]]
 
 @pytest.mark.requirement("CAP-02", "VER-10", "GEN-01")
 @pytest.mark.parametrize(("tool", "version", "capabilities", "holds"), ASKED)
-def test_a_question_has_the_form_of_the_negotiated_revision(
+def test_server_request_has_the_form_of_the_negotiated_revision(
     open_session: OpenSession, tool: str, version: str, capabilities: dict[str, Any],
     holds: Callable[[dict[str, Any]], object],
 ) -> None:  # fmt: skip
@@ -167,7 +165,7 @@ def test_a_question_has_the_form_of_the_negotiated_revision(
 
 @pytest.mark.requirement("LIFE-09")
 @pytest.mark.parametrize("tool", ["welcome", "greet_from_thread"])
-def test_a_question_nobody_answers_is_withdrawn_and_fails_the_tool(
+def test_unanswered_server_request_is_cancelled_and_fails_the_tool(
     open_strict: OpenSession, key: str, tool: str
 ) -> None:
     client = open_strict("2025-06-18", token=key)
@@ -182,7 +180,7 @@ def test_a_question_nobody_answers_is_withdrawn_and_fails_the_tool(
 @pytest.mark.requirement("LIFE-04")
 @pytest.mark.parametrize("confirmed_at", [0, 1])
 @pytest.mark.parametrize(("tool", "method", "result", "text"), [QUESTIONS[0], QUESTIONS[1], *QUESTIONS[-2:]])
-def test_nothing_is_asked_before_initialized_which_may_come_later_and_elsewhere(
+def test_server_request_waits_for_initialized_at_any_process(
     live: LiveServer, open_session: OpenSession, confirmed_at: int,
     tool: str, method: str, result: Outcome, text: str,
 ) -> None:  # fmt: skip
@@ -191,7 +189,7 @@ def test_nothing_is_asked_before_initialized_which_may_come_later_and_elsewhere(
         closing(client.via(live.ports[confirmed_at])) as other,
         client.open_call("tools/call", call(tool)) as stream,
     ):
-        stream.next()  # An id to resume from.
+        stream.next()  # The priming event with an id to resume from.
         assert stream.quiet(0.3)
         assert other.notify("notifications/initialized").status == 202
         question = stream.message()
@@ -201,7 +199,7 @@ def test_nothing_is_asked_before_initialized_which_may_come_later_and_elsewhere(
 
 
 @pytest.mark.requirement("LIFE-04")
-def test_a_client_that_never_confirms_its_session_is_not_asked_and_told_why(
+def test_unconfirmed_session_gets_an_error_instead_of_a_server_request(
     open_session: OpenSession,
 ) -> None:
     client = open_session(confirm=False)

@@ -1,4 +1,4 @@
-"""The short cut for requests that need no waiting gives the answers of the ordinary way."""
+"""The fast path for requests without waiting gives the same responses as the ordinary path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.http.conftest import OpenSession
 from tests.servers.live import LiveServer, eventually
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-# Headers that only a request with an Origin, which always goes the ordinary way, is answered with.
+# Response headers of requests with an Origin, which always take the ordinary path.
 OF_ORIGIN = ("access-control-allow-origin", "access-control-expose-headers", "vary", "date")
 
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -32,7 +32,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 
 def exchange(live: LiveServer, data: list[bytes], count: int = 1) -> list[Answer]:
-    """Send these bytes, each piece after the server asked for it, and read the answers."""
+    """Send each piece of bytes when the server asks for it, and read the responses."""
     wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
     try:
         wire.send(data[0])
@@ -59,7 +59,9 @@ def plain(answer: Answer) -> Answer:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_both_ways_answer_alike(live: LiveServer, open_session: OpenSession, name: str) -> None:
+def test_fast_and_ordinary_path_return_the_same_response(
+    live: LiveServer, open_session: OpenSession, name: str
+) -> None:
     client = open_session("2025-11-25")
     origin = f"http://127.0.0.1:{live.ports[0]}"
     (quick,) = exchange(live, [bytes_of(live, client, REQUESTS[name])])
@@ -79,7 +81,9 @@ def test_both_ways_answer_alike(live: LiveServer, open_session: OpenSession, nam
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_both_ways_refuse_alike(live: LiveServer, open_session: OpenSession, changed: dict[str, str]) -> None:
+def test_fast_and_ordinary_path_refuse_alike(
+    live: LiveServer, open_session: OpenSession, changed: dict[str, str]
+) -> None:
     client = open_session("2025-11-25")
     origin = f"http://127.0.0.1:{live.ports[0]}"
     (quick,) = exchange(live, [bytes_of(live, client, PING, **changed)])
@@ -99,7 +103,7 @@ def test_requests_in_one_packet_are_answered_in_order(live: LiveServer, open_ses
     assert [answer.json()["id"] for answer in answers] == [message["id"] for message in messages]
 
 
-def test_a_body_that_comes_later_is_waited_for(live: LiveServer, open_session: OpenSession) -> None:
+def test_late_body_is_awaited(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session("2025-11-25")
     data = bytes_of(live, client, PING, Expect="100-continue")
     head, _, body = data.partition(b"\r\n\r\n")
@@ -107,7 +111,9 @@ def test_a_body_that_comes_later_is_waited_for(live: LiveServer, open_session: O
     assert answer.json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-def test_a_connection_serves_both_ways_in_turn(live: LiveServer, open_session: OpenSession) -> None:
+def test_connection_alternates_between_fast_and_ordinary_path(
+    live: LiveServer, open_session: OpenSession
+) -> None:
     client = open_session("2025-11-25")
     for number in range(20):
         assert client.call("ping") == {"jsonrpc": "2.0", "id": client.next_id, "result": {}}
@@ -115,7 +121,7 @@ def test_a_connection_serves_both_ways_in_turn(live: LiveServer, open_session: O
         assert client.call("nothing/here")["error"]["code"] == -32601, number
 
 
-def test_a_client_that_asks_to_close_is_obeyed(live: LiveServer, open_session: OpenSession) -> None:
+def test_connection_close_is_honoured(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session("2025-11-25")
     wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
     wire.send(bytes_of(live, client, PING, Connection="close"))
@@ -131,7 +137,7 @@ def call(tool: str, number: int, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05], ids=["within the grace, soon", "within the grace"])
-def test_a_call_that_waits_is_answered_alike_by_both_ways(
+def test_waiting_call_has_the_same_response_on_both_paths(
     live: LiveServer, open_session: OpenSession, seconds: float
 ) -> None:
     client = open_session("2025-11-25")
@@ -144,7 +150,7 @@ def test_a_call_that_waits_is_answered_alike_by_both_ways(
 
 
 @pytest.mark.parametrize("name", ["pause", "steps", "welcome", "fail", "spare"])
-def test_a_call_takes_the_same_form_by_both_ways(
+def test_call_has_the_same_content_type_on_both_paths(
     live: LiveServer, open_session: OpenSession, name: str
 ) -> None:
     client = open_session("2025-11-25")
@@ -171,7 +177,7 @@ def test_requests_behind_a_held_call_are_answered_after_it(
     assert [answer.json()["id"] for answer in answers] == [1, 2, 3]
 
 
-def test_bytes_that_follow_a_held_call_later_are_read_as_the_next_request(
+def test_bytes_after_a_held_call_are_parsed_as_the_next_request(
     live: LiveServer, open_session: OpenSession
 ) -> None:
     client = open_session("2025-11-25")
@@ -189,7 +195,7 @@ def test_bytes_that_follow_a_held_call_later_are_read_as_the_next_request(
 
 
 @pytest.mark.parametrize(("modern", "end"), [(True, "cancelled"), (False, "finished")])
-def test_a_client_that_leaves_while_its_call_is_held_cancels_it_on_2026_07_28_only(
+def test_disconnect_cancels_a_held_call_only_in_2026_07_28(
     live: LiveServer, open_session: OpenSession, *, modern: bool, end: str
 ) -> None:
     name = f"left-{end}"
@@ -220,7 +226,7 @@ def initialize(**changes: Any) -> dict[str, Any]:
 
 
 def both_ways(live: LiveServer, client: Mcp, method: str, message: Any, **more: str) -> list[Answer]:
-    """The answers to the same request by the short cut and by the ordinary way."""
+    """Return the responses to the same request on the fast and on the ordinary path."""
     authority = f"127.0.0.1:{live.ports[0]}"
     body = None if message is None else json.dumps(message).encode()
     answers = []
@@ -229,7 +235,7 @@ def both_ways(live: LiveServer, client: Mcp, method: str, message: Any, **more: 
     return answers
 
 
-def test_a_session_is_opened_alike_by_both_ways(live: LiveServer, open_session: OpenSession) -> None:
+def test_both_paths_open_a_session_alike(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session("2025-11-25")
     client.session = None
     ids = []
@@ -247,7 +253,7 @@ def test_a_session_is_opened_alike_by_both_ways(live: LiveServer, open_session: 
     [{"protocolVersion": 1}, {"capabilities": []}, {"clientInfo": {"name": "t"}}],
     ids=lambda changes: next(iter(changes)),
 )
-def test_what_opens_no_session_is_refused_alike_by_both_ways(
+def test_both_paths_refuse_an_invalid_initialize_alike(
     live: LiveServer, open_session: OpenSession, changes: dict[str, Any]
 ) -> None:
     client = open_session("2025-11-25")
@@ -257,13 +263,13 @@ def test_what_opens_no_session_is_refused_alike_by_both_ways(
     assert plain(quick) == plain(ordinary)
 
 
-def test_a_session_is_confirmed_alike_by_both_ways(live: LiveServer, open_session: OpenSession) -> None:
+def test_both_paths_confirm_a_session_alike(live: LiveServer, open_session: OpenSession) -> None:
     quick, ordinary = both_ways(live, open_session("2025-11-25"), "POST", INITIALIZED)
     assert (quick.status, quick.body) == (202, b"")
     assert plain(quick) == plain(ordinary)
 
 
-def test_a_session_is_ended_alike_by_both_ways(live: LiveServer, open_session: OpenSession) -> None:
+def test_both_paths_end_a_session_alike(live: LiveServer, open_session: OpenSession) -> None:
     authority = f"127.0.0.1:{live.ports[0]}"
     answers = []
     for more in ({}, {"Origin": f"http://{authority}"}):
@@ -288,7 +294,7 @@ def test_a_session_is_ended_alike_by_both_ways(live: LiveServer, open_session: O
         ("DELETE", {"Authorization": "Bearer unknown"}),
     ],
 )
-def test_what_confirms_or_ends_no_session_is_refused_alike_by_both_ways(
+def test_both_paths_refuse_to_confirm_or_end_a_session_alike(
     live: LiveServer, open_session: OpenSession, method: str, changed: dict[str, str]
 ) -> None:
     client = open_session("2025-11-25")
@@ -298,9 +304,7 @@ def test_what_confirms_or_ends_no_session_is_refused_alike_by_both_ways(
     assert plain(quick) == plain(ordinary)
 
 
-def test_a_session_that_is_ended_while_it_is_being_confirmed_stays_ended(
-    live: LiveServer, open_session: OpenSession
-) -> None:
+def test_session_ended_while_being_confirmed_stays_ended(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session("2025-11-25", confirm=False)
     authority = f"127.0.0.1:{live.ports[0]}"
     data = bytes_of(live, client, INITIALIZED)
@@ -310,9 +314,7 @@ def test_a_session_that_is_ended_while_it_is_being_confirmed_stays_ended(
     assert [answer.status for answer in answers] == [202, 200, 404]
 
 
-def test_a_client_that_leaves_while_its_session_is_being_ended_has_ended_it(
-    live: LiveServer, open_session: OpenSession
-) -> None:
+def test_delete_ends_the_session_after_a_disconnect(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session("2025-11-25")
     authority = f"127.0.0.1:{live.ports[0]}"
     wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
@@ -321,7 +323,7 @@ def test_a_client_that_leaves_while_its_session_is_being_ended_has_ended_it(
     eventually(lambda: client.post(PING).status == 404, 10, "it is ended")
 
 
-def test_a_delete_with_a_body_goes_the_ordinary_way(live: LiveServer, open_session: OpenSession) -> None:
+def test_delete_with_a_body_takes_the_ordinary_path(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session("2025-11-25")
     authority = f"127.0.0.1:{live.ports[0]}"
     (ended,) = exchange(live, [request_bytes("DELETE", "/mcp", authority, client.headers(), b"{}")])

@@ -1,4 +1,4 @@
-"""Redis goes away, hangs, and comes back: clear refusals, no crash, quick recovery."""
+"""Redis outages: it stops, hangs and returns. Requests are refused cleanly, and service recovers soon."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def serves(server: LiveServer, process: int) -> bool:
 
 
 @pytest.mark.requirement("SEC-07")
-def test_without_redis_every_process_says_so_and_recovers_within_five_seconds(
+def test_processes_return_503_without_redis_and_recover_in_5_seconds(
     server: LiveServer, session: Mcp
 ) -> None:
     pids = [process.pid for process in server.processes]
@@ -82,7 +82,7 @@ def test_without_redis_every_process_says_so_and_recovers_within_five_seconds(
             started = time.monotonic()
             check_refusal(initialize(client))
             assert time.monotonic() - started < 2 + SLACK
-        # The other process does not know the session, nor can it ask.
+        # The other process does not know the session and cannot look it up.
         check_refusal(other.post(other.request_message("tools/list")))
         check_refusal(_answer(session, "standalone.1.0"))
         with RawClient("127.0.0.1", server.ports[0]) as raw:
@@ -93,7 +93,7 @@ def test_without_redis_every_process_says_so_and_recovers_within_five_seconds(
         for process in (0, 1):
             eventually(lambda at=process: serves(server, at), 5, f"process {process + 1} serves again")  # type: ignore[misc]
         assert time.monotonic() - back < 5 + SLACK
-        # This Redis came back empty: the stream is gone, and its reader is told so by its end.
+        # This Redis restarted empty: the stream is lost, and its reader sees it end.
         while stream.next(6) is not None:
             pass
     assert [process.pid for process in server.processes] == pids
@@ -108,7 +108,7 @@ def _answer(client: Mcp, last_event_id: str) -> Answer:
 
 
 @pytest.mark.requirement("SES-05")
-def test_a_session_that_redis_forgot_is_404_and_a_new_one_works(server: LiveServer, session: Mcp) -> None:
+def test_session_lost_by_redis_returns_404_and_a_new_one_works(server: LiveServer, session: Mcp) -> None:
     assert session.call("ping")["result"] == {}
     server.redis.stop()
     server.redis.start()
@@ -122,13 +122,13 @@ def test_a_session_that_redis_forgot_is_404_and_a_new_one_works(server: LiveServ
     other.close()
 
 
-def test_a_known_session_is_served_from_memory_while_redis_is_away(server: LiveServer, session: Mcp) -> None:
+def test_known_session_is_served_from_memory_without_redis(server: LiveServer, session: Mcp) -> None:
     assert session.call("ping")["result"] == {}
     server.redis.stop()
     try:
         assert session.call("ping")["result"] == {}
         assert session.tool("test_simple_text")["result"]["content"]
-        # What would be a stream comes as one answer: the notifications are shed, the answer is not.
+        # A response that would be a stream is sent as one JSON object, without its notifications.
         assert session.tool("steps", count=3)["result"]["content"][0]["text"] == "done"
         held = session.call("tools/call", {"name": "hold", "arguments": {"name": "alone", "seconds": 0.3}})
         assert held["result"]["content"][0]["text"] == "alone"
@@ -138,9 +138,7 @@ def test_a_known_session_is_served_from_memory_while_redis_is_away(server: LiveS
 
 
 @pytest.mark.requirement("T-RES-06")
-def test_a_redis_that_hangs_delays_a_running_stream_and_loses_nothing_of_it(
-    server: LiveServer, session: Mcp
-) -> None:
+def test_hanging_redis_delays_a_running_stream_without_loss(server: LiveServer, session: Mcp) -> None:
     assert server.redis.process is not None
     call = {"name": "hold", "arguments": {"name": "frozen", "seconds": 1.0}}
     with session.open_call("tools/call", call) as stream:
@@ -165,7 +163,7 @@ GAP = "Earlier messages of this stream are no longer kept."
 
 
 def warnings(messages: list[Any]) -> list[str]:
-    """What the server itself says of a stream."""
+    """Return the server's own warnings on a stream."""
     found = [each["params"] for each in messages if each.get("method") == "notifications/message"]
     return [each["data"] for each in found if each["logger"] == "mcp.stream"]
 
@@ -176,9 +174,7 @@ def empty(server: LiveServer) -> None:
 
 
 @pytest.mark.requirement("T-RES-08")
-def test_a_call_on_an_open_connection_is_answered_though_redis_was_emptied(
-    server: LiveServer, session: Mcp
-) -> None:
+def test_call_on_an_open_connection_survives_emptied_redis(server: LiveServer, session: Mcp) -> None:
     arguments = {"count": 12, "delay_seconds": 0.25}
     with session.open_call("tools/call", {"name": "steps", "arguments": arguments}) as stream:
         said = [stream.message() for _ in range(3)]
@@ -194,7 +190,7 @@ def test_a_call_on_an_open_connection_is_answered_though_redis_was_emptied(
     assert numbers == sorted(set(numbers))
 
 
-def test_a_silent_call_is_answered_though_redis_was_emptied(server: LiveServer, session: Mcp) -> None:
+def test_silent_call_survives_emptied_redis(server: LiveServer, session: Mcp) -> None:
     arguments = {"name": "silent", "seconds": 7.0}
     with session.open_call("tools/call", {"name": "hold", "arguments": arguments}) as stream:
         empty(server)

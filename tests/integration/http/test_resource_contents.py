@@ -1,4 +1,4 @@
-"""What a resource gives is changed by another process, in whatever way: its readers hear of it."""
+"""Resource contents changed by another process in any way: subscribers are notified."""
 
 from __future__ import annotations
 
@@ -130,7 +130,9 @@ def uri(admin: OtherProcess) -> Iterator[str]:
 
 
 def _make(admin: OtherProcess, live: LiveServer, uri: str, way: Way) -> None:
-    """Make it, and wait until both processes offer it, so that no session is told of that."""
+    """Create the resource, and wait until both processes offer it, so that no session is notified of its
+    creation.
+    """
     admin.run(MAKE, uri=uri, uploaded=way.uploaded)
     for port in live.ports:
         client = Modern(port)
@@ -154,7 +156,7 @@ def _told(stream: EventStream, count: int) -> list[tuple[str, Any]]:
 
 @pytest.mark.requirement("RES-08", "RES-11", "SUB-06")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_whoever_watches_a_resource_is_told_when_what_it_gives_was_changed(
+def test_content_change_notifies_every_subscriber(
     way: Way, live: LiveServer, admin: OtherProcess, open_session: OpenSession, stack: ExitStack, uri: str
 ) -> None:
     _make(admin, live, uri, way)
@@ -172,12 +174,12 @@ def test_whoever_watches_a_resource_is_told_when_what_it_gives_was_changed(
     admin.run(BEFORE + way.code + "\nresult = None", uri=uri)
     for read, stream in streams:
         assert _told(stream, len(expected)) == expected
-        # Who reads as soon as it is told reads the new content, at the process that told it.
+        # A client that reads right after the notification gets the new content from the same process.
         assert read()["contents"][0]["text"] == way.new
 
 
 @pytest.mark.requirement("RES-08")
-def test_who_was_away_is_told_when_its_stream_opens_and_others_are_not(
+def test_reconnecting_subscriber_gets_missed_update_and_others_none(
     live: LiveServer, admin: OtherProcess, open_session: OpenSession, stack: ExitStack, uri: str
 ) -> None:
     way = WAYS["the service"]
@@ -197,13 +199,13 @@ def test_who_was_away_is_told_when_its_stream_opens_and_others_are_not(
     with elsewhere.get_stream() as stream:
         assert _told(stream, 1) == [(UPDATED, uri)]
     with stranger.get_stream() as stream:
-        stream.next()  # An id to resume from.
+        stream.next()  # The priming event with an id to resume from.
         assert stream.quiet(0.3)
 
 
 @pytest.mark.requirement("RES-12")
 @pytest.mark.parametrize("how", ["set_enabled(entries=[row], enabled=False", "delete_entry(entry=row"])
-def test_a_resource_that_is_switched_off_or_deleted_changes_the_list_only(
+def test_disabling_or_deleting_a_resource_notifies_the_list_only(
     how: str, live: LiveServer, admin: OtherProcess, open_session: OpenSession, uri: str
 ) -> None:
     _make(admin, live, uri, WAYS["the service"])

@@ -26,7 +26,7 @@ def call_of(count: int = STEPS, delay: float = 0.01, marker: str = "") -> dict[s
 
 
 def told(raw: bytes) -> list[Event]:
-    """Id and content of each event with data in these bytes of a stream."""
+    """Return id and content of each event with data in these bytes of a stream."""
     found = []
     for event in events_of(raw):
         if event.data:
@@ -43,9 +43,10 @@ def last_id(raw: bytes) -> str | None:
 
 
 def follow(client: Mcp, ports: Iterator[int], cuts: Iterator[int], call: dict[str, Any]) -> list[Event]:
-    """Call, read so many bytes of each connection, break it, resume at the next port; all events with data.
+    """Call, read this many bytes of each connection, cut it, resume at the next port; return all events
+    with data.
 
-    A connection that ends by itself before its cut is the last one.
+    A connection that ends before its cut is the last one.
     """
     stream = client.open_call("tools/call", call)
     found: list[Event] = []
@@ -72,13 +73,13 @@ def alternating(live: LiveServer) -> Iterator[int]:
 @pytest.mark.requirement("T-RES-03", "T-RES-04", "T-RES-06", "SES-11")
 @pytest.mark.parametrize("version", LEGACY)
 @pytest.mark.parametrize("kept", range(STEPS + 2))
-def test_a_stream_dropped_after_any_event_is_resumed_at_the_other_process(
+def test_stream_dropped_after_any_event_is_resumed_at_the_other_process(
     live: LiveServer, open_session: OpenSession, version: str, kept: int
 ) -> None:
     client = open_session(version)
     found: list[Event] = []
     with client.open_call("tools/call", call_of()) as stream:
-        # Before 2025-11-25 nothing can be resumed until a first event gave an id.
+        # Before 2025-11-25, a stream cannot be resumed until its first event has given an id.
         while len(found) < max(kept, version < "2025-11-25"):
             event = stream.next()
             assert event is not None
@@ -94,7 +95,7 @@ def test_a_stream_dropped_after_any_event_is_resumed_at_the_other_process(
 
 @pytest.mark.requirement("T-RES-06", "T-RES-03")
 @pytest.mark.parametrize("seed", range(8))
-def test_a_stream_cut_at_random_bytes_again_and_again_loses_and_repeats_nothing(
+def test_stream_cut_at_random_bytes_loses_and_repeats_no_event(
     live: LiveServer, client: Mcp, seed: int
 ) -> None:
     # The first cut lies behind the priming event; others may fall inside ids, lines and characters.
@@ -113,7 +114,7 @@ def test_900_events_survive_60_cuts_in_order(live: LiveServer, client: Mcp) -> N
 
 
 @pytest.mark.requirement("T-RES-01", "T-RES-02")
-def test_event_ids_are_unique_in_the_session_and_name_stream_and_position(client: Mcp) -> None:
+def test_event_ids_are_unique_and_contain_stream_and_position(client: Mcp) -> None:
     streams = [client.open_call("tools/call", call_of(5, 0.02, f"{name} ")) for name in "abc"]
     seen: list[event_id.EventId] = []
     for stream in streams:
@@ -126,7 +127,7 @@ def test_event_ids_are_unique_in_the_session_and_name_stream_and_position(client
 
 
 @pytest.mark.requirement("T-RES-03", "T-GET-05")
-def test_resuming_one_stream_never_shows_events_of_another(live: LiveServer, client: Mcp) -> None:
+def test_resumed_stream_contains_only_its_own_events(live: LiveServer, client: Mcp) -> None:
     one, other = (client.open_call("tools/call", call_of(6, 0.03, f"{name} ")) for name in ("one", "other"))
     for stream in (one, other):
         stream.next()
@@ -157,7 +158,7 @@ def test_resuming_one_stream_never_shows_events_of_another(live: LiveServer, cli
     ],
     ids=lambda text: text[:20] or "empty",
 )
-def test_an_event_id_we_never_gave_is_refused(client: Mcp, wrong: str) -> None:
+def test_unknown_event_id_is_refused(client: Mcp, wrong: str) -> None:
     answer = client.try_get_stream(wrong)
     assert isinstance(answer, Answer)
     assert answer.status == 400
@@ -165,7 +166,7 @@ def test_an_event_id_we_never_gave_is_refused(client: Mcp, wrong: str) -> None:
 
 
 @pytest.mark.requirement("T-RES-05")
-def test_a_changed_event_id_is_refused_wherever_it_was_changed(client: Mcp) -> None:
+def test_modified_event_id_is_refused(client: Mcp) -> None:
     with client.open_call("tools/call", call_of(2, 0.0)) as stream:
         stream.messages()
     identifier = str(stream.last_event_id)
@@ -176,7 +177,7 @@ def test_a_changed_event_id_is_refused_wherever_it_was_changed(client: Mcp) -> N
         for new in "0a.-Z"
         if identifier[at] != new
     }
-    # The last event is the third: a position ahead of the stream was never given out.
+    # The last event is the third: a position ahead of the stream was never issued.
     changed |= {f"{identifier[:last_dot]}.{offset}" for offset in ("4", "03", "33", "3.", "")}
     for wrong in sorted(changed):
         answer = client.try_get_stream(wrong)
@@ -185,7 +186,7 @@ def test_a_changed_event_id_is_refused_wherever_it_was_changed(client: Mcp) -> N
 
 
 @pytest.mark.requirement("T-RES-05", "SEC-06")
-def test_sessions_cannot_resume_each_others_streams(open_session: OpenSession) -> None:
+def test_sessions_cannot_resume_streams_of_other_sessions(open_session: OpenSession) -> None:
     owner = open_session()
     with owner.open_call("tools/call", call_of(3, 0.0)) as stream:
         events = [str(event.id) for event in stream]
@@ -198,7 +199,7 @@ def test_sessions_cannot_resume_each_others_streams(open_session: OpenSession) -
 
 
 @pytest.mark.requirement("T-RES-05", "SEC-06")
-def test_the_id_of_a_foreign_standalone_stream_is_like_one_that_never_was(open_session: OpenSession) -> None:
+def test_foreign_standalone_event_id_equals_an_unknown_one(open_session: OpenSession) -> None:
     owner, stranger = open_session(), open_session()
     with owner.get_stream() as standalone:
         standalone.next()
@@ -213,7 +214,7 @@ def test_the_id_of_a_foreign_standalone_stream_is_like_one_that_never_was(open_s
 
 @pytest.mark.requirement("T-RES-07", "T-POST-15")
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_late_resume_of_a_finished_stream_ends_too(
+def test_late_resume_of_a_finished_stream_ends(
     live: LiveServer, open_session: OpenSession, version: str
 ) -> None:
     client = open_session(version)
@@ -226,7 +227,7 @@ def test_a_late_resume_of_a_finished_stream_ends_too(
 
 @pytest.mark.requirement("T-RES-08", "SEC-07")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
-def test_a_stream_keeps_its_newest_events_and_says_so_when_older_ones_are_gone(
+def test_resume_of_a_trimmed_stream_warns_of_the_gap(
     open_strict: OpenSession, key: str, version: str
 ) -> None:
     client = open_strict(version, token=key)
@@ -237,7 +238,7 @@ def test_a_stream_keeps_its_newest_events_and_says_so_when_older_ones_are_gone(
             pass
     with client.get_stream(position) as resumed:
         messages = resumed.messages()
-    # The gap is told, not passed over in silence. Forty events are kept; the answer is always among them.
+    # The stream stores forty events, and always the response; the gap is reported.
     assert messages[0]["params"] == {
         "level": "warning",
         "logger": "mcp.stream",
@@ -249,7 +250,7 @@ def test_a_stream_keeps_its_newest_events_and_says_so_when_older_ones_are_gone(
 
 @pytest.mark.requirement("T-POLL-01", "T-POLL-02")
 @pytest.mark.parametrize("version", LEGACY)
-def test_only_2025_11_25_streams_begin_with_an_id_and_empty_data(
+def test_only_2025_11_25_streams_begin_with_a_priming_event(
     open_session: OpenSession, version: str, admin: OtherProcess
 ) -> None:
     client = open_session(version)
@@ -269,14 +270,14 @@ def test_only_2025_11_25_streams_begin_with_an_id_and_empty_data(
 
 @pytest.mark.requirement("T-POLL-03", "T-POLL-04", "T-RES-04")
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_polling_client_is_told_when_to_return_and_gets_its_answer_then(
+def test_polling_client_gets_a_retry_interval_and_its_response_later(
     live: LiveServer, client: Mcp, times: int
 ) -> None:
     with client.open_call("tools/call", {"name": "test_reconnection"}) as stream:
         events = list(stream)
     assert [event.retry for event in events if event.retry is not None] == [100]
     assert not any(event.data for event in events)
-    # Resuming is repeatable, and never meets the same close again.
+    # Resuming can be repeated, and is not closed early again.
     for number in range(times):
         with client.via(live.ports[1 - number % 2]).get_stream(stream.last_event_id) as resumed:
             answer = resumed.messages()[-1]
@@ -285,7 +286,7 @@ def test_a_polling_client_is_told_when_to_return_and_gets_its_answer_then(
 
 
 @pytest.mark.requirement("T-POLL-05", "T-POLL-04", "T-GET-07")
-def test_long_connections_are_closed_where_the_client_can_resume(open_strict: OpenSession, key: str) -> None:
+def test_long_connections_are_closed_only_if_resumable(open_strict: OpenSession, key: str) -> None:
     newest, older = open_strict(token=key), open_strict("2025-06-18", token=key)
     call = {"name": "hold", "arguments": {"name": "rotated", "seconds": 3.0}}
     with newest.open_call("tools/call", call) as polled, older.open_call("tools/call", call) as lasting:
@@ -298,9 +299,7 @@ def test_long_connections_are_closed_where_the_client_can_resume(open_strict: Op
         assert b"retry:" not in lasting.raw
 
 
-def test_a_stream_is_resumed_after_the_process_that_served_it_was_replaced(
-    live: LiveServer, client: Mcp
-) -> None:
+def test_stream_is_resumed_after_its_process_was_replaced(live: LiveServer, client: Mcp) -> None:
     through_b = client.via(live.ports[1])
     with through_b.open_call("tools/call", call_of(3, 0.0)) as stream:
         first = stream.next()

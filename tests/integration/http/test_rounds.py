@@ -1,4 +1,4 @@
-"""Questions of 2026-07-28 over HTTP: each round at another process, as the official suite plays them."""
+"""Input requests of 2026-07-28 over HTTP: each round at another process, as in the official suite."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOTS: Wire = {"roots": [{"uri": "file:///test/root", "name": "root"}]}
 
 
 def filled(**content: Any) -> Wire:
-    """A form that was filled in."""
+    """Return the response of a completed form."""
     return {"action": "accept", "content": content}
 
 
@@ -36,7 +36,7 @@ class Rounds:
         self.result: Wire = {}
 
     def go(self, responses: Any = None, **members: Any) -> Wire:
-        """One more round with the newest state."""
+        """Send one more round with the newest state."""
         sent = {**self._params, **members}
         if responses is not None:
             sent["inputResponses"] = responses
@@ -49,7 +49,7 @@ class Rounds:
         return self.result
 
     def asked(self) -> Wire:
-        """The questions of the newest result, which has nothing else."""
+        """Return the input requests of the newest result, and assert that it has no other content."""
         assert self.status == 200
         assert set(self.result) == {"resultType", "inputRequests", "requestState", "_meta"}
         assert self.result["resultType"] == "input_required"
@@ -68,7 +68,7 @@ def text_of(result: Wire) -> str:
     return str(result["content"][0]["text"])
 
 
-# Tool, what each round answers, the keys each round asks for, and what stands in the last text.
+# Tool, the responses of each round, the keys each round asks for, and part of the last text.
 PLAYED: dict[str, tuple[list[Wire], list[set[str]], str]] = {
     "elicitation": ([{"user_name": filled(name="Ada")}], [{"user_name"}], "Hello, Ada!"),
     "sampling": ([{"capital_question": SAMPLED}], [{"capital_question"}], "Paris"),
@@ -89,7 +89,7 @@ PLAYED: dict[str, tuple[list[Wire], list[set[str]], str]] = {
 
 @pytest.mark.requirement("MRTR-05", "MRTR-11", "ROOT-03", "SAMP-06")
 @pytest.mark.parametrize("name", PLAYED)
-def test_every_round_is_served_by_another_process(live: LiveServer, name: str) -> None:
+def test_each_round_is_served_by_another_process(live: LiveServer, name: str) -> None:
     answers, keys, text = PLAYED[name]
     rounds, states = tool(live, name), set()
     rounds.go()
@@ -101,7 +101,7 @@ def test_every_round_is_served_by_another_process(live: LiveServer, name: str) -
     assert len(states) == len(answers)
 
 
-def test_the_wire_form_of_every_kind_of_question_is_the_published_one(live: LiveServer) -> None:
+def test_input_requests_have_the_published_wire_form(live: LiveServer) -> None:
     rounds = tool(live, "multiple_inputs")
     rounds.go()
     form = {"type": "object", "properties": {"name": {"type": "string", "description": "Your name"}}}
@@ -126,7 +126,7 @@ def test_the_wire_form_of_every_kind_of_question_is_the_published_one(live: Live
 
 
 @pytest.mark.requirement("MRTR-01", "PROMPT-07", "PROMPT-08")
-def test_a_prompt_asks_and_lists_never_do(live: LiveServer) -> None:
+def test_prompt_may_require_input_and_lists_never_do(live: LiveServer) -> None:
     rounds = Rounds(live, "prompts/get", {"name": "test_input_required_result_prompt"})
     rounds.go()
     assert set(rounds.asked()) == {"user_context"}
@@ -141,7 +141,7 @@ def test_a_prompt_asks_and_lists_never_do(live: LiveServer) -> None:
 @pytest.mark.parametrize(
     "sent", [{"requestState": "TAMPERED"}, {"inputResponses": 5}, {"inputResponses": {"confirm": 12345}}]
 )
-def test_what_was_tampered_with_is_answered_400(live: LiveServer, sent: Wire) -> None:
+def test_tampered_state_or_invalid_responses_return_400(live: LiveServer, sent: Wire) -> None:
     rounds = tool(live, "tampered_state")
     state = rounds.go()["requestState"]
     if "requestState" in sent:
@@ -151,7 +151,7 @@ def test_what_was_tampered_with_is_answered_400(live: LiveServer, sent: Wire) ->
 
 
 @pytest.mark.requirement("MRTR-04", "CAP-03")
-def test_a_client_is_asked_what_it_declared_and_told_what_it_did_not(live: LiveServer) -> None:
+def test_input_requests_follow_declared_capabilities(live: LiveServer) -> None:
     rounds = tool(live, "capabilities", capabilities={"sampling": {}})
     rounds.go()
     assert [each["method"] for each in rounds.asked().values()] == ["sampling/createMessage"]
@@ -162,7 +162,7 @@ def test_a_client_is_asked_what_it_declared_and_told_what_it_did_not(live: LiveS
     assert error["data"] == {"requiredCapabilities": {"sampling": {}}}
 
 
-def test_what_was_said_on_the_way_stands_before_the_question(live: LiveServer) -> None:
+def test_notifications_precede_the_input_request(live: LiveServer) -> None:
     client = Modern(live.ports[0], capabilities=EVERYTHING)
     result = client.request("tools/call", {"name": "test_streaming_elicitation"})
     assert set(result["inputRequests"]) == {"elicitation-1"}
@@ -171,7 +171,7 @@ def test_what_was_said_on_the_way_stands_before_the_question(live: LiveServer) -
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[LiveServer]:
-    """Two web processes that ask everybody for a credential."""
+    """Start two web processes that require authentication."""
     settings, env = "tests.integration.http.settings", {"MCP_AUTH": "required"}
     with LiveServer(2, settings=settings, env=env) as server:
         yield server
@@ -179,7 +179,7 @@ def guarded() -> Iterator[LiveServer]:
 
 
 @pytest.mark.requirement("MRTR-15", "STATE-02")
-def test_every_round_needs_the_credential_of_the_first(guarded: LiveServer) -> None:
+def test_every_round_requires_the_credential_of_the_first(guarded: LiveServer) -> None:
     with OtherProcess(guarded) as admin:
         ada, bob = admin.issue_key("ada"), admin.issue_key("bob")
         first = tool(guarded, "elicitation", token=ada)

@@ -1,4 +1,4 @@
-"""Hosts and origins, CORS, header confusion and bytes that are no HTTP."""
+"""Hosts and origins, CORS, header confusion and invalid HTTP."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def send(client: Mcp, method: str, headers: dict[str, str]) -> Answer:
         ("", False),
     ],
 )
-def test_a_foreign_host_is_refused_by_every_method(
-    client: Mcp, method: str, host: str, allowed: bool
-) -> None:
+def test_foreign_host_is_refused_by_every_method(client: Mcp, method: str, host: str, allowed: bool) -> None:
     answer = send(client, method, {"Host": host.format(port=client.client.port)})
     assert (answer.status < 300) == allowed
     if not allowed:
@@ -83,7 +81,7 @@ def test_a_foreign_host_is_refused_by_every_method(
         ("http://localhost:{port}, http://evil.example", False),
     ],
 )
-def test_a_foreign_origin_is_refused_and_a_missing_one_is_not(
+def test_foreign_origin_is_refused_and_a_missing_one_accepted(
     client: Mcp, method: str, origin: str | None, allowed: bool
 ) -> None:
     sent = {} if origin is None else {"Origin": origin.format(port=client.client.port)}
@@ -96,7 +94,7 @@ def test_a_foreign_origin_is_refused_and_a_missing_one_is_not(
 
 
 @pytest.mark.requirement("SEC-05", "T-POST-12")
-def test_a_preflight_names_what_an_allowed_origin_may_send(strict: LiveServer) -> None:
+def test_preflight_lists_allowed_methods_and_headers(strict: LiveServer) -> None:
     with RawClient("127.0.0.1", strict.ports[0]) as raw:
         headers = {"Origin": "https://app.example.com", "Access-Control-Request-Method": "POST"}
         answer = raw.request("OPTIONS", "/mcp", headers)
@@ -129,7 +127,7 @@ def test_only_an_allowed_origin_may_read_the_session_id(open_strict: OpenSession
 
 
 @pytest.mark.requirement("SEC-05", "AUTH-03")
-def test_a_browser_of_an_allowed_origin_can_read_its_refusal(strict: LiveServer) -> None:
+def test_unauthorized_response_is_readable_by_an_allowed_origin(strict: LiveServer) -> None:
     with RawClient("127.0.0.1", strict.ports[0]) as raw:
         headers = {"Origin": "https://app.example.com", "Content-Type": "application/json"}
         answer = raw.request("POST", "/mcp", headers, PING)
@@ -140,7 +138,7 @@ def test_a_browser_of_an_allowed_origin_can_read_its_refusal(strict: LiveServer)
 
 @pytest.mark.requirement("SEC-12", "SEC-02")
 @pytest.mark.parametrize("name", ["X-Forwarded-Host", "Forwarded", "X-Original-URL", "X-Host"])
-def test_a_forwarding_header_of_a_client_changes_no_address(client: Mcp, name: str) -> None:
+def test_forwarding_headers_are_not_reflected(client: Mcp, name: str) -> None:
     params = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -166,7 +164,7 @@ DUPLICATED = (
 
 @pytest.mark.requirement("SEC-07")
 @pytest.mark.parametrize(("name", "value"), DUPLICATED)
-def test_a_significant_header_sent_twice_is_refused(client: Mcp, name: str, value: str) -> None:
+def test_significant_header_sent_twice_is_refused(client: Mcp, name: str, value: str) -> None:
     value = value.format(port=client.client.port, session=client.session)
     sent = {key: text for key, text in client.headers().items() if key.lower() != name.lower()}
     if name != "Host":
@@ -179,7 +177,7 @@ def test_a_significant_header_sent_twice_is_refused(client: Mcp, name: str, valu
 
 
 def smuggled(client: Mcp) -> dict[str, bytes]:
-    """Requests that two parsers might cut differently; in each the second one must not be served."""
+    """Return requests that two parsers might frame differently; the second request must not be served."""
     known = f"Host: {client.client.authority}\r\nMcp-Session-Id: {client.session}\r\n"
     head = b"POST /mcp HTTP/1.1\r\n" + known.encode() + b"Content-Type: application/json\r\n"
     inner = head + b"Content-Length: %d\r\n\r\n" % len(PING) + PING
@@ -216,7 +214,7 @@ CASES = (
 
 @pytest.mark.requirement("SEC-07")
 @pytest.mark.parametrize("case", CASES)
-def test_a_request_that_can_be_read_two_ways_is_refused_or_served_once(client: Mcp, case: str) -> None:
+def test_ambiguously_framed_request_is_served_at_most_once(client: Mcp, case: str) -> None:
     wire = Wire("127.0.0.1", client.client.port, 3)
     try:
         wire.send(smuggled(client)[case])
@@ -228,7 +226,7 @@ def test_a_request_that_can_be_read_two_ways_is_refused_or_served_once(client: M
         received = b"HTTP/1.1 400 reset"
     finally:
         wire.close()
-    # Never a second answer, and no answer of the method to what is ambiguous.
+    # Never a second response, and no result for an ambiguous request.
     assert received.count(b"HTTP/1.1 ") <= 1
     assert b'"result"' not in received
     assert client.call("ping")["result"] == {}
@@ -245,12 +243,12 @@ def test_a_request_that_can_be_read_two_ways_is_refused_or_served_once(client: M
     ],
     ids=["count", "bytes", "far too many bytes", "fine"],
 )
-def test_headers_are_bounded(client: Mcp, headers: dict[str, str], statuses: tuple[int, ...]) -> None:
+def test_headers_are_limited(client: Mcp, headers: dict[str, str], statuses: tuple[int, ...]) -> None:
     assert client.client.request("POST", "/mcp", {**client.headers(), **headers}, PING).status in statuses
 
 
 @pytest.mark.requirement("SEC-03")
-def test_the_default_address_is_loopback() -> None:
+def test_default_host_is_loopback() -> None:
     from mcpsite.environment import Environment
 
     assert Environment.model_fields["host"].default == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Sessions: how they begin, to whom they belong, where they are known and how they end."""
+"""Sessions: creation, ownership, visibility across processes, and end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 
 
 def statuses(client: Mcp) -> dict[str, int]:
-    """What each HTTP method says of this session."""
+    """Return the status of each HTTP method for this session."""
     stream = client.try_get_stream()
     if isinstance(stream, EventStream):
         stream.cut()
@@ -38,7 +38,7 @@ def ledger(live: LiveServer) -> list[str]:
 
 @pytest.mark.requirement("SES-01")
 @pytest.mark.parametrize("version", LEGACY)
-def test_only_the_answer_to_initialize_sets_the_session_id(open_session: OpenSession, version: str) -> None:
+def test_only_the_initialize_response_sets_the_session_id(open_session: OpenSession, version: str) -> None:
     client = open_session(version)
     assert client.session
     for answer in (
@@ -59,7 +59,7 @@ def test_session_ids_are_visible_ascii_unique_and_random(live: LiveServer, open_
         client.delete()
     assert len(set(found)) == 150
     assert all(0x21 <= ord(character) <= 0x7E for session in found for character in session)
-    # 192 random bits each; over all of them every bit position takes both values.
+    # 192 random bits each; over all ids every bit takes both values.
     raw = [base64.urlsafe_b64decode(session) for session in found]
     assert {len(value) for value in raw} == {24}
     for bit in range(192):
@@ -69,7 +69,7 @@ def test_session_ids_are_visible_ascii_unique_and_random(live: LiveServer, open_
 
 @pytest.mark.requirement("SES-04", "LIFE-05")
 @pytest.mark.parametrize("method", ["ping", "tools/list", "tools/call", "notifications/initialized"])
-def test_without_a_session_id_nothing_but_initialize_is_served(client: Mcp, method: str) -> None:
+def test_requests_without_session_id_return_400(client: Mcp, method: str) -> None:
     client.session = None
     sent = client.notify(method) if "notif" in method else client.post(client.request_message(method))
     assert sent.status == 400
@@ -79,7 +79,7 @@ def test_without_a_session_id_nothing_but_initialize_is_served(client: Mcp, meth
 
 @pytest.mark.requirement("SES-05", "SES-06", "LIFE-10")
 @pytest.mark.parametrize("process", [0, 1])
-def test_an_ended_session_is_unknown_to_every_method_of_every_process(
+def test_ended_session_returns_404_for_every_method_and_process(
     live: LiveServer, client: Mcp, process: int
 ) -> None:
     assert client.delete().status == 200
@@ -91,15 +91,13 @@ def test_an_ended_session_is_unknown_to_every_method_of_every_process(
 @pytest.mark.parametrize(
     "session", ["A" * 32, "short", "A" * 300, "%00%00%00%00%00%00%00%00%00", "a b c d e f g h i j"]
 )
-def test_an_unknown_session_is_404_for_every_method(client: Mcp, session: str) -> None:
+def test_unknown_session_returns_404_for_every_method(client: Mcp, session: str) -> None:
     client.session = session
     assert set(statuses(client).values()) == {404}
 
 
 @pytest.mark.requirement("SES-07")
-def test_the_end_of_a_session_ends_its_streams_and_calls_in_every_process(
-    live: LiveServer, client: Mcp
-) -> None:
+def test_ending_a_session_ends_its_streams_and_calls_everywhere(live: LiveServer, client: Mcp) -> None:
     elsewhere = client.via(live.ports[1])
     call = {"name": "hold", "arguments": {"name": "ended-session", "seconds": 20}}
     with client.get_stream() as standalone, elsewhere.open_call("tools/call", call) as running:
@@ -117,7 +115,7 @@ def test_the_end_of_a_session_ends_its_streams_and_calls_in_every_process(
 
 
 @pytest.mark.requirement("SES-07")
-def test_the_end_of_a_session_leaves_only_its_tombstone_in_redis(client: Mcp, admin: OtherProcess) -> None:
+def test_ended_session_leaves_only_its_tombstone_in_redis(client: Mcp, admin: OtherProcess) -> None:
     client.call("resources/subscribe", {"uri": "test://watched-resource"})
     client.tool("steps", count=2)
     code = (
@@ -137,7 +135,7 @@ def test_the_end_of_a_session_leaves_only_its_tombstone_in_redis(client: Mcp, ad
 
 
 @pytest.mark.requirement("SES-08", "AUTH-06")
-def test_a_session_id_without_the_credential_opens_nothing(open_strict: OpenSession, key: str) -> None:
+def test_session_id_without_the_credential_returns_401(open_strict: OpenSession, key: str) -> None:
     client = open_strict(token=key)
     client.token = None
     assert set(statuses(client).values()) == {401}
@@ -145,7 +143,7 @@ def test_a_session_id_without_the_credential_opens_nothing(open_strict: OpenSess
 
 @pytest.mark.requirement("SES-09", "SEC-06")
 @pytest.mark.parametrize("process", [0, 1])
-def test_to_another_principal_a_session_does_not_exist(
+def test_session_of_another_principal_returns_404(
     strict: LiveServer, open_strict: OpenSession, keys: OtherProcess, key: str, process: int
 ) -> None:
     owner = open_strict(token=key)
@@ -157,7 +155,7 @@ def test_to_another_principal_a_session_does_not_exist(
     resumed = stranger.try_get_stream(stream.last_event_id)
     assert isinstance(resumed, Answer)
     assert resumed.status == 404
-    # The same words as for an id that never was: nothing to be learned.
+    # The same response as for an id that never existed, so nothing is revealed.
     invented = owner.via(strict.ports[process])
     invented.token, invented.session = stranger.token, "A" * 32
     assert resumed.body == _body(invented.try_get_stream())
@@ -181,13 +179,11 @@ def test_two_keys_of_one_user_are_two_principals(
 
 
 @pytest.mark.requirement("SES-10")
-def test_an_idle_session_expires_and_one_with_an_open_stream_does_not(
-    open_strict: OpenSession, key: str
-) -> None:
+def test_idle_session_expires_unless_a_stream_is_open(open_strict: OpenSession, key: str) -> None:
     idle, listening = open_strict("2025-06-18", token=key), open_strict("2025-06-18", token=key)
     begun = time.monotonic()
     with listening.get_stream() as stream:
-        # Sessions live four seconds without use here.
+        # Sessions expire after four seconds without use here.
         while time.monotonic() - begun < 5.2:
             assert stream.quiet(0.2)
         assert idle.post(idle.request_message("ping")).status == 404
@@ -195,7 +191,7 @@ def test_an_idle_session_expires_and_one_with_an_open_stream_does_not(
 
 
 @pytest.mark.requirement("SES-10", "SEC-07")
-def test_a_principal_may_hold_only_so_many_sessions(open_strict: OpenSession, key: str) -> None:
+def test_sessions_per_principal_are_limited(open_strict: OpenSession, key: str) -> None:
     sessions = [open_strict(token=key, process=number % 2) for number in range(4)]
     params = {
         "protocolVersion": "2025-11-25",
@@ -212,7 +208,7 @@ def test_a_principal_may_hold_only_so_many_sessions(open_strict: OpenSession, ke
 
 
 @pytest.mark.requirement("SES-10", "SES-11")
-def test_what_one_process_learned_of_a_session_the_other_knows(
+def test_log_level_set_at_one_process_applies_at_the_other(
     live: LiveServer, open_session: OpenSession
 ) -> None:
     client = open_session()
@@ -233,7 +229,7 @@ def test_what_one_process_learned_of_a_session_the_other_knows(
 
 @pytest.mark.requirement("SES-12", "LIFE-07")
 @pytest.mark.parametrize("beside", ["a living session", "an ended session", "an unknown session"])
-def test_initialize_beside_a_session_id_opens_a_new_session(client: Mcp, beside: str) -> None:
+def test_initialize_with_a_session_id_opens_a_new_session(client: Mcp, beside: str) -> None:
     old = client.session
     if beside == "an ended session":
         client.delete()
@@ -250,7 +246,7 @@ def test_initialize_beside_a_session_id_opens_a_new_session(client: Mcp, beside:
         assert client.call("ping")["result"] == {}
 
 
-def test_a_session_ended_at_one_process_is_404_at_the_other_while_it_is_used(
+def test_ended_session_returns_404_at_a_busy_other_process(
     live: LiveServer, open_session: OpenSession
 ) -> None:
     for _ in range(10):
@@ -268,7 +264,7 @@ def test_a_session_ended_at_one_process_is_404_at_the_other_while_it_is_used(
         elsewhere.close()
 
 
-def test_what_was_opened_confirmed_and_ended_at_once_is_on_record_as_such(
+def test_short_sessions_are_recorded_as_opened_confirmed_and_ended(
     live: LiveServer, admin: OtherProcess
 ) -> None:
     with closing(live.mcp()) as client:

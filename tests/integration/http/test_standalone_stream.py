@@ -1,4 +1,7 @@
-"""The standalone stream of a session (GET): what it carries, to whom, and what waits while nobody reads."""
+"""The standalone stream of a session (GET):
+
+its messages, its recipients, and messages stored without a reader.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def refused(found: EventStream | Answer) -> Answer:
         ("text/html", 406),
     ],
 )
-def test_get_opens_an_event_stream_for_those_who_accept_one(client: Mcp, accept: str, status: int) -> None:
+def test_get_requires_accepting_event_streams(client: Mcp, accept: str, status: int) -> None:
     headers = {**client.headers(), "Accept": accept}
     opened = client.client.open_stream("GET", "/mcp", headers)
     assert opened.status == status
@@ -45,7 +48,7 @@ def test_get_opens_an_event_stream_for_those_who_accept_one(client: Mcp, accept:
     ("session", "status"),
     [(None, 400), ("no-such-session-0123456789", 404), ("x", 404), ("ended", 404)],
 )
-def test_get_needs_a_living_session(client: Mcp, session: str | None, status: int) -> None:
+def test_get_requires_a_live_session(client: Mcp, session: str | None, status: int) -> None:
     if session == "ended":
         client.delete()
     else:
@@ -57,7 +60,7 @@ def test_get_needs_a_living_session(client: Mcp, session: str | None, status: in
 
 @pytest.mark.requirement("T-GET-03", "T-GET-05", "T-GET-04")
 @pytest.mark.parametrize("version", LEGACY)
-def test_what_belongs_to_no_call_comes_once_and_on_the_standalone_stream(
+def test_notifications_without_a_call_use_the_standalone_stream(
     open_session: OpenSession, admin: OtherProcess, version: str
 ) -> None:
     client = open_session(version)
@@ -73,13 +76,13 @@ def test_what_belongs_to_no_call_comes_once_and_on_the_standalone_stream(
         while not standalone.quiet(0.3):
             found.append("more")
     assert set(on_call) == {"notifications/message", "response"}
-    # Both switches may be told by one notice (a level) or by two; an update is an event and comes once.
+    # Both switches may cause one notification (a state) or two; an update is an event and is sent once.
     assert found.count("notifications/resources/updated") == 1
     assert "notifications/tools/list_changed" in found
 
 
 @pytest.mark.requirement("T-GET-05")
-def test_an_update_is_delivered_to_each_subscriber_once(open_session: OpenSession) -> None:
+def test_update_is_delivered_to_each_subscriber_once(open_session: OpenSession) -> None:
     first, second, stranger = (open_session(process=number) for number in (0, 1, 0))
     streams = []
     for client in (first, second, stranger):
@@ -108,7 +111,7 @@ def test_responses_stay_off_the_standalone_stream(client: Mcp) -> None:
 
 @pytest.mark.requirement("T-GET-06")
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_second_reader_is_refused(live: LiveServer, client: Mcp, process: int) -> None:
+def test_second_standalone_reader_is_refused(live: LiveServer, client: Mcp, process: int) -> None:
     with client.get_stream() as stream:
         stream.next()
         answer = refused(client.via(live.ports[process]).try_get_stream())
@@ -119,23 +122,23 @@ def test_a_second_reader_is_refused(live: LiveServer, client: Mcp, process: int)
 
 @pytest.mark.requirement("T-GET-06", "SEC-06")
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_resuming_reader_takes_over_and_ends_the_older(live: LiveServer, client: Mcp, process: int) -> None:
+def test_resuming_reader_replaces_the_older(live: LiveServer, client: Mcp, process: int) -> None:
     client.call("resources/subscribe", {"uri": WATCHED})
     with client.get_stream() as older:
         older.next()
         with client.via(live.ports[process]).get_stream(older.last_event_id) as newer:
-            while older.next(2) is not None:  # a retry event comes before the end
+            while older.next(2) is not None:  # A retry event precedes the end.
                 pass
             client.tool("touch", uri=WATCHED)
             assert newer.message(2)["method"] == "notifications/resources/updated"
 
 
 @pytest.mark.requirement("T-GET-06")
-def test_a_client_that_lost_its_connection_is_let_in_again_at_once(live: LiveServer, client: Mcp) -> None:
+def test_disconnected_client_may_reconnect_at_once(live: LiveServer, client: Mcp) -> None:
     stream = client.get_stream()
     stream.next()
     for number in range(6):
-        # The old connection is left open: to the server it looks alive, as after a cut cable.
+        # The old connection stays open: the server sees it as alive, as after a cut cable.
         again = client.via(live.ports[number % 2]).get_stream(stream.last_event_id)
         assert again.next() is not None
         stream.close()
@@ -144,9 +147,7 @@ def test_a_client_that_lost_its_connection_is_let_in_again_at_once(live: LiveSer
 
 
 @pytest.mark.requirement("T-GET-07")
-def test_when_the_server_ends_the_stream_it_says_when_to_return(
-    live: LiveServer, open_session: OpenSession
-) -> None:
+def test_stream_ended_by_the_server_has_a_retry_interval(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session()
     with client.get_stream() as stream:
         stream.next()
@@ -156,7 +157,7 @@ def test_when_the_server_ends_the_stream_it_says_when_to_return(
 
 @pytest.mark.requirement("T-GET-09", "SES-11")
 @pytest.mark.parametrize("version", LEGACY)
-def test_what_happens_while_nobody_reads_waits_for_the_next_reader(
+def test_notifications_without_a_reader_wait_for_the_next_reader(
     live: LiveServer, open_session: OpenSession, admin: OtherProcess, version: str
 ) -> None:
     client = open_session(version)
@@ -169,7 +170,7 @@ def test_what_happens_while_nobody_reads_waits_for_the_next_reader(
         with elsewhere.get_stream() as stream:
             found = sorted(stream.message()["method"] for _ in range(2))
     assert found == ["notifications/resources/updated", "notifications/tools/list_changed"]
-    # And only once: a further reader, at the first process again, has nothing to be told.
+    # A later reader, again at the first process, receives nothing.
     with reopened(client) as stream, pytest.raises(TimeoutError):
         stream.message(0.4)
     admin.switch("spare", on=True)
@@ -180,7 +181,7 @@ def offered(client: Mcp) -> set[str]:
 
 
 def reopened(client: Mcp) -> EventStream:
-    """The standalone stream, as soon as the server has noticed that its last reader left."""
+    """Open the standalone stream as soon as the server has noticed that its last reader left."""
     found: list[EventStream | Answer] = []
 
     def opened() -> bool:
@@ -193,7 +194,7 @@ def reopened(client: Mcp) -> EventStream:
 
 
 @pytest.mark.requirement("LIFE-04")
-def test_nothing_is_sent_before_initialized(
+def test_no_notification_is_sent_before_initialized(
     live: LiveServer, open_session: OpenSession, admin: OtherProcess
 ) -> None:
     client = open_session(confirm=False)
@@ -207,7 +208,7 @@ def test_nothing_is_sent_before_initialized(
 
 
 @pytest.mark.requirement("T-GET-05")
-def test_updates_of_one_session_never_reach_another(open_session: OpenSession) -> None:
+def test_call_notifications_never_reach_another_session(open_session: OpenSession) -> None:
     mine, other = open_session(), open_session()
     marker = secrets.token_hex(4)
     with other.get_stream() as stream:

@@ -1,4 +1,4 @@
-"""subscriptions/listen of 2026-07-28 at two real processes: what happens anywhere is told everywhere."""
+"""subscriptions/listen of 2026-07-28 at two processes: events of any process reach every stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANGED = "notifications/tools/list_changed"
 UPDATED = "notifications/resources/updated"
 WATCHED = "fault://resource"
 SUBSCRIPTION = PREFIX + "subscriptionId"
-# No worker runs here, so nothing writes down what operators see.
+# No worker runs here, so the test writes the session records.
 RECORD = """
 from mcp_app.models import Session
 from mcp_app.message_log.writer import drain_once
@@ -36,7 +36,7 @@ rows = Session.objects.filter(pk__regex="^x-[0-9a-f]{30}$", address="127.0.0.1",
 
 
 def listen(live: LiveServer, process: int, asked: dict[str, Any], request_id: Any = 1) -> EventStream:
-    """A stream that was acknowledged whole."""
+    """Open a stream that acknowledges the whole filter."""
     stream = Modern(live.ports[process], request_id=request_id).listen(asked)
     told = stream.message()
     assert told["method"] == "notifications/subscriptions/acknowledged"
@@ -51,7 +51,9 @@ def told(stream: EventStream) -> tuple[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _spare_is_on(admin: OtherProcess, live: LiveServer) -> None:
-    """Both processes offer it, so that no test meets the notice of this switch."""
+    """Enable the tool ``spare`` in both processes, so that no test receives the notification of this
+    switch.
+    """
     admin.switch("spare", on=True)
     for port in live.ports:
         client = Modern(port)
@@ -65,7 +67,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.mark.requirement("SUB-05", "SUB-06", "SUB-07")
-def test_a_change_by_another_process_is_told_on_every_stream_within_a_second(
+def test_change_by_another_process_reaches_every_stream_within_a_second(
     live: LiveServer, admin: OtherProcess, stack: ExitStack
 ) -> None:
     ids = (0, "x", 0, "x")
@@ -85,7 +87,7 @@ def test_a_change_by_another_process_is_told_on_every_stream_within_a_second(
 
 
 @pytest.mark.requirement("SUB-06", "RES-11")
-def test_a_resource_updated_in_one_process_is_told_in_all_and_to_older_clients_too(
+def test_resource_update_reaches_all_processes_and_legacy_clients(
     live: LiveServer, open_session: OpenSession, stack: ExitStack
 ) -> None:
     asked = {"resourceSubscriptions": [WATCHED]}
@@ -102,7 +104,7 @@ def test_a_resource_updated_in_one_process_is_told_in_all_and_to_older_clients_t
 
 
 @pytest.mark.requirement("SUB-09", "T-MOD-04")
-def test_a_process_that_is_told_to_stop_answers_its_listeners(live: LiveServer, stack: ExitStack) -> None:
+def test_stopping_process_completes_its_listen_requests(live: LiveServer, stack: ExitStack) -> None:
     streams = [stack.enter_context(listen(live, 1, TOOLS, request_id)) for request_id in (0, "x")]
     live.restart(1, signal.SIGTERM)
     for stream, request_id in zip(streams, (0, "x"), strict=True):
@@ -113,9 +115,7 @@ def test_a_process_that_is_told_to_stop_answers_its_listeners(live: LiveServer, 
 
 
 @pytest.mark.requirement("SUB-13")
-def test_an_open_stream_is_on_record_and_one_whose_client_left_is_ended(
-    live: LiveServer, admin: OtherProcess
-) -> None:
+def test_open_stream_is_recorded_and_ended_on_disconnect(live: LiveServer, admin: OtherProcess) -> None:
     def open_ones() -> int:
         return int(admin.run(RECORD + "result = rows.count()"))
 
@@ -127,7 +127,7 @@ def test_an_open_stream_is_on_record_and_one_whose_client_left_is_ended(
 
 
 @pytest.mark.requirement("SUB-09")
-def test_an_operator_ends_a_stream_of_any_process(
+def test_operator_ends_a_stream_of_any_process(
     live: LiveServer, admin: OtherProcess, stack: ExitStack
 ) -> None:
     stream = stack.enter_context(listen(live, 1, TOOLS, "mine"))

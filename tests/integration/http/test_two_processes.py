@@ -1,4 +1,4 @@
-"""One session, used alternately through two processes (SES-11)."""
+"""One session used alternately through two processes (SES-11)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text_of(result: dict[str, Any]) -> str:
 REFERENCE = {"type": "ref/prompt", "name": "test_prompt_with_arguments"}
 TYPED = {"name": "arg1", "value": "test"}
 
-# Everything a client may ask for: method, params, and what is true of the result.
+# Every client request: method, params, and a check of the result.
 EXCHANGES: tuple[Exchange, ...] = (
     ("ping", {}, lambda result: result == {}),
     ("tools/list", {}, lambda result: any(tool["name"] == "steps" for tool in result["tools"])),
@@ -51,14 +51,14 @@ EXCHANGES: tuple[Exchange, ...] = (
 def halves(
     live: LiveServer, open_session: OpenSession, request: pytest.FixtureRequest
 ) -> Iterator[tuple[Mcp, Mcp]]:
-    """One session at the first and at the second process."""
+    """Open one session and use it at the first and at the second process."""
     first = open_session(request.param)
     with closing(first.via(live.ports[1])) as second:
         yield first, second
 
 
 @pytest.mark.requirement("SES-11", "RPC-02")
-def test_every_request_is_served_by_whichever_process_it_reaches(halves: tuple[Mcp, Mcp]) -> None:
+def test_every_request_is_served_by_either_process(halves: tuple[Mcp, Mcp]) -> None:
     for round_number in range(2):
         for number, (method, params, holds) in enumerate(EXCHANGES):
             client = halves[(number + round_number) % 2]
@@ -68,7 +68,7 @@ def test_every_request_is_served_by_whichever_process_it_reaches(halves: tuple[M
 
 
 @pytest.mark.requirement("SES-11")
-def test_a_session_begun_and_confirmed_at_different_processes_works_at_both(
+def test_session_confirmed_at_another_process_works_at_both(
     live: LiveServer, open_session: OpenSession
 ) -> None:
     begun = open_session(confirm=False)
@@ -79,14 +79,14 @@ def test_a_session_begun_and_confirmed_at_different_processes_works_at_both(
 
 
 @pytest.mark.requirement("SES-11")
-def test_both_processes_offer_the_same(halves: tuple[Mcp, Mcp]) -> None:
+def test_both_processes_offer_the_same_lists(halves: tuple[Mcp, Mcp]) -> None:
     for method in ("tools/list", "prompts/list", "resources/list", "resources/templates/list"):
         first, second = (client.call(method)["result"] for client in halves)
         assert first == second
 
 
 @pytest.mark.requirement("SES-11")
-def test_the_shared_socket_needs_no_stickiness(live: LiveServer, open_session: OpenSession) -> None:
+def test_shared_socket_needs_no_sticky_sessions(live: LiveServer, open_session: OpenSession) -> None:
     client = open_session()
     for _ in range(20):
         # A new connection each time: the kernel chooses the process.

@@ -1,4 +1,4 @@
-"""Revisions on one endpoint: negotiation, the version header, and what a newer client is told."""
+"""Revisions on one endpoint: negotiation and the version header."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MODERN_META = {
         ("DRAFT-2026", "2025-11-25"),
     ],
 )
-def test_a_served_revision_is_agreed_to_and_any_other_met_with_the_newest(
+def test_supported_revision_is_accepted_and_any_other_gets_the_newest(
     client: Mcp, requested: str, answered: str
 ) -> None:
     assert client.initialize(requested)["protocolVersion"] == answered
 
 
 @pytest.mark.requirement("VER-01", "VER-02")
-def test_a_revision_that_is_switched_off_is_not_agreed_to(open_strict: OpenSession, key: str) -> None:
+def test_disabled_revision_is_not_negotiated(open_strict: OpenSession, key: str) -> None:
     client = open_strict("2025-06-18", token=key)
     assert client.server["protocolVersion"] == "2025-06-18"
     client.delete()
@@ -46,7 +46,7 @@ def test_a_revision_that_is_switched_off_is_not_agreed_to(open_strict: OpenSessi
 
 @pytest.mark.requirement("VER-04")
 @pytest.mark.parametrize("header", ["bogus", "2026-07-28", "1999-01-01", "2025-11-25x", ""])
-def test_a_version_header_that_names_no_legacy_revision_is_refused(client: Mcp, header: str) -> None:
+def test_invalid_version_header_is_refused(client: Mcp, header: str) -> None:
     for answer in (
         client.post(client.request_message("ping"), MCP_Protocol_Version=header),
         client.client.request("DELETE", "/mcp", client.headers(MCP_Protocol_Version=header)),
@@ -59,11 +59,11 @@ def test_a_version_header_that_names_no_legacy_revision_is_refused(client: Mcp, 
 
 @pytest.mark.requirement("VER-05")
 @pytest.mark.parametrize("version", LEGACY)
-def test_without_the_header_the_negotiated_revision_counts(open_session: OpenSession, version: str) -> None:
+def test_missing_version_header_uses_the_negotiated_revision(open_session: OpenSession, version: str) -> None:
     client = open_session(version)
     client.version = None
     wrong = client.call("tools/call", {"name": "steps", "arguments": {"count": "many"}})
-    # Wrong arguments are a protocol error before 2025-11-25 and a result of the tool since then.
+    # Wrong arguments are a protocol error before 2025-11-25, and a tool result since then.
     assert ("error" in wrong) == (version < "2025-11-25")
     batch = client.post([client.request_message("ping")])
     assert (batch.status == 200) == (version == "2025-03-26")
@@ -71,7 +71,7 @@ def test_without_the_header_the_negotiated_revision_counts(open_session: OpenSes
 
 @pytest.mark.requirement("VER-06")
 @pytest.mark.parametrize("header", ["2024-11-05", "2025-03-26", "2025-06-18"])
-def test_another_legacy_name_in_the_header_is_served_by_the_sessions_revision_and_logged_once(
+def test_other_legacy_version_header_is_ignored_and_logged_once(
     live: LiveServer, open_session: OpenSession, header: str
 ) -> None:
     client = open_session("2025-11-25")
@@ -84,7 +84,7 @@ def test_another_legacy_name_in_the_header_is_served_by_the_sessions_revision_an
 
 
 @pytest.mark.requirement("ERA-02")
-def test_initialize_is_legacy_whatever_legacy_headers_stand_beside_it(client: Mcp) -> None:
+def test_initialize_is_legacy_despite_version_and_method_headers(client: Mcp) -> None:
     params = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},
