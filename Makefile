@@ -83,12 +83,13 @@ lint: .venv/test.stamp
 types: .venv/test.stamp
 	$(BIN)/mypy
 
-# The tests among it look at sizes of files, functions and folders, and for circles of imports.
+# The tests among it look at sizes of files, functions and folders, at prose, and for circles of imports.
 style: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/python -m tests.architecture.subjects
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/architecture/test_source.py \
+	  tests/architecture/test_prose.py \
 	  tests/architecture/test_imports.py::test_no_modules_import_each_other_in_a_circle_hints_included
 	$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings
 
