@@ -1,4 +1,4 @@
-"""Stored calls and the attempts at them, with nothing but the worker around them missing."""
+"""Stored calls and their running attempts, without the worker around them."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def new_call(**changed: Any) -> NewCall:
 
 
 async def stream_of(background: Background, new: NewCall) -> tuple[str, Position]:
-    """The stream of an accepted call, and where its client begins to follow it."""
+    """Return the stream of an accepted call and the position where its client starts to follow."""
     call, start = await background.accept(new)
     return call.stream, start
 
 
 def claimed(**changed: Any) -> CallRecord:
-    """A call whose first attempt runs."""
+    """Return a call whose first attempt is running."""
     stored, _ = records.accept(new_call(**changed))
     call = records.claim(stored.id, "worker")
     assert call is not None
@@ -67,7 +67,7 @@ def claimed(**changed: Any) -> CallRecord:
 
 
 def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> RunningCall:
-    """The running call of an attempt."""
+    """Return the running call of an attempt."""
     log = MessageLog(streams, SETTINGS)
     return RunningCall(
         request_id=record.request_id,

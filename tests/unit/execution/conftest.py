@@ -12,7 +12,7 @@ from tests.unit.execution.stage import Stage
 
 @pytest.fixture
 async def streams() -> Streams:
-    """The event streams of one process."""
+    """Return the event streams of one process."""
     made = Streams.in_memory()
     await made.start()
     return made
@@ -20,7 +20,7 @@ async def streams() -> Streams:
 
 @pytest.fixture
 async def stage(streams: Streams) -> AsyncIterator[Stage]:
-    """A process whose calls end with the test."""
+    """Return a process whose calls end with the test."""
     made = Stage(streams)
     yield made
     await made.calls.close(0.01)

@@ -1,4 +1,4 @@
-"""Real calls on the in-memory twin: start one, look at what its client is sent, answer its questions."""
+"""Real calls on the in-memory twin: start one, read its messages, answer its questions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Work = Callable[[RunningCall, Context], Awaitable[dict[str, Any]]]
 
 
 def session_with(capabilities: dict[str, Any] | None = None, version: str = "2025-11-25") -> LiveSession:
-    """A session of this process that no store knows."""
+    """Return a session of this process that is in no store."""
     return LiveSession(
         "a-session-of-these-tests",
         stored_fields(
@@ -54,7 +54,7 @@ def session_with(capabilities: dict[str, Any] | None = None, version: str = "202
 
 @dataclass
 class Asked:
-    """One request of the session's client."""
+    """A request of the session's client."""
 
     session: LiveSession
     principal: Principal
@@ -69,7 +69,7 @@ class Asked:
 
 
 class Stage:
-    """One process with one session."""
+    """A process with one session."""
 
     def __init__(self, streams: Streams, session: LiveSession | None = None, **settings: Any) -> None:
         self.streams = streams
@@ -94,7 +94,7 @@ class Stage:
         inputs: Inputs | None = None,
         waits: bool = True,
     ) -> RunningCall:
-        """Begin a call; its reply is ``call.reply``."""
+        """Start a call; its reply is ``call.reply``."""
         reply = reply or Reply(self.streams, self.session, 1)
         catalogue = Views(SERVER).of(principal.permissions)
         return self.calls.start(
@@ -110,7 +110,7 @@ class Stage:
         )
 
     async def said(self, call: RunningCall, grace: float = 3600.0) -> list[dict[str, Any]]:
-        """Every message the client of a call gets, the answer last."""
+        """Return every message to the client of a call, the answer last."""
         async with asyncio.timeout(10):
             if await call.reply.settled(grace):
                 return [orjson.loads(body) for body in call.reply.answers]
@@ -119,7 +119,7 @@ class Stage:
         return [orjson.loads(event.data) for event in events if event.kind != "close"]
 
     async def answer(self, call: RunningCall, result: dict[str, Any], *, number: int = 0) -> None:
-        """Answer the question that a call asks, as its client."""
+        """Answer the open question of a call as its client."""
         question = await self.question(call, number)
         response = jsonrpc.Response(question["id"], result, None)
         assert await self.requests.answer(self.session, response)
@@ -140,7 +140,7 @@ class Stage:
 
 
 def result(text: str = "done") -> dict[str, Any]:
-    """A tool's result."""
+    """Return a tool result."""
     return {"content": [{"type": "text", "text": text}]}
 
 
@@ -149,18 +149,18 @@ CANCELLED = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32800, "message": Req
 
 
 async def at_once(call: RunningCall, context: Context) -> dict[str, Any]:
-    """Work that is done."""
+    """Return a result immediately."""
     return result()
 
 
 async def never(call: RunningCall, context: Context) -> dict[str, Any]:
-    """Work that never ends by itself."""
+    """Wait forever."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
 def in_thread(function: Callable[[Context], Any]) -> Work:
-    """Work that runs a function in a thread, as the runner does for synchronous tools."""
+    """Return work that runs a function in a thread, as the runner does for synchronous tools."""
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         threads = Threads(1)
@@ -174,7 +174,7 @@ def in_thread(function: Callable[[Context], Any]) -> Work:
 
 
 async def begun(call: RunningCall) -> None:
-    """Wait until the call's code runs."""
+    """Wait until the code of the call runs."""
     while call.task is None:
         await asyncio.sleep(0)
     await asyncio.sleep(0)

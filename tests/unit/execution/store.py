@@ -1,4 +1,4 @@
-"""An event log whose store is slow or away when a test says so; otherwise the in-memory twin."""
+"""An event log that is slow or unavailable on request; otherwise the in-memory twin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.streams.gateway import Streams
 
 
 class MoodyLog:
-    """``EventLog`` that fails with ``faults``, one for each write, and waits for ``gate`` before a write."""
+    """``EventLog`` that fails with ``faults``, one per write, and waits for ``gate`` before a write."""
 
     def __init__(self, inner: EventLog) -> None:
         self._inner = inner
@@ -66,13 +66,13 @@ class MoodyLog:
 
 
 def moody(streams: Streams) -> MoodyLog:
-    """Put a moody log in front of the gateway's own."""
+    """Put a moody log in front of the gateway's log."""
     streams.log = log = MoodyLog(streams.log)
     return log
 
 
 async def events_of(streams: Streams, session: str, stream: str, epoch: int) -> list[Event]:
-    """All events of a stream until its final one."""
+    """Return all events of a stream up to the final one."""
     reader = streams.reader(session, stream, epoch, 0)
     found: list[Event] = []
     try:
@@ -85,5 +85,5 @@ async def events_of(streams: Streams, session: str, stream: str, epoch: int) -> 
 
 
 def told(events: Iterable[Event]) -> list[tuple[str, bytes]]:
-    """Kind and data of events."""
+    """Return kind and data of events."""
     return [(event.kind, event.data) for event in events]

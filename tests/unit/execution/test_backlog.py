@@ -1,4 +1,4 @@
-"""How many background calls a principal may have open, and how seldom that is counted."""
+"""The limit of open background calls per principal, and the frequency of counting them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.execution.attempts import SETTINGS, new_call
 
 
 class Rows:
-    """The open calls of each principal, and how often somebody asked."""
+    """Open calls of each principal, and the number of counts."""
 
     def __init__(self, streams: Streams) -> None:
         self.open: dict[str, int] = {}
@@ -31,18 +31,18 @@ class Rows:
         await self._check.soon(new_call(principal=principal))
 
 
-async def test_one_count_is_enough_until_what_it_left_is_used_up(streams: Streams) -> None:
+async def test_one_count_serves_until_its_remainder_is_used(streams: Streams) -> None:
     rows = Rows(streams)
     for _ in range(10):
         await rows.admit("ada")
     assert rows.asked == 1
-    rows.open["ada"] = 4  # Six are over by now.
+    rows.open["ada"] = 4  # Six have finished.
     for _ in range(6):
         await rows.admit("ada")
     assert rows.asked == 2
 
 
-async def test_at_the_limit_a_call_is_refused_and_others_are_not(streams: Streams) -> None:
+async def test_call_above_backlog_limit_is_refused_per_principal(streams: Streams) -> None:
     rows = Rows(streams)
     rows.open["ada"] = 10
     with pytest.raises(TooManyRequests) as refused:
@@ -53,7 +53,7 @@ async def test_at_the_limit_a_call_is_refused_and_others_are_not(streams: Stream
     await rows.admit("ada")
 
 
-async def test_it_forgets_rather_than_grows(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remembered_counts_are_bounded(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "REMEMBERED", 2)
     rows = Rows(streams)
     for principal in ("a", "b", "c", "a"):

@@ -1,4 +1,4 @@
-"""All calls of a principal are cancelled at once, each as if it had been alone, in few statements."""
+"""Cancelling all calls of a principal: same effect as one by one, in few statements."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def suspended(number: int) -> CallRecord:
 
 
 def kept(call: CallRecord) -> dict[str, Any]:
-    """What a row says of its end, apart from ids and moments."""
+    """Return how a row ended, without ids and times."""
     row = Call.objects.get(pk=call.id)
     names = ("state", "outcome", "cancel_reason", "published", "inputs", "attempt")
     moments = ("finished_at", "cancel_requested_at", "lease_until")
@@ -67,7 +67,7 @@ def kept(call: CallRecord) -> dict[str, Any]:
 
 
 def each_kind(first: int) -> list[CallRecord]:
-    """One that waits for a worker, for approval, for its client, and one that runs."""
+    """Return a call waiting for a worker, one for approval, one for its client, and a running one."""
     running = claimed(request_id=first + 3, stream=f"call-{first + 3}", principal=OWNER)
     approval = new_call(
         request_id=first + 1, stream=f"call-{first + 1}", principal=OWNER, approval_minutes=60
@@ -76,7 +76,7 @@ def each_kind(first: int) -> list[CallRecord]:
     return [accepted(first), waiting, suspended(first + 2), running]
 
 
-def test_each_ends_and_is_audited_as_if_it_had_been_cancelled_alone(operator: Any) -> None:
+def test_bulk_cancel_ends_and_audits_like_single_cancels(operator: Any) -> None:
     alone = each_kind(1)
     for call in alone:
         assert cancel_call(call_id=call.id, actor=operator, reason=REASON)
@@ -92,7 +92,7 @@ def test_each_ends_and_is_audited_as_if_it_had_been_cancelled_alone(operator: An
     assert sorted(again, key=str) == sorted(said, key=str)
 
 
-def test_another_principal_and_a_call_that_is_over_are_left_alone(operator: Any) -> None:
+def test_bulk_cancel_skips_other_principals_and_finished_calls(operator: Any) -> None:
     other, over = accepted(1, "user:8/oauth/2"), accepted(2)
     cancel_call(call_id=over.id, actor=operator, reason="enough")
     before = AuditEvent.objects.count()
@@ -102,14 +102,14 @@ def test_another_principal_and_a_call_that_is_over_are_left_alone(operator: Any)
     assert AuditEvent.objects.count() == before
 
 
-def test_the_first_request_to_stop_stands(operator: Any) -> None:
+def test_first_cancel_request_is_kept(operator: Any) -> None:
     call = claimed(request_id=1, principal=OWNER)
     cancel_call(call_id=call.id, actor=operator, reason="enough")
     cancel_calls_of(OWNER, actor=operator, reason=REASON)
     assert kept(call)["cancel_reason"] == "enough"
 
 
-async def test_every_client_hears_its_own_answer(clean_redis: str) -> None:
+async def test_bulk_cancel_publishes_each_answer_to_its_client(clean_redis: str) -> None:
     calls = [await sync_to_async(accepted)(number) for number in (1, 2)]
     await sync_to_async(cancel_calls_of)(OWNER, actor=None, reason=REASON)
     streams = Streams.connect(clean_redis)
@@ -125,7 +125,7 @@ async def test_every_client_hears_its_own_answer(clean_redis: str) -> None:
     assert not await Call.objects.filter(published=False).aexists()
 
 
-def test_the_number_of_statements_does_not_grow_with_the_calls(operator: Any) -> None:
+def test_bulk_cancel_statement_count_is_constant(operator: Any) -> None:
     counts = []
     for many in (2, 40):
         for number in range(many):
@@ -140,7 +140,7 @@ def test_the_number_of_statements_does_not_grow_with_the_calls(operator: Any) ->
     assert CANCEL_SLICE > 40
 
 
-def test_two_that_cancel_the_same_calls_do_not_wait_for_each_other(operator: Any) -> None:
+def test_concurrent_bulk_cancels_do_not_deadlock_and_audit_once(operator: Any) -> None:
     calls = [accepted(number) for number in range(30)]
     ended = at_once([lambda: cancel_calls_of(OWNER, actor=operator, reason=REASON)] * 2)
     assert ended == [None, None]

@@ -1,4 +1,4 @@
-"""The clock of this process says nothing about rows: only the database's does, whoever asks."""
+"""Rows are judged by the database clock only, never by the clock of a process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BOUND = "the request"
 
 @pytest.fixture(params=[-3_600, -30, 30, 3_600], ids="{:+}s".format)
 def _clock_is_off(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process takes it to be earlier or later than it is."""
+    """Set the clock of this process ahead or back."""
     off, true_time, true_now = request.param, time.time, timezone.now
     monkeypatch.setattr(time, "time", lambda: true_time() + off)
     monkeypatch.setattr(timezone, "now", lambda: true_now() + timedelta(seconds=off))
@@ -53,7 +53,7 @@ def over() -> CallRecord:
 
 
 def ages(call: CallRecord, **seconds: float) -> CallRecord:
-    """Put moments of a call so many seconds into the past, by the database's clock."""
+    """Move times of a call into the past by so many seconds of the database clock."""
     moments = {
         name: database_clock.lease(-age) if name == "lease_until" else database_clock.now(-age)
         for name, age in seconds.items()
@@ -86,7 +86,7 @@ def approved(call: CallRecord) -> bool:
     return pending_approvals.approve(call.id, by=None, reason="") is not None
 
 
-# What is asked, of which call the answer is no, and of which it is yes.
+# Each question with a call that answers no and a call that answers yes.
 Asked = tuple[Callable[[CallRecord], bool], Callable[[], CallRecord], Callable[[], CallRecord]]
 QUESTIONS: dict[str, Asked] = {
     "lease is out": (lambda _: bool(records.expired()), claimed, lambda: ages(claimed(), lease_until=2)),
@@ -135,13 +135,13 @@ QUESTIONS: dict[str, Asked] = {
 @pytest.mark.usefixtures("_clock_is_off")
 @pytest.mark.parametrize("expected", [False, True])
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_rows_are_judged_by_the_clock_of_the_database(question: str, expected: bool) -> None:
+def test_rows_are_judged_by_database_clock(question: str, expected: bool) -> None:
     ask, *calls = QUESTIONS[question]
     assert ask(calls[expected]()) is expected
 
 
 @pytest.mark.usefixtures("_clock_is_off")
-def test_what_a_client_is_told_of_time_is_the_database_s() -> None:
+def test_waiting_time_in_messages_uses_database_clock() -> None:
     call = waiting()
     assert pending_approvals.waiting_words(call) == "Waiting for approval (10 min left)"
     ages(call, approval_until=-200, accepted_at=400, reminded_at=400)
@@ -151,7 +151,7 @@ def test_what_a_client_is_told_of_time_is_the_database_s() -> None:
     assert 395 < (told.read_at - told.accepted_at).total_seconds() < 460
 
 
-def test_times_of_the_database_are_stored_as_django_stores_its_own() -> None:
+def test_database_times_are_stored_in_django_format() -> None:
     """SQLite compares them as text."""
     call = accepted()
     at = call.accepted_at
@@ -175,12 +175,12 @@ def _nothing_noted() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_clock_is_off", "_nothing_noted")
-def test_what_processes_tell_each_other_has_the_time_of_the_database(
+def test_inter_process_timestamps_use_database_clock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said = database_clock.read().timestamp()
     assert abs(database_clock.timestamp() - said) < 20.0
-    # An expiry of the database's is judged by the clock of this process where no query is made.
+    # An expiry from the database is compared with the process clock where no query is made.
     assert abs(database_clock.own(said) - time.time()) < 20.0
     monkeypatch.undo()
     database_clock.read()
@@ -188,7 +188,7 @@ def test_what_processes_tell_each_other_has_the_time_of_the_database(
 
 
 @pytest.mark.usefixtures("_clock_is_off", "_nothing_noted")
-def test_a_state_of_another_machine_ends_at_its_time(
+def test_request_state_of_another_machine_expires_on_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = Settings(redis_url="redis://nowhere.invalid")
@@ -204,13 +204,13 @@ def test_a_state_of_another_machine_ends_at_its_time(
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's clock is its server's")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("off", [30, -30, 3_600, -3_600])
-def test_a_process_whose_sqlite_tells_another_time_takes_no_call_for_lost(off: int) -> None:
+def test_sqlite_process_with_skewed_clock_reaps_no_live_call(off: int) -> None:
     def elsewhere(_form: str, _moment: str, later: str) -> str:
         seconds = off + float(later.split(maxsplit=1)[0])
         return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S.%f")
 
     call = claimed()
-    connection.close()  # What was prepared before would keep SQLite's own function.
+    connection.close()  # Statements prepared before would keep SQLite's built-in function.
     connection.ensure_connection()
     connection.connection.create_function("strftime", 3, elsewhere)
     try:
@@ -220,7 +220,7 @@ def test_a_process_whose_sqlite_tells_another_time_takes_no_call_for_lost(off: i
         assert not ended_as_lost(call)
         assert records.renew(call.id, 1, None).held
     finally:
-        # SQLite does not bring back a function of its own that was covered.
+        # SQLite does not restore a built-in function that was overridden.
         connection.close()
-        database_clock.read()  # Or this process would take itself to be off in the tests to come.
+        database_clock.read()  # Otherwise this process would consider its clock off in later tests.
     assert not records.expired()

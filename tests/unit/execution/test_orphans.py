@@ -1,4 +1,4 @@
-"""What a killed child of a worker had started is ended by the worker's main process (R32)."""
+"""Processes left by a killed worker child are ended by the main process (R32)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Only Linux gives a process its orphans"),
 ]
 
-# A main process in a process of its own: whatever it leaves ends with it.
+# A main process in a separate process: anything it leaves ends with it.
 MAIN = """
 import os, pathlib, signal, subprocess
 from mcp_app.execution.worker.descendants import LOOKS, Orphans, adopt_orphans
@@ -79,7 +79,7 @@ STORIES = {
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_what_a_child_left_is_ended(story: str) -> None:
+def test_processes_left_by_killed_child_are_ended(story: str) -> None:
     code = MAIN.replace("{story}", textwrap.indent(textwrap.dedent(story), "    "))
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -103,7 +103,7 @@ assert of_the_next_call.wait(30) == 3
 """
 
 
-def test_a_program_that_dies_after_its_call_is_collected_without_a_further_call() -> None:
+def test_program_that_dies_after_its_call_is_reaped() -> None:
     command = [sys.executable, "-c", ZOMBIE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

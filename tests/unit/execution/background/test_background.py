@@ -1,4 +1,4 @@
-"""A web process's side of background calls: accept, attach, refuse, cancel, give back a lost answer."""
+"""Background calls in a web process: accept, attach, refuse, cancel, restore a lost answer."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ async def said(streams: Streams, stream: str) -> list[bytes]:
     return [data for _, data in told(await events_of(streams, SESSION, stream, head.epoch))]
 
 
-async def test_an_accepted_call_has_a_row_a_stream_and_a_job(
-    background: Background, streams: Streams
-) -> None:
+async def test_accepted_call_has_row_stream_and_job(background: Background, streams: Streams) -> None:
     queued = waiting("celery")
     stream, position = await stream_of(background, new_call())
     head = await streams.log.head(SESSION, stream)
@@ -55,9 +53,7 @@ async def test_an_accepted_call_has_a_row_a_stream_and_a_job(
     assert waiting("celery") == queued + 1
 
 
-async def test_a_repeated_request_follows_the_call_it_repeats(
-    background: Background, streams: Streams
-) -> None:
+async def test_repeated_request_attaches_to_existing_call(background: Background, streams: Streams) -> None:
     first = await stream_of(background, new_call())
     queued = waiting("celery")
     other = new_stream()
@@ -67,7 +63,7 @@ async def test_a_repeated_request_follows_the_call_it_repeats(
     assert await Call.objects.acount() == 1
 
 
-async def test_a_repeated_request_attaches_also_where_no_more_calls_are_taken(streams: Streams) -> None:
+async def test_repeated_request_attaches_despite_full_backlog(streams: Streams) -> None:
     full = Background(streams, replace(SETTINGS, max_open_background_calls_per_principal=1))
     first = await stream_of(full, new_call())
     assert await stream_of(full, new_call(stream=new_stream())) == first
@@ -76,14 +72,14 @@ async def test_a_repeated_request_attaches_also_where_no_more_calls_are_taken(st
     assert await Call.objects.acount() == 1
 
 
-async def test_without_a_log_nothing_is_accepted(background: Background, streams: Streams) -> None:
+async def test_call_is_not_accepted_without_event_log(background: Background, streams: Streams) -> None:
     moody(streams).faults = [StreamsUnavailable("away")]
     with pytest.raises(StreamsUnavailable):
         await background.accept(new_call())
     assert await Call.objects.acount() == 0
 
 
-async def test_the_lost_stream_of_a_finished_call_comes_back_with_its_answer(
+async def test_lost_stream_of_finished_call_is_restored_with_answer(
     background: Background, streams: Streams
 ) -> None:
     stream, before = await stream_of(background, new_call())
@@ -99,18 +95,16 @@ async def test_the_lost_stream_of_a_finished_call_comes_back_with_its_answer(
 
 
 @pytest.mark.parametrize("stream", ["call-unknown", "post-1", "standalone"])
-async def test_nothing_comes_back_for_a_stream_of_no_call(background: Background, stream: str) -> None:
+async def test_lost_stream_of_no_call_is_not_restored(background: Background, stream: str) -> None:
     assert await background.lost_stream(SESSION, stream) is None
 
 
-async def test_a_lost_stream_is_not_given_to_another_session(background: Background) -> None:
+async def test_lost_stream_is_not_restored_for_another_session(background: Background) -> None:
     stream, _ = await stream_of(background, new_call())
     assert await background.lost_stream("another-session-of-tests", stream) is None
 
 
-async def test_a_cancel_before_the_start_ends_the_call_at_once(
-    background: Background, streams: Streams
-) -> None:
+async def test_cancel_before_start_ends_call_immediately(background: Background, streams: Streams) -> None:
     stream, _ = await stream_of(background, new_call())
     assert await background.cancel(SESSION, 1, "enough")
     row = await Call.objects.aget()
@@ -119,7 +113,7 @@ async def test_a_cancel_before_the_start_ends_the_call_at_once(
     assert await sync_to_async(records.claim)(row.pk, "late") is None
 
 
-async def test_a_cancel_of_a_running_call_is_noted_and_broadcast(
+async def test_cancel_of_running_call_is_stored_and_broadcast(
     background: Background, streams: Streams
 ) -> None:
     heard: list[dict[str, Any]] = []
@@ -132,7 +126,7 @@ async def test_a_cancel_of_a_running_call_is_noted_and_broadcast(
 
 
 @pytest.mark.parametrize("named", [("another-session-of-tests", 1), (SESSION, "1"), (SESSION, 2)])
-async def test_a_cancel_of_anything_else_does_nothing(
+async def test_cancel_of_unknown_request_changes_nothing(
     background: Background, named: tuple[str, str | int]
 ) -> None:
     await background.accept(new_call())
@@ -140,7 +134,7 @@ async def test_a_cancel_of_anything_else_does_nothing(
     assert (await Call.objects.aget()).cancel_reason == ""
 
 
-async def test_the_end_of_a_session_cancels_every_call_of_it(background: Background) -> None:
+async def test_session_end_cancels_all_its_calls(background: Background) -> None:
     await background.accept(new_call())
     await background.accept(new_call(request_id=2, stream=new_stream()))
     await background.accept(new_call(session_id="another-session-of-tests", stream=new_stream()))

@@ -1,4 +1,4 @@
-"""The answer of a background call on the one request that waits for it, also when its stream is lost."""
+"""The answer of a background call on its single request, including after a lost stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{}}'
 
 
 class Records:
-    """The database's side of background calls, with the answers a test gives it."""
+    """A stub of the stored side of background calls with scripted answers."""
 
     def __init__(self, *found: Any) -> None:
         self.found = list(found)
@@ -40,7 +40,7 @@ async def streams() -> Streams:
 
 
 async def reply_to(streams: Streams, *found: Any) -> ExchangeReply:
-    """A reply that follows a stream which is no longer there."""
+    """Return a reply that follows a missing stream."""
     reply = ExchangeReply(streams, cast("Background", Records(*found)), Settings(), "x-1", 7)
     lost = await streams.log.open("x-1", "c1")
     await streams.log.drop("x-1", "c1")
@@ -56,9 +56,7 @@ async def answered(reply: ExchangeReply) -> Any:
     return orjson.loads(reply.answered)
 
 
-async def test_a_stream_that_was_lost_is_found_again_with_its_answer(
-    streams: Streams, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lost_stream_is_reopened_with_answer(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange_reply, "RETRY_SECONDS", 0.001)
 
     async def restored() -> Position:
@@ -71,14 +69,14 @@ async def test_a_stream_that_was_lost_is_found_again_with_its_answer(
     assert not reply.failed
 
 
-async def test_without_a_record_of_the_call_its_client_is_told_so(streams: Streams) -> None:
+async def test_missing_call_record_returns_internal_error(streams: Streams) -> None:
     reply = await reply_to(streams, None)
     found = await answered(reply)
     assert (found["id"], found["error"]["code"]) == (7, -32603)
     assert reply.failed
 
 
-async def test_notifications_beyond_the_bound_are_shed_and_the_answer_is_not(streams: Streams) -> None:
+async def test_notifications_above_limit_are_dropped_but_answer_is_kept(streams: Streams) -> None:
     settings = Settings(max_stream_events=2)
     reply = ExchangeReply(streams, cast("Background", Records()), settings, "x-1", 7)
     for number in range(5):

@@ -1,4 +1,4 @@
-"""Noting published answers: soon, many at once, and never at the price of an error."""
+"""Marking answers as published: soon, in batches, and without raising."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def finished(request_id: int) -> records.CallRecord:
     return call
 
 
-async def test_answers_are_noted_together_without_anybody_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_published_answers_are_marked_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PUBLISHED_SECONDS", 0.01)
     noted = Published()
     for number in range(3):
@@ -34,7 +34,7 @@ async def test_answers_are_noted_together_without_anybody_asking(monkeypatch: py
     assert {call.published async for call in Call.objects.all()} == {True}
 
 
-async def test_a_flush_leaves_nothing_to_note() -> None:
+async def test_flush_marks_all_pending_answers() -> None:
     noted = Published()
     noted.add((await sync_to_async(finished)(1)).id)
     await noted.flush()

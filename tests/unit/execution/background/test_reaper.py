@@ -1,4 +1,4 @@
-"""Sweeping after the dead: expired leases, jobs the broker lost, answers nobody published."""
+"""The reaper: expired leases, jobs lost by the broker, unpublished answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WELL = Well(0.0, timezone.now(), 0.0, 0.0)
 
 @pytest.fixture(autouse=True)
 def _stores(clean_redis: str, settings: object) -> Iterator[None]:
-    """Real Redis for the streams, the broker in this process's memory, emptied."""
+    """Use real Redis for streams and an empty in-memory broker."""
     assert waiting(QUEUE) >= 0
     with celery.connection_for_write() as made:
         made.default_channel.queue_purge(QUEUE)
@@ -48,14 +48,14 @@ def _stores(clean_redis: str, settings: object) -> Iterator[None]:
 
 
 def lost(**changed: object) -> CallRecord:
-    """A call whose attempt died half a minute ago."""
+    """Return a call whose attempt died 30 seconds ago."""
     call = claimed(queue=QUEUE, **changed)
     Call.objects.filter(pk=call.id).update(lease_until=timezone.now() - LONG_AGO)
     return call
 
 
 def answers() -> list[dict[str, object]]:
-    """What the stream of the call holds."""
+    """Return the messages on the stream of the call."""
 
     async def read() -> list[dict[str, object]]:
         streams = Streams.connect(conf.get().redis_url)
@@ -70,7 +70,7 @@ def answers() -> list[dict[str, object]]:
     return asyncio.run(read())
 
 
-def test_a_lost_attempt_that_may_be_repeated_is_queued_again() -> None:
+def test_lost_repeatable_attempt_is_requeued() -> None:
     call = lost()
     assert reaper.sweep() == 1
     row = Call.objects.get(pk=call.id)
@@ -80,7 +80,7 @@ def test_a_lost_attempt_that_may_be_repeated_is_queued_again() -> None:
     assert answers() == []
 
 
-def test_a_lost_attempt_that_was_the_last_ends_its_call_with_an_error() -> None:
+def test_lost_final_attempt_fails_its_call() -> None:
     call = lost(max_attempts=1)
     assert reaper.sweep() == 1
     row = Call.objects.get(pk=call.id)
@@ -92,7 +92,7 @@ def test_a_lost_attempt_that_was_the_last_ends_its_call_with_an_error() -> None:
     assert waiting(QUEUE) == 0
 
 
-def test_a_lost_attempt_of_a_cancelled_call_ends_it_as_cancelled() -> None:
+def test_lost_attempt_of_cancelled_call_ends_as_cancelled() -> None:
     call = lost()
     records.request_cancel_of(call.id, "enough")
     reaper.sweep()
@@ -100,28 +100,28 @@ def test_a_lost_attempt_of_a_cancelled_call_ends_it_as_cancelled() -> None:
     assert answers()[0]["error"]["code"] == -32800  # type: ignore[index]
 
 
-def test_a_living_attempt_is_left_alone() -> None:
+def test_live_attempt_is_not_reaped() -> None:
     call = claimed(queue=QUEUE)
     assert reaper.sweep() == 0
     assert Call.objects.get(pk=call.id).state == State.RUNNING
 
 
 @pytest.mark.parametrize("broker_was_away", [True, False])
-def test_an_accepted_call_without_a_job_gets_one(broker_was_away: bool) -> None:
+def test_accepted_call_without_job_is_enqueued(broker_was_away: bool) -> None:
     call, _ = records.accept(new_call(queue=QUEUE))
     if broker_was_away:
         records.note_enqueued(call.id, is_queued=False)
     assert reaper.sweep() == 0
     then = timezone.now() - LONG_AGO
     Call.objects.filter(pk=call.id).update(accepted_at=then)
-    # Without a note that the broker was away, the process died before it could ask the broker.
+    # Without a record of the outage, the process died before it could reach the broker.
     Call.objects.filter(pk=call.id).exclude(enqueued_at=None).update(enqueued_at=then)
     assert reaper.sweep() == 1
     assert waiting(QUEUE) == 1
     assert reaper.sweep() == 0
 
 
-def test_a_job_that_the_broker_lost_is_queued_again_but_one_it_still_holds_is_not() -> None:
+def test_job_lost_by_broker_is_requeued_but_held_job_is_not() -> None:
     call, _ = records.accept(new_call(queue=QUEUE))
     enqueue(call)
     records.note_enqueued(call.id)
@@ -133,7 +133,7 @@ def test_a_job_that_the_broker_lost_is_queued_again_but_one_it_still_holds_is_no
     assert waiting(QUEUE) == 1
 
 
-def test_calls_that_wait_long_get_another_job_more_and_more_seldom() -> None:
+def test_long_waiting_call_is_requeued_with_growing_intervals() -> None:
     call, _ = records.accept(new_call(queue=QUEUE))
     accepted = timezone.now()
     jobs_at = []
@@ -147,7 +147,7 @@ def test_calls_that_wait_long_get_another_job_more_and_more_seldom() -> None:
     assert 3 <= len(jobs_at) <= 7
 
 
-def test_a_broker_that_goes_away_in_the_middle_is_a_broker_that_is_away(
+def test_broker_failure_during_count_raises_broker_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with celery.connection_for_write() as made:
@@ -161,7 +161,7 @@ def test_a_broker_that_goes_away_in_the_middle_is_a_broker_that_is_away(
         waiting(QUEUE)
 
 
-def test_a_sweep_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_loop_continues_after_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = []
 
     def turn(well: Well | None) -> Well:
@@ -178,7 +178,7 @@ def test_a_sweep_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> 
     assert turns == [None, None]
 
 
-# What the sweep before saw, when time went on as it should since then, and when it did not.
+# The state seen by the previous sweep, with and without a jump of time since then.
 SEEN: dict[str, Callable[[Well], Well]] = {
     "all went well": lambda well: well,
     "this process slept": lambda well: replace(well, swept_at=well.swept_at - 60.0),
@@ -188,7 +188,7 @@ SEEN: dict[str, Callable[[Well], Well]] = {
 
 
 @pytest.mark.parametrize("what", SEEN)
-def test_after_a_jump_of_time_the_living_get_a_moment_to_renew(what: str) -> None:
+def test_time_jump_delays_reaping_until_leases_can_renew(what: str) -> None:
     call = lost()
     well = reaper.turn(None)
     assert well is not None
@@ -198,14 +198,14 @@ def test_after_a_jump_of_time_the_living_get_a_moment_to_renew(what: str) -> Non
     assert Call.objects.get(pk=call.id).state == (State.RUNNING if jumped else State.ACCEPTED)
 
 
-def test_a_lease_from_before_the_clock_of_the_database_was_set_back_is_out_at_once() -> None:
+def test_lease_from_before_clock_was_set_back_expires_immediately() -> None:
     call = claimed(queue=QUEUE)
     Call.objects.filter(pk=call.id).update(lease_until=database_clock.lease(3_600))
     assert reaper.sweep() == 1
     assert Call.objects.get(pk=call.id).state == State.ACCEPTED
 
 
-def test_a_stored_answer_is_published_once_however_often_is_swept() -> None:
+def test_stored_answer_is_published_once_across_sweeps() -> None:
     call = claimed(queue=QUEUE)
     answer = b'{"jsonrpc":"2.0","id":1,"result":{}}'
     records.finish(call.id, 1, State.COMPLETED, "ok", answer)
@@ -215,7 +215,7 @@ def test_a_stored_answer_is_published_once_however_often_is_swept() -> None:
     assert answers() == [orjson.loads(answer)]
 
 
-def test_nobody_is_taken_for_dead_by_the_first_sweep_nor_right_after_an_outage() -> None:
+def test_first_sweep_reaps_nothing_until_renewal_interval_passed() -> None:
     call = lost()
     well = reaper.turn(None)
     assert well is not None
@@ -224,7 +224,7 @@ def test_nobody_is_taken_for_dead_by_the_first_sweep_nor_right_after_an_outage()
     assert Call.objects.get(pk=call.id).state == State.ACCEPTED
 
 
-def test_a_sweep_without_a_database_starts_the_wait_anew() -> None:
+def test_sweep_without_database_resets_grace_period() -> None:
     def away(*_: object) -> None:
         raise OperationalError("away")
 

@@ -1,4 +1,4 @@
-"""R7: a request id seen before is a retry only while its call is open or its answer is undelivered."""
+"""R7: a repeated request id is a retry only while its call is open or its answer is undelivered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def background(streams: Streams) -> Background:
 
 
 async def waiting(_: Background, __: CallRecord) -> None:
-    """Leave the call as it was accepted."""
+    """Leave the call in its accepted state."""
 
 
 async def running(_: Background, call: CallRecord) -> None:
@@ -77,7 +77,7 @@ async def test_retry_of_an_unanswered_call_attaches_to_it(background: Background
 
 @pytest.mark.parametrize("work", [SAME, *OTHERS])
 @pytest.mark.parametrize("prepare", [delivered, undelivered_for_long, cancelled_by_its_client])
-async def test_request_id_of_an_answered_call_starts_a_new_call_each_time(
+async def test_request_id_of_answered_call_starts_new_call_each_time(
     background: Background, prepare: Prepare, work: dict[str, Any]
 ) -> None:
     found = set()
@@ -90,7 +90,7 @@ async def test_request_id_of_an_answered_call_starts_a_new_call_each_time(
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("prepare", [waiting, running])
-async def test_other_work_under_an_id_in_flight_is_refused(
+async def test_different_work_under_in_flight_id_is_refused(
     background: Background, streams: Streams, prepare: Prepare, other: dict[str, Any]
 ) -> None:
     await prepare(background, await accepted(background))
@@ -102,7 +102,7 @@ async def test_other_work_under_an_id_in_flight_is_refused(
 
 
 @pytest.mark.parametrize("other", OTHERS)
-async def test_other_work_is_no_retry_of_an_answer_that_was_lost(
+async def test_different_work_does_not_attach_to_undelivered_answer(
     background: Background, other: dict[str, Any]
 ) -> None:
     first = await accepted(background)
@@ -110,14 +110,14 @@ async def test_other_work_is_no_retry_of_an_answer_that_was_lost(
     assert (await accepted(background, **other)).id != first.id
 
 
-async def test_answer_delivered_by_another_process_is_waited_for(streams: Streams) -> None:
+async def test_delivery_by_another_process_frees_request_id(streams: Streams) -> None:
     deliverer, other = Background(streams, SETTINGS), Background(streams, SETTINGS)
     first = await accepted(deliverer)
     await delivered(deliverer, first)
     assert (await accepted(other)).id != first.id
 
 
-async def test_request_id_of_a_task_is_free_once_its_client_has_named_the_task(
+async def test_request_id_of_task_is_reusable_after_client_named_task(
     background: Background,
 ) -> None:
     fields = {"session_fields": {**new_call().session_fields, "version": "2025-11-25"}}
@@ -130,7 +130,7 @@ async def test_request_id_of_a_task_is_free_once_its_client_has_named_the_task(
     assert third.id not in (first.id, second.id)
 
 
-async def test_full_backlog_takes_retries_and_no_new_call_under_a_used_id(streams: Streams) -> None:
+async def test_full_backlog_accepts_retries_and_refuses_new_calls(streams: Streams) -> None:
     full = Background(streams, replace(SETTINGS, max_open_background_calls_per_principal=1))
     first = await accepted(full)
     assert (await accepted(full)).id == first.id

@@ -1,4 +1,4 @@
-"""Which jobs of a worker count as lost: those it took long ago and no living child began."""
+"""Lost jobs of a worker: reserved long ago and started by no living child."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> LostJobs:
     return LostJobs()
 
 
-def test_a_job_is_not_lost_when_it_is_first_seen() -> None:
+def test_first_seen_job_is_not_lost() -> None:
     assert LostJobs().among([A, B], []) == []
 
 
-def test_a_job_that_still_waits_later_is_lost(jobs: LostJobs) -> None:
+def test_job_still_waiting_on_second_look_is_lost(jobs: LostJobs) -> None:
     jobs.among([A], [])
     assert jobs.among([A, B], []) == [A]
 
 
 @pytest.mark.parametrize("pid", [None, os.getpid()], ids=["unknown", "alive"])
-def test_a_job_that_was_begun_is_not_lost(jobs: LostJobs, pid: int | None) -> None:
+def test_started_job_is_not_lost(jobs: LostJobs, pid: int | None) -> None:
     begun = replace(A, worker_pid=pid)
     jobs.among([begun], [])
     assert jobs.among([begun], [begun]) == []
 
 
 @pytest.mark.process
-def test_a_job_that_a_dead_child_had_begun_is_lost(jobs: LostJobs) -> None:
+def test_job_started_by_dead_child_is_lost_on_second_look(jobs: LostJobs) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         child.wait()
     begun = replace(A, worker_pid=child.pid)
@@ -53,7 +53,7 @@ def test_a_job_that_a_dead_child_had_begun_is_lost(jobs: LostJobs) -> None:
     assert jobs.among([begun], [begun]) == [begun]
 
 
-def test_a_job_that_comes_again_is_waited_for_anew(jobs: LostJobs) -> None:
+def test_redelivered_job_is_waited_for_again(jobs: LostJobs) -> None:
     jobs.among([A], [])
     jobs.among([], [])
     assert jobs.among([A], []) == []

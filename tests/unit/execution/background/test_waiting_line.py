@@ -1,4 +1,4 @@
-"""Clients whose calls wait for a worker hear at which place, seldom, and only if they asked for progress."""
+"""Queue positions for clients that requested progress, at bounded frequency."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def accepted(**changed: Any) -> CallRecord:
 
 
 def time_passes(seconds: float) -> None:
-    """As if everything were longer ago."""
+    """Move all stored times into the past."""
     ago = timedelta(seconds=seconds)
     Call.objects.update(accepted_at=F("accepted_at") - ago, reminded_at=F("reminded_at") - ago)
 
 
 def said(call: CallRecord) -> list[dict[str, Any]]:
-    """What the stream of a call holds."""
+    """Return the messages on the stream of a call."""
 
     async def read() -> list[dict[str, Any]]:
         streams = Streams.connect(conf.get().redis_url)
@@ -62,13 +62,13 @@ def words(call: CallRecord) -> list[str]:
     return [params["message"] for params in said(call)]
 
 
-def test_who_waits_hears_its_place_in_the_fair_order_and_again_after_a_while() -> None:
+def test_waiting_client_receives_fair_queue_position_repeatedly() -> None:
     first, second, other = accepted(), accepted(), accepted(principal="key:7")
     waiting_line.sweep()
     assert words(second) == []
     time_passes(6)
     waiting_line.sweep()
-    waiting_line.sweep()  # Another process, a moment later.
+    waiting_line.sweep()  # Another process sweeps shortly afterwards.
     assert [words(call) for call in (first, other, second)] == [
         ["1 of 3 waiting"],
         ["2 of 3 waiting"],
@@ -83,7 +83,7 @@ def test_who_waits_hears_its_place_in_the_fair_order_and_again_after_a_while() -
     assert {params["progressToken"] for params in said(second)} == {"p"}
 
 
-def test_only_calls_with_a_token_that_are_no_tasks_and_begin_for_the_first_time_are_told() -> None:
+def test_position_is_not_sent_without_token_to_tasks_or_retries() -> None:
     calls = [accepted(meta={}), accepted(task_seconds=600), accepted()]
     Call.objects.filter(pk=calls[2].id).update(attempt=1)
     time_passes(60)
@@ -91,7 +91,7 @@ def test_only_calls_with_a_token_that_are_no_tasks_and_begin_for_the_first_time_
     assert [words(call) for call in calls] == [[], [], []]
 
 
-def test_the_attempt_at_a_call_knows_that_its_client_was_told_and_continues_from_there() -> None:
+def test_attempt_knows_position_was_sent() -> None:
     told, silent = accepted(), accepted(meta={})
     time_passes(6)
     waiting_line.sweep()
@@ -99,7 +99,7 @@ def test_the_attempt_at_a_call_knows_that_its_client_was_told_and_continues_from
     assert [call and call.reminded for call in claimed] == [True, False]
 
 
-def test_calls_of_a_limited_tool_are_a_line_of_their_own_and_far_ones_are_not_told(
+def test_limited_tool_has_its_own_line_and_far_positions_are_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(waiting_line, "TOLD", 2)

@@ -1,4 +1,4 @@
-"""One call: one outcome whatever races, and nothing left behind."""
+"""One call: exactly one outcome in any race, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, n
 
 
 def is_over(stage: Stage, call: RunningCall) -> bool:
-    """Nothing of the call is left behind."""
+    """Return True if nothing of the call is left behind."""
     return not stage.session.in_flight and not stage.calls.shares and not stage.calls._sessions
 
 
-async def test_a_result_is_the_answer_and_nothing_is_left_behind(stage: Stage) -> None:
+async def test_result_is_answered_and_nothing_is_left_behind(stage: Stage) -> None:
     call = stage.start(at_once)
     assert await stage.said(call) == [DONE]
     assert (call.outcome, is_over(stage, call)) == ("ok", True)
@@ -42,7 +42,7 @@ async def test_a_result_is_the_answer_and_nothing_is_left_behind(stage: Stage) -
     ],
 )
 @pytest.mark.usefixtures("handled_ctrl_c")
-async def test_whatever_code_raises_becomes_one_answer(
+async def test_raised_exception_becomes_one_error_answer(
     stage: Stage, raised: BaseException, code: int, words: str
 ) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -57,7 +57,7 @@ async def test_whatever_code_raises_becomes_one_answer(
 
 
 @pytest.mark.requirement("CAN-01", "CAN-02")
-async def test_a_cancel_ends_async_code_at_its_next_await(stage: Stage) -> None:
+async def test_cancel_ends_async_code_at_next_await(stage: Stage) -> None:
     call = stage.start(never)
     await begun(call)
     call.cancel("changed my mind")
@@ -65,9 +65,9 @@ async def test_a_cancel_ends_async_code_at_its_next_await(stage: Stage) -> None:
     assert (call.outcome, is_over(stage, call)) == ("cancelled", True)
 
 
-async def test_a_cancel_before_the_first_step_is_answered_and_the_work_never_begins(stage: Stage) -> None:
+async def test_cancel_before_first_step_prevents_work(stage: Stage) -> None:
     loop = asyncio.get_running_loop()
-    # A task of another factory makes its first step when the loop comes to it.
+    # A task of another factory takes its first step when the loop schedules it.
     loop.set_task_factory(lambda loop, work, **options: asyncio.Task(work, loop=loop, **options))
     started: list[int] = []
 
@@ -82,14 +82,14 @@ async def test_a_cancel_before_the_first_step_is_answered_and_the_work_never_beg
 
 
 @pytest.mark.requirement("CAN-03")
-async def test_a_cancel_after_the_end_changes_nothing(stage: Stage) -> None:
+async def test_cancel_after_end_changes_nothing(stage: Stage) -> None:
     call = stage.start(at_once)
     said = await stage.said(call)
     call.cancel("late")
     assert (said, call.outcome, call.stopped) == ([DONE], "ok", False)
 
 
-async def test_a_result_that_is_there_when_the_cancel_comes_wins(stage: Stage) -> None:
+async def test_result_available_before_cancel_wins(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         call.cancel("from within, without an await to end at")
         return result()
@@ -98,7 +98,7 @@ async def test_a_result_that_is_there_when_the_cancel_comes_wins(stage: Stage) -
     assert await stage.said(call) == [DONE]
 
 
-async def test_the_first_of_cancel_and_deadline_decides(stage: Stage) -> None:
+async def test_first_of_cancel_and_deadline_decides_outcome(stage: Stage) -> None:
     cleaning = asyncio.Event()
     clean = asyncio.Event()
 
@@ -124,7 +124,7 @@ async def test_the_first_of_cancel_and_deadline_decides(stage: Stage) -> None:
         clean.clear()
 
 
-async def test_the_deadline_answers_as_the_method_says(stage: Stage) -> None:
+async def test_deadline_uses_timeout_result_of_method(stage: Stage) -> None:
     call = stage.start(never, timeout=0.0, on_timeout=lambda: {**result("too slow"), "isError": True})
     assert await stage.said(call, grace=0.0) == [
         {"jsonrpc": "2.0", "id": 1, "result": {**result("too slow"), "isError": True}}
@@ -132,7 +132,7 @@ async def test_the_deadline_answers_as_the_method_says(stage: Stage) -> None:
     assert (call.outcome, is_over(stage, call)) == ("tool_error", True)
 
 
-async def test_the_deadline_of_a_method_without_error_results_is_an_error(stage: Stage) -> None:
+async def test_deadline_without_timeout_result_is_error(stage: Stage) -> None:
     def too_long() -> dict[str, Any]:
         raise InternalError("took too long")
 
@@ -142,7 +142,7 @@ async def test_the_deadline_of_a_method_without_error_results_is_an_error(stage:
     assert (call.outcome, is_over(stage, call)) == ("error", True)
 
 
-async def test_the_deadline_holds_for_a_call_that_streamed_early(stage: Stage) -> None:
+async def test_deadline_applies_to_call_that_streamed_early(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.progress(1)
         return await never(call, context)
@@ -152,7 +152,7 @@ async def test_the_deadline_holds_for_a_call_that_streamed_early(stage: Stage) -
     assert answer["result"]["isError"]
 
 
-async def test_code_that_ignores_that_it_was_stopped_is_answered_for(
+async def test_code_ignoring_its_cancel_is_answered_and_logged(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "UNWILLING_SECONDS", 0.0)
@@ -179,7 +179,7 @@ async def test_code_that_ignores_that_it_was_stopped_is_answered_for(
     assert call.reply.answers == [orjson.dumps(CANCELLED)]
 
 
-async def test_the_end_of_the_process_is_told_apart_from_a_cancel(stage: Stage) -> None:
+async def test_shutdown_answer_differs_from_cancel(stage: Stage) -> None:
     call = stage.start(never)
     await begun(call)
     call.shut_down()
@@ -187,7 +187,7 @@ async def test_the_end_of_the_process_is_told_apart_from_a_cancel(stage: Stage) 
     assert answer["error"] == {"code": -32603, "message": "The server is stopping."}
 
 
-async def test_a_task_cancelled_with_its_event_loop_is_answered(stage: Stage) -> None:
+async def test_task_cancelled_with_event_loop_is_answered(stage: Stage) -> None:
     call = stage.start(never)
     await begun(call)
     assert call.task is not None

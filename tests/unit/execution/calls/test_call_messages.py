@@ -1,4 +1,4 @@
-"""What a call sends on its way: progress, logs and questions, from loop and threads; then silence."""
+"""Messages of a running call: progress, logs and questions, from loop and threads; silence after its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.unit.execution.store import moody
 
 
 @pytest.mark.requirement("PROG-01", "PROG-02")
-async def test_progress_increases_and_names_the_token(stage: Stage) -> None:
+async def test_progress_increases_and_carries_token(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         for progress in (1, 1, 0.5, 2):
             context.progress(progress, 2, f"at {progress}")
@@ -42,7 +42,7 @@ async def test_progress_increases_and_names_the_token(stage: Stage) -> None:
     ]
 
 
-async def test_what_never_waits_is_answered_at_once_behind_what_it_sent(stage: Stage) -> None:
+async def test_non_waiting_call_is_answered_after_its_messages(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.progress(1)
         context.info("on the way")
@@ -59,7 +59,7 @@ async def test_what_never_waits_is_answered_at_once_behind_what_it_sent(stage: S
     assert said[-1] == DONE
 
 
-async def test_what_never_waits_can_fail_and_stops_nobody_else(stage: Stage) -> None:
+async def test_non_waiting_call_failure_becomes_error_answer(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         raise ValueError
 
@@ -69,7 +69,7 @@ async def test_what_never_waits_can_fail_and_stops_nobody_else(stage: Stage) -> 
 
 
 @pytest.mark.requirement("PROG-01")
-async def test_without_a_token_progress_is_not_sent(stage: Stage) -> None:
+async def test_progress_without_token_is_not_sent(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.progress(1)
         return result()
@@ -81,7 +81,7 @@ async def test_without_a_token_progress_is_not_sent(stage: Stage) -> None:
 
 @pytest.mark.requirement("PROG-04")
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_of_much_progress_little_is_sent_but_always_the_last(stage: Stage, threaded: bool) -> None:
+async def test_frequent_progress_is_throttled_but_last_value_is_sent(stage: Stage, threaded: bool) -> None:
     def report(context: Context) -> str:
         for progress in range(1, 500):
             context.progress(progress)
@@ -98,7 +98,7 @@ async def test_of_much_progress_little_is_sent_but_always_the_last(stage: Stage,
     assert "result" in said[-1]
 
 
-async def test_progress_held_back_is_sent_without_a_further_report(streams: Streams) -> None:
+async def test_throttled_progress_is_sent_without_further_report(streams: Streams) -> None:
     stage = Stage(streams, progress_per_second=1000.0)
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -118,7 +118,7 @@ async def test_progress_held_back_is_sent_without_a_further_report(streams: Stre
 
 
 @pytest.mark.requirement("PROG-03")
-async def test_a_call_is_silent_after_its_end(stage: Stage) -> None:
+async def test_call_is_silent_after_its_end(stage: Stage) -> None:
     kept: list[Context] = []
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -147,7 +147,7 @@ async def test_a_call_is_silent_after_its_end(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("PROG-03")
-async def test_a_cancelled_call_reports_no_progress_it_held_back(stage: Stage) -> None:
+async def test_cancelled_call_drops_throttled_progress(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         for progress in range(1, 100):
             context.progress(progress)
@@ -161,7 +161,7 @@ async def test_a_cancelled_call_reports_no_progress_it_held_back(stage: Stage) -
 
 
 @pytest.mark.requirement("LOG-02")
-async def test_only_levels_the_session_asked_for_are_sent(stage: Stage) -> None:
+async def test_log_messages_below_session_level_are_not_sent(stage: Stage) -> None:
     stage.session.log_level = "warning"
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -178,7 +178,7 @@ async def test_only_levels_the_session_asked_for_are_sent(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("LOG-06")
-async def test_beyond_the_limit_log_messages_are_left_out_and_this_is_said_once(streams: Streams) -> None:
+async def test_log_messages_above_limit_are_dropped_with_one_warning(streams: Streams) -> None:
     stage = Stage(streams, log_messages_per_call=2)
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -193,7 +193,7 @@ async def test_beyond_the_limit_log_messages_are_left_out_and_this_is_said_once(
     assert len(said) == 4
 
 
-async def test_what_is_logged_is_what_was_there_at_that_moment(stage: Stage) -> None:
+async def test_logged_data_is_copied_when_logged(stage: Stage) -> None:
     def log(context: Context) -> str:
         data = {"state": "first"}
         context.info(data)
@@ -206,9 +206,7 @@ async def test_what_is_logged_is_what_was_there_at_that_moment(stage: Stage) -> 
 
 @pytest.mark.parametrize("progress", [float("nan"), float("inf"), True, "1"])
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_progress_that_is_no_number_is_an_error_where_it_was_reported(
-    stage: Stage, progress: Any, threaded: bool
-) -> None:
+async def test_non_finite_progress_raises_in_caller(stage: Stage, progress: Any, threaded: bool) -> None:
     def report(context: Context) -> str:
         with pytest.raises(ValueError, match="finite number"):
             context.progress(progress)
@@ -221,7 +219,7 @@ async def test_progress_that_is_no_number_is_an_error_where_it_was_reported(
     assert await stage.said(stage.start(in_thread(report) if threaded else work)) == [DONE]
 
 
-async def test_what_a_thread_sends_precedes_its_result(stage: Stage) -> None:
+async def test_messages_of_thread_precede_its_result(stage: Stage) -> None:
     def talk(context: Context) -> str:
         for number in range(50):
             context.info(number)
@@ -231,16 +229,14 @@ async def test_what_a_thread_sends_precedes_its_result(stage: Stage) -> None:
     assert [message["params"]["data"] for message in said[:-1]] == list(range(50))
 
 
-async def test_a_question_from_a_thread_waits_there_for_its_answer(stage: Stage) -> None:
+async def test_thread_waits_for_answer_to_its_question(stage: Stage) -> None:
     call = stage.start(in_thread(lambda context: context.roots()[0]["uri"]))
     await stage.answer(call, {"roots": [{"uri": "file:///home"}]})
     assert (await stage.said(call))[-1]["result"] == result("file:///home")
 
 
 @pytest.mark.parametrize("by", ["cancel", "deadline", "shutdown"])
-async def test_a_thread_that_waits_for_an_answer_is_released_when_its_call_is_stopped(
-    stage: Stage, by: str
-) -> None:
+async def test_stopped_call_releases_thread_waiting_for_answer(stage: Stage, by: str) -> None:
     released: list[type[BaseException]] = []
     gone = threading.Event()
 
@@ -263,7 +259,7 @@ async def test_a_thread_that_waits_for_an_answer_is_released_when_its_call_is_st
     assert said[-2]["params"]["requestId"] == question["id"]
 
 
-async def test_a_thread_that_asks_after_it_was_stopped_is_refused_at_once(stage: Stage) -> None:
+async def test_question_of_stopped_thread_is_refused_immediately(stage: Stage) -> None:
     stopped = threading.Event()
     refused: list[int] = []
     gone = threading.Event()
@@ -286,7 +282,7 @@ async def test_a_thread_that_asks_after_it_was_stopped_is_refused_at_once(stage:
     assert (said, refused) == ([CANCELLED], [1, 1])
 
 
-async def test_a_question_left_behind_by_finished_code_is_given_up(stage: Stage) -> None:
+async def test_pending_question_is_withdrawn_when_call_finishes(stage: Stage) -> None:
     left: list[asyncio.Task[Any]] = []
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -302,7 +298,7 @@ async def test_a_question_left_behind_by_finished_code_is_given_up(stage: Stage)
     assert [message.get("method") for message in said] == ["roots/list", "notifications/cancelled", None]
 
 
-async def test_async_code_must_not_block_on_a_question(stage: Stage) -> None:
+async def test_sync_question_in_async_code_raises_runtime_error(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         with pytest.raises(RuntimeError, match="begins with 'a'"):
             context.roots()
@@ -311,7 +307,7 @@ async def test_async_code_must_not_block_on_a_question(stage: Stage) -> None:
     assert await stage.said(stage.start(work)) == [DONE]
 
 
-async def test_a_question_that_the_revision_cannot_carry_is_not_sent(streams: Streams) -> None:
+async def test_question_unsupported_by_revision_is_not_sent(streams: Streams) -> None:
     several = {"type": "array", "items": {"type": "string", "enum": ["tea", "milk"]}}
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -323,7 +319,7 @@ async def test_a_question_that_the_revision_cannot_carry_is_not_sent(streams: St
     assert await stage.said(stage.start(work)) == [DONE]
 
 
-async def test_a_cancel_wins_over_the_fault_of_withdrawing_the_question(stage: Stage) -> None:
+async def test_cancel_wins_if_withdrawing_question_fails(stage: Stage) -> None:
     call = stage.start(lambda call, context: call.ask("roots/list", {}))
     await stage.question(call)
 
@@ -335,9 +331,7 @@ async def test_a_cancel_wins_over_the_fault_of_withdrawing_the_question(stage: S
     assert (await stage.said(call))[-1] == CANCELLED
 
 
-async def test_an_answer_survives_a_store_that_is_away_for_a_moment(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_answer_survives_brief_log_outage(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_app.execution.calls.reply.FINISH_RETRY_SECONDS", (0.0,))
     log = moody(stage.streams)
     log.faults = [None, None, StreamsUnavailable("away")]
@@ -349,7 +343,7 @@ async def test_an_answer_survives_a_store_that_is_away_for_a_moment(
     assert (await stage.said(stage.start(work)))[-1] == DONE
 
 
-async def test_a_stopped_thread_is_told_of_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_stopped_thread_is_logged_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     free = threading.Event()
     call = stage.start(in_thread(lambda _: free.wait(5)))
     await begun(call)

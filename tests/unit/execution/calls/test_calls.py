@@ -1,4 +1,4 @@
-"""The calls of one process: admitted, found for a cancel, stopped at the end, nothing kept."""
+"""The calls of one process: admission, lookup for cancellation, shutdown, cleanup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = Principal(key="other", name="other", permissions=frozenset())
 
 
 @pytest.mark.requirement("RPC-03")
-async def test_an_id_in_flight_is_refused_and_free_again_after_the_answer(stage: Stage) -> None:
+async def test_in_flight_request_id_is_refused_until_answered(stage: Stage) -> None:
     call = stage.start(never)
     with pytest.raises(InvalidRequest, match="still in flight") as refused:
         stage.start(at_once)
@@ -35,13 +35,13 @@ async def test_an_id_in_flight_is_refused_and_free_again_after_the_answer(stage:
     assert await stage.said(stage.start(at_once)) == [DONE]
 
 
-async def test_a_number_and_its_text_are_two_ids(stage: Stage) -> None:
+async def test_integer_and_string_request_ids_are_distinct(stage: Stage) -> None:
     calls = [stage.start(at_once, request_id=request_id) for request_id in (1, "1")]
     assert [(await stage.said(call))[0]["id"] for call in calls] == [1, "1"]
 
 
 @pytest.mark.requirement("SEC-07")
-async def test_a_principal_runs_a_bounded_number_of_calls_and_others_are_not_touched(
+async def test_running_calls_are_bounded_per_principal(
     streams: Streams,
 ) -> None:
     stage = Stage(streams, max_running_calls_per_principal=2)
@@ -59,7 +59,7 @@ async def test_a_principal_runs_a_bounded_number_of_calls_and_others_are_not_tou
 
 
 @pytest.mark.requirement("CAN-01", "CAN-03")
-async def test_a_cancel_finds_exactly_the_call_it_names(stage: Stage) -> None:
+async def test_cancel_affects_exactly_the_named_call(stage: Stage) -> None:
     call = stage.start(never)
     await begun(call)
     assert not stage.calls.cancel(stage.session.id, "1", "")
@@ -71,7 +71,7 @@ async def test_a_cancel_finds_exactly_the_call_it_names(stage: Stage) -> None:
     assert not stage.calls.cancel(stage.session.id, 1, "")
 
 
-async def test_an_operator_stops_the_request_of_a_modern_client_by_its_record(streams: Streams) -> None:
+async def test_cancel_by_record_id_stops_modern_request(streams: Streams) -> None:
     mine, other = (Exchange(envelope_of({}, {"name": name}), LOOPBACK.key, SERVER) for name in "ab")
     stage = Stage(streams, mine)
     call = stage.start(never)
@@ -81,11 +81,11 @@ async def test_an_operator_stops_the_request_of_a_modern_client_by_its_record(st
     assert not stage.calls.cancel(mine.record_id, 2, "")
     assert stage.calls.cancel(mine.record_id, 1, "")
     (said,) = await stage.said(call)
-    assert said["error"]["code"] == -32603  # That of a cancel is not published in this era.
+    assert said["error"]["code"] == -32603  # This era publishes no error code for cancellation.
 
 
 @pytest.mark.requirement("CAN-04")
-async def test_a_cancel_heard_from_another_process_stops_the_call(stage: Stage) -> None:
+async def test_cancel_broadcast_from_another_process_stops_call(stage: Stage) -> None:
     call = stage.start(never)
     stage.calls.on_cancel({"resync": True})
     stage.calls.on_cancel({"session": stage.session.id, "request_id": 9})
@@ -94,12 +94,12 @@ async def test_a_cancel_heard_from_another_process_stops_the_call(stage: Stage) 
     assert await stage.said(call) == [CANCELLED]
 
 
-async def test_a_deadline_is_never_longer_than_the_server_allows(streams: Streams) -> None:
+async def test_call_timeout_is_capped_by_server_maximum(streams: Streams) -> None:
     stage = Stage(streams, tool_timeout_max_seconds=5.0)
     assert [stage.start(at_once, request_id=t, timeout=t).timeout for t in (1.0, 5.0, 9.0)] == [1.0, 5.0, 5.0]
 
 
-async def test_the_end_of_the_process_waits_for_what_ends_by_itself(stage: Stage) -> None:
+async def test_shutdown_waits_for_calls_that_finish(stage: Stage) -> None:
     go_on = asyncio.Event()
 
     async def work(call: RunningCall, context: Context) -> dict[str, object]:
@@ -115,7 +115,7 @@ async def test_the_end_of_the_process_waits_for_what_ends_by_itself(stage: Stage
     assert (call.outcome, call.reply.answers != []) == ("ok", True)
 
 
-async def test_the_end_of_the_process_stops_what_does_not_and_answers_for_it(stage: Stage) -> None:
+async def test_shutdown_stops_remaining_calls_with_error(stage: Stage) -> None:
     calls = [stage.start(never, request_id=number) for number in range(3)]
     free = threading.Event()
     work = in_thread(lambda context: free.wait(5) and context.roots())
@@ -128,13 +128,13 @@ async def test_the_end_of_the_process_stops_what_does_not_and_answers_for_it(sta
     free.set()
 
 
-async def test_the_end_of_an_idle_process_is_quick(stage: Stage) -> None:
+async def test_shutdown_of_idle_process_is_immediate(stage: Stage) -> None:
     async with asyncio.timeout(5):
         await stage.calls.close(3600)
     assert stage.calls.running == 0
 
 
-async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> None:
+async def test_each_call_is_one_message_log_line(streams: Streams) -> None:
     stage = Stage(streams)
     stage.log.enabled = True
     call = stage.start(at_once, request_id="r")
@@ -146,7 +146,7 @@ async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> Non
     assert line[OUTCOME:] == ("ok", ("tools/call", "r", "target"), "")
 
 
-async def test_a_finished_call_leaves_nothing_for_the_garbage_collector(stage: Stage) -> None:
+async def test_finished_call_leaves_no_garbage_cycles(stage: Stage) -> None:
     def calls() -> int:
         return sum(type(thing) is RunningCall for thing in gc.get_objects())
 

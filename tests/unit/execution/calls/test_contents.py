@@ -1,4 +1,4 @@
-"""What prompts and resources may return."""
+"""Return values of prompts and resources."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Model(BaseModel):
         ("\ud800", [{"role": "user", "content": {"type": "text", "text": "?"}}]),
     ],
 )
-def test_a_prompts_value_becomes_messages(value: Any, messages: list[dict[str, Any]]) -> None:
+def test_prompt_value_becomes_messages(value: Any, messages: list[dict[str, Any]]) -> None:
     assert to_messages(value) == messages
 
 
 @pytest.mark.requirement("PROMPT-05")
 @pytest.mark.parametrize("value", [3, None, {"role": "system", "content": "x"}, File("x"), [{"a": 1}]])
-def test_a_prompt_that_returns_no_message_is_our_fault(value: Any) -> None:
+def test_invalid_prompt_value_raises_internal_error(value: Any) -> None:
     with pytest.raises(InternalError):
         to_messages(value)
 
@@ -58,9 +58,7 @@ def test_a_prompt_that_returns_no_message_is_our_fault(value: Any) -> None:
         (GIF[:-1], "image/gif", "cut off"),
     ],
 )
-def test_media_that_clients_cannot_use_is_an_error_that_says_so(
-    data: bytes, mime_type: str, words: str
-) -> None:
+def test_unusable_media_raises_internal_error_with_reason(data: bytes, mime_type: str, words: str) -> None:
     media = Audio if mime_type.startswith("audio") else Image
     for value in (media(data, mime_type), File(data, mime_type, "a://b")):
         with pytest.raises(InternalError, match=f"The prompt's result cannot be sent: .*{words}"):
@@ -90,20 +88,18 @@ def test_media_that_clients_cannot_use_is_an_error_that_says_so(
         ),
     ],
 )
-def test_a_resources_value_becomes_contents(
-    value: Any, mime_type: str, contents: list[dict[str, Any]]
-) -> None:
+def test_resource_value_becomes_contents(value: Any, mime_type: str, contents: list[dict[str, Any]]) -> None:
     assert to_contents(value, "a://b", mime_type) == contents
 
 
 @pytest.mark.requirement("RES-03")
-def test_a_resource_that_returns_nothing_is_not_there() -> None:
+def test_resource_returning_none_is_not_found() -> None:
     with pytest.raises(ResourceNotFound):
         to_contents(None, "a://b", "")
 
 
 @pytest.mark.parametrize("value", [object(), "x" * 101, b"x" * 100])
-def test_what_cannot_be_sent_is_our_fault(value: Any, settings: Any) -> None:
+def test_unsendable_resource_value_raises_internal_error(value: Any, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 100}
     with pytest.raises(InternalError):
         to_contents(value, "a://b", "")

@@ -1,4 +1,4 @@
-"""What application code can ask of its caller, what is refused, and which answers are believed."""
+"""Questions of application code to its caller: refusals, validation of answers, context properties."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def form_of(member: dict[str, Any]) -> dict[str, Any]:
 
 
 async def outcome(stage: Stage, ask: Ask, reply: dict[str, Any] | None) -> Any:
-    """What asking returned or raised, when the client replies with ``reply``."""
+    """Return what asking returned or raised when the client replies with ``reply``."""
     found: list[Any] = []
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -65,9 +65,7 @@ ASKING: dict[str, tuple[str, Ask]] = {
 
 @pytest.mark.requirement("CAP-02")
 @pytest.mark.parametrize(("capability", "ask"), ASKING.values(), ids=ASKING)
-async def test_a_client_is_not_asked_what_it_did_not_declare(
-    capability: str, ask: Ask, streams: Streams
-) -> None:
+async def test_undeclared_capability_raises_tool_error(capability: str, ask: Ask, streams: Streams) -> None:
     stage = Stage(streams, session_with(capabilities={}))
     error = await outcome(stage, ask, None)
     assert isinstance(error, ToolError)
@@ -98,7 +96,7 @@ async def test_a_client_is_not_asked_what_it_did_not_declare(
         ),
     ],
 )
-async def test_a_client_is_not_asked_what_its_revision_cannot_show(
+async def test_question_unsupported_by_revision_raises_tool_error(
     version: str, capabilities: dict[str, Any], ask: Ask, words: str, streams: Streams
 ) -> None:
     error = await outcome(Stage(streams, session_with(capabilities, version)), ask, None)
@@ -117,7 +115,7 @@ async def test_a_client_is_not_asked_what_its_revision_cannot_show(
         lambda context: context.asample("?", max_tokens=0),
     ],
 )
-async def test_a_wrong_question_is_refused_before_it_is_sent(ask: Ask, stage: Stage) -> None:
+async def test_invalid_question_raises_before_sending(ask: Ask, stage: Stage) -> None:
     assert isinstance(await outcome(stage, ask, None), ValueError)
     assert not stage.streams.requests._requests  # type: ignore[attr-defined]
 
@@ -136,7 +134,7 @@ async def test_a_wrong_question_is_refused_before_it_is_sent(ask: Ask, stage: St
         ({"action": "accept", "content": {"n": 1.5}}, "'n' must be a whole number"),
     ],
 )
-async def test_an_answer_that_does_not_fit_the_form_is_not_believed(
+async def test_answer_violating_form_raises_tool_error(
     reply: dict[str, Any], words: str, stage: Stage
 ) -> None:
     error = await outcome(stage, ASKING["a form"][1], reply)
@@ -145,12 +143,12 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_believed(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_person_may_say_no(action: str, stage: Stage) -> None:
+async def test_declined_answer_is_falsy_and_empty(action: str, stage: Stage) -> None:
     answer = await outcome(stage, ASKING["a form"][1], {"action": action, "content": {"n": 1}})
     assert (answer.action, answer.content, bool(answer)) == (action, {}, False)
 
 
-async def test_an_accepted_form_gives_its_content_and_typed_value(stage: Stage) -> None:
+async def test_accepted_form_returns_content_and_typed_value(stage: Stage) -> None:
     answer = await outcome(stage, ASKING["a form"][1], {"action": "accept", "content": {"n": 1, "extra": 2}})
     assert (answer.content["n"], bool(answer)) == (1, True)
     typed = await outcome(
@@ -159,21 +157,21 @@ async def test_an_accepted_form_gives_its_content_and_typed_value(stage: Stage) 
     assert (typed.value, bool(typed)) == (False, False)
 
 
-async def test_without_a_form_only_yes_or_no_is_asked(stage: Stage) -> None:
+async def test_question_without_form_is_confirmation(stage: Stage) -> None:
     answer = await outcome(stage, lambda context: context.aelicit("?"), {"action": "accept", "content": {}})
     assert bool(answer)
 
 
-async def test_the_answer_to_a_url_has_no_content(stage: Stage) -> None:
+async def test_url_answer_has_no_content(stage: Stage) -> None:
     answer = await outcome(stage, ASKING["a URL"][1], {"action": "accept", "content": {"n": 1}})
     assert (answer.content, bool(answer)) == ({}, True)
 
 
-async def test_a_sample_that_is_none_is_not_believed(stage: Stage) -> None:
+async def test_malformed_sample_raises_tool_error(stage: Stage) -> None:
     assert isinstance(await outcome(stage, ASKING["a sample"][1], {"role": "assistant"}), ToolError)
 
 
-async def test_a_sample_comes_back_as_the_client_gave_it(stage: Stage) -> None:
+async def test_sample_is_returned_unchanged(stage: Stage) -> None:
     sampled = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
     found = await outcome(stage, ASKING["a sample"][1], sampled)
     assert found["content"] == {"type": "text", "text": "42"}
@@ -189,14 +187,14 @@ async def test_a_sample_comes_back_as_the_client_gave_it(stage: Stage) -> None:
         ({}, []),
     ],
 )
-async def test_only_roots_that_are_file_uris_are_believed(
+async def test_roots_other_than_file_uris_are_dropped(
     reply: dict[str, Any], uris: list[str], stage: Stage
 ) -> None:
     found = await outcome(stage, ASKING["the roots"][1], reply)
     assert [root["uri"] for root in found] == uris
 
 
-async def test_a_refusal_of_the_client_is_told_in_its_words_but_not_at_length(stage: Stage) -> None:
+async def test_client_error_is_quoted_and_truncated(stage: Stage) -> None:
     found: list[Exception] = []
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -217,7 +215,7 @@ async def test_a_refusal_of_the_client_is_told_in_its_words_but_not_at_length(st
     assert len(str(found[0])) < 300
 
 
-async def test_no_answer_in_time_is_the_tools_to_handle(streams: Streams) -> None:
+async def test_unanswered_question_raises_tool_error(streams: Streams) -> None:
     stage = Stage(streams, client_request_seconds=0.0)
     error = await outcome(stage, ASKING["the roots"][1], None)
     assert isinstance(error, ToolError)
@@ -241,7 +239,7 @@ SYNCHRONOUS: dict[str, tuple[Callable[[Context], Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("ask", "reply", "expected"), SYNCHRONOUS.values(), ids=SYNCHRONOUS)
-async def test_every_question_has_a_name_for_synchronous_code(
+async def test_sync_question_methods_return_answers(
     ask: Callable[[Context], Any], reply: dict[str, Any], expected: str, stage: Stage
 ) -> None:
     call = stage.start(in_thread(ask))
@@ -250,7 +248,7 @@ async def test_every_question_has_a_name_for_synchronous_code(
 
 
 class Interrupting(BaseModel):
-    """A form whose validator raises what would end the process."""
+    """A form whose validator raises an exception that would end the process."""
 
     n: int
 
@@ -271,7 +269,7 @@ QUESTIONS: dict[str, Callable[[Context], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
-async def test_whatever_a_form_raises_ends_its_own_call_only(
+async def test_exception_in_form_validator_stays_in_its_call(
     ask: Callable[[Context], Awaitable[object]], stage: Stage
 ) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -284,7 +282,7 @@ async def test_whatever_a_form_raises_ends_its_own_call_only(
     assert (await stage.said(call))[-1] == DONE
 
 
-async def test_resources_are_read_as_the_caller_may(stage: Stage) -> None:
+async def test_resources_are_read_with_permissions_of_caller(stage: Stage) -> None:
     def open_to_all() -> str:
         """Open to all."""
         return "read"
@@ -310,7 +308,7 @@ async def test_resources_are_read_as_the_caller_may(stage: Stage) -> None:
         current_snapshot.replace(before)
 
 
-async def test_track_reports_before_each_item_and_at_the_end(stage: Stage) -> None:
+async def test_track_reports_progress_before_each_item_and_at_end(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         assert [item async for item in context.atrack("ab", "item {}")] == ["a", "b"]
         return result()
@@ -323,7 +321,7 @@ async def test_track_reports_before_each_item_and_at_the_end(stage: Stage) -> No
     ]
 
 
-async def test_track_works_without_a_length_and_stops_when_nobody_waits(stage: Stage) -> None:
+async def test_track_works_without_length_and_stops_on_cancel(stage: Stage) -> None:
     done: list[int] = []
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -339,7 +337,7 @@ async def test_track_works_without_a_length_and_stops_when_nobody_waits(stage: S
     assert "total" not in said[0]["params"]
 
 
-async def test_code_can_look_whether_anyone_waits(stage: Stage) -> None:
+async def test_context_exposes_cancellation(stage: Stage) -> None:
     contexts: list[Context] = []
 
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
@@ -357,7 +355,7 @@ async def test_code_can_look_whether_anyone_waits(stage: Stage) -> None:
     await stage.said(call)
 
 
-async def test_the_caller_and_its_client_are_known(stage: Stage) -> None:
+async def test_context_exposes_principal_client_and_permissions(stage: Stage) -> None:
     principal = Principal(key="k", name="ada", permissions=frozenset({"app.may"}))
     contexts: list[Context] = []
 
@@ -379,7 +377,7 @@ async def test_the_caller_and_its_client_are_known(stage: Stage) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-async def test_the_user_behind_the_credential_is_the_django_user(stage: Stage) -> None:
+async def test_context_user_is_django_user_of_credential(stage: Stage) -> None:
     user = await get_user_model().objects.acreate(username="ada")
     principal = Principal(key="k", name="ada", permissions=frozenset(), user_id=user.pk)
 

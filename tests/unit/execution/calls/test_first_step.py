@@ -1,4 +1,4 @@
-"""The first step of a task at once: the same task, context and errors as in a later turn of the loop."""
+"""An eager first step of a task: same task, context and errors as in a later turn of the loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def start(work: Coroutine[Any, Any, None]) -> None:
     begin(work, asyncio.get_running_loop())
 
 
-async def test_what_does_not_wait_is_over_at_once() -> None:
+async def test_non_waiting_coroutine_finishes_immediately() -> None:
     said: list[str] = []
 
     async def work() -> None:
@@ -30,7 +30,7 @@ async def test_what_does_not_wait_is_over_at_once() -> None:
     assert said == ["done"]
 
 
-async def test_the_task_is_the_same_before_and_after_a_wait_and_so_is_its_caller_s() -> None:
+async def test_current_task_is_stable_and_caller_task_is_restored() -> None:
     found: list[Any] = []
     over, own = asyncio.Event(), asyncio.current_task()
 
@@ -48,7 +48,7 @@ async def test_the_task_is_the_same_before_and_after_a_wait_and_so_is_its_caller
     assert first is second is not own
 
 
-async def test_it_begins_outside_of_every_task_too() -> None:
+async def test_first_step_works_outside_any_task() -> None:
     loop, found = asyncio.get_running_loop(), loop_future()
 
     async def work() -> None:
@@ -66,7 +66,7 @@ def loop_future() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-async def test_context_variables_are_the_caller_s_and_do_not_flow_back() -> None:
+async def test_context_variables_are_inherited_and_do_not_leak() -> None:
     found: list[str] = []
     over = asyncio.Event()
 
@@ -84,7 +84,7 @@ async def test_context_variables_are_the_caller_s_and_do_not_flow_back() -> None
     assert found == ["outer", "inner"]
 
 
-async def test_a_timeout_of_the_first_step_ends_a_later_wait() -> None:
+async def test_timeout_from_first_step_ends_later_wait() -> None:
     over = loop_future()
 
     async def work() -> None:
@@ -98,7 +98,7 @@ async def test_a_timeout_of_the_first_step_ends_a_later_wait() -> None:
     assert await over == "timed out"
 
 
-async def test_groups_and_cancel_scopes_may_be_opened_in_the_first_step() -> None:
+async def test_task_groups_and_cancel_scopes_work_in_first_step() -> None:
     over = loop_future()
 
     async def work() -> None:
@@ -113,7 +113,7 @@ async def test_groups_and_cancel_scopes_may_be_opened_in_the_first_step() -> Non
     assert await over == ("child", True)
 
 
-async def test_a_cancel_between_the_first_and_the_second_step_arrives() -> None:
+async def test_cancel_after_first_step_is_delivered() -> None:
     over = loop_future()
     tasks: list[Any] = []
 
@@ -130,7 +130,7 @@ async def test_a_cancel_between_the_first_and_the_second_step_arrives() -> None:
     assert await over == "cancelled"
 
 
-async def test_a_first_step_may_begin_another_task() -> None:
+async def test_first_step_may_start_another_task() -> None:
     said: list[str] = []
 
     async def inner() -> None:
@@ -146,7 +146,7 @@ async def test_a_first_step_may_begin_another_task() -> None:
     assert said == ["inner", "outer"]
 
 
-async def test_what_ends_the_process_leaves_the_caller_its_task() -> None:
+async def test_keyboard_interrupt_restores_task_of_caller() -> None:
     own = asyncio.current_task()
 
     async def work() -> None:
@@ -159,7 +159,7 @@ async def test_what_ends_the_process_leaves_the_caller_its_task() -> None:
     await asyncio.sleep(0)
 
 
-async def test_a_factory_of_the_application_makes_the_tasks() -> None:
+async def test_custom_task_factory_creates_tasks() -> None:
     loop, made, over = asyncio.get_running_loop(), [], asyncio.Event()
 
     def factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
@@ -176,7 +176,7 @@ async def test_a_factory_of_the_application_makes_the_tasks() -> None:
     assert made == [begun]
 
 
-def test_uvloop_makes_the_first_step_at_once_and_the_others_in_its_turns() -> None:
+def test_uvloop_runs_first_step_eagerly() -> None:
     said: list[str] = []
 
     async def work() -> None:
@@ -194,7 +194,7 @@ def test_uvloop_makes_the_first_step_at_once_and_the_others_in_its_turns() -> No
     assert said == ["first", "caller", "second"]
 
 
-async def test_what_never_waits_runs_to_its_end_without_a_task() -> None:
+async def test_run_executes_non_waiting_coroutine_without_task() -> None:
     found: list[Any] = []
 
     async def work() -> None:
@@ -209,7 +209,7 @@ async def test_what_never_waits_runs_to_its_end_without_a_task() -> None:
     assert await over == [None]
 
 
-async def test_context_variables_do_not_flow_back_from_what_never_waits() -> None:
+async def test_run_does_not_leak_context_variables() -> None:
     found: list[str] = []
 
     async def work() -> None:
@@ -221,7 +221,7 @@ async def test_context_variables_do_not_flow_back_from_what_never_waits() -> Non
     assert (found, variable.get()) == (["outer"], "outer")
 
 
-async def test_what_was_not_to_wait_is_told_so() -> None:
+async def test_run_raises_in_coroutine_that_waits() -> None:
     said: list[str] = []
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""The reply to one POST: a JSON body or a stream, in every order of answers, messages, grace and faults."""
+"""The reply to one POST: a JSON body or a stream, for any order of answers, messages, grace and faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def session() -> LiveSession:
 
 
 class Clocked:
-    """A running call that notes when its deadline begins to count."""
+    """A running call that records when its deadline starts."""
 
     def __init__(self) -> None:
         self.watched = 0
@@ -50,7 +50,7 @@ async def told_by(reply: Reply, streams: Streams) -> list[tuple[str, bytes]]:
     return told(await events_of(streams, reply.session_id, reply.stream, reply.epoch))
 
 
-async def test_answers_that_come_at_once_become_one_body_without_a_stream(streams: Streams) -> None:
+async def test_immediate_answers_become_one_body_without_stream(streams: Streams) -> None:
     log = moody(streams)
     reply = reply_for(streams, 2)
     reply.answer(b"1")
@@ -60,7 +60,7 @@ async def test_answers_that_come_at_once_become_one_body_without_a_stream(stream
     assert reply.finished
 
 
-async def test_an_answer_within_the_grace_becomes_a_body(streams: Streams) -> None:
+async def test_answer_within_grace_period_becomes_body(streams: Streams) -> None:
     reply = reply_for(streams)
     waiting = asyncio.create_task(reply.settled(NEVER))
     await asyncio.sleep(0)
@@ -70,7 +70,7 @@ async def test_an_answer_within_the_grace_becomes_a_body(streams: Streams) -> No
     assert reply.answers == [b"1"]
 
 
-async def test_the_end_of_the_grace_opens_a_stream_and_starts_deadlines(streams: Streams) -> None:
+async def test_end_of_grace_period_opens_stream_and_starts_deadlines(streams: Streams) -> None:
     reply = reply_for(streams)
     call = Clocked()
     reply.calls.append(call)
@@ -80,7 +80,7 @@ async def test_the_end_of_the_grace_opens_a_stream_and_starts_deadlines(streams:
     assert await told_by(reply, streams) == [("final", b"1")]
 
 
-async def test_a_message_opens_the_stream_and_precedes_the_answer(streams: Streams) -> None:
+async def test_message_opens_stream_and_precedes_answer(streams: Streams) -> None:
     reply = reply_for(streams)
     reply.send(b"m")
     reply.answer(b"1")
@@ -89,7 +89,7 @@ async def test_a_message_opens_the_stream_and_precedes_the_answer(streams: Strea
     assert await told_by(reply, streams) == [("message", b"m"), ("final", b"1")]
 
 
-async def test_a_call_that_streams_before_the_grace_is_over_gets_its_deadline_too(streams: Streams) -> None:
+async def test_call_that_streams_early_gets_its_deadline(streams: Streams) -> None:
     reply = reply_for(streams)
     call = Clocked()
     reply.calls.append(call)
@@ -98,7 +98,7 @@ async def test_a_call_that_streams_before_the_grace_is_over_gets_its_deadline_to
     assert call.watched
 
 
-async def test_a_stream_that_opened_before_anyone_waited_settles_the_reply(streams: Streams) -> None:
+async def test_stream_opened_before_settle_settles_reply(streams: Streams) -> None:
     reply = reply_for(streams, 2)
     reply.send(b"m")
     while not reply.epoch:
@@ -108,7 +108,7 @@ async def test_a_stream_that_opened_before_anyone_waited_settles_the_reply(strea
 
 
 @pytest.mark.parametrize("expected", [1, 2])
-async def test_nothing_follows_the_last_answer(streams: Streams, expected: int) -> None:
+async def test_nothing_is_sent_after_last_answer(streams: Streams, expected: int) -> None:
     reply = reply_for(streams, expected)
     reply.send(b"m")
     for number in range(expected):
@@ -123,7 +123,7 @@ async def told_by_open(reply: Reply, streams: Streams) -> list[tuple[str, bytes]
     return await told_by(reply, streams)
 
 
-async def test_a_message_after_a_held_body_is_dropped_without_a_stream(streams: Streams) -> None:
+async def test_message_after_buffered_answer_is_dropped_without_stream(streams: Streams) -> None:
     log = moody(streams)
     reply = reply_for(streams)
     reply.answer(b"1")
@@ -134,9 +134,7 @@ async def test_a_message_after_a_held_body_is_dropped_without_a_stream(streams: 
 
 @pytest.mark.requirement("BATCH-04")
 @pytest.mark.parametrize("order", sorted(set(itertools.permutations("mmaa"))))
-async def test_a_batch_streams_in_the_order_in_which_things_happened(
-    streams: Streams, order: tuple[str, ...]
-) -> None:
+async def test_batch_streams_in_order_of_events(streams: Streams, order: tuple[str, ...]) -> None:
     reply = reply_for(streams, 3)
     for number, what in enumerate(order):
         (reply.answer if what == "a" else reply.send)(b"%s%d" % (what.encode(), number))
@@ -155,7 +153,7 @@ async def test_a_batch_streams_in_the_order_in_which_things_happened(
     ]
 
 
-async def test_each_answer_of_a_batch_is_sent_when_it_is_there(streams: Streams) -> None:
+async def test_each_batch_answer_is_streamed_when_available(streams: Streams) -> None:
     reply = reply_for(streams, 2)
     assert not await reply.settled(AT_ONCE)
     reader = streams.reader(SESSION, reply.stream, reply.epoch, 0)
@@ -166,7 +164,7 @@ async def test_each_answer_of_a_batch_is_sent_when_it_is_there(streams: Streams)
     reader.close()
 
 
-async def test_what_happens_while_the_stream_is_being_opened_is_kept_in_order(streams: Streams) -> None:
+async def test_events_during_stream_opening_keep_order(streams: Streams) -> None:
     log = moody(streams)
     log.gate = asyncio.Event()
     reply = reply_for(streams)
@@ -184,7 +182,7 @@ async def test_what_happens_while_the_stream_is_being_opened_is_kept_in_order(st
 
 @pytest.mark.parametrize("fault", [StreamsUnavailable, StreamsFull, StreamsError])
 @pytest.mark.parametrize("answered", ["before the fault", "after the fault"])
-async def test_without_a_stream_the_answer_becomes_a_body(
+async def test_answer_becomes_body_if_stream_cannot_open(
     streams: Streams, fault: type[StreamsError], answered: str
 ) -> None:
     log = moody(streams)
@@ -208,7 +206,7 @@ async def test_without_a_stream_the_answer_becomes_a_body(
     assert reply.answers == [b"1"]
 
 
-async def test_a_fault_before_anyone_waited_settles_the_reply(streams: Streams) -> None:
+async def test_fault_before_settle_settles_reply(streams: Streams) -> None:
     moody(streams).faults = [StreamsUnavailable("away")]
     reply = reply_for(streams)
     reply.send(b"m")
@@ -220,7 +218,7 @@ async def test_a_fault_before_anyone_waited_settles_the_reply(streams: Streams) 
     assert reply.answers == [b"1"]
 
 
-async def test_the_end_of_the_session_leaves_the_answer_as_a_body(streams: Streams) -> None:
+async def test_session_end_leaves_answer_as_body(streams: Streams) -> None:
     await streams.sessions.end(SESSION, 60)
     reply = reply_for(streams)
     reply.send(b"m")
@@ -232,7 +230,7 @@ async def test_the_end_of_the_session_leaves_the_answer_as_a_body(streams: Strea
     assert reply.answers == [b"cancelled"]
 
 
-async def test_messages_are_shed_when_the_stream_cannot_be_written_and_the_client_is_told(
+async def test_dropped_messages_are_reported_to_client(
     streams: Streams, caplog: pytest.LogCaptureFixture
 ) -> None:
     moody(streams).faults = [None, StreamsFull("full"), StreamsUnavailable("away")]
@@ -250,7 +248,7 @@ async def test_messages_are_shed_when_the_stream_cannot_be_written_and_the_clien
     assert "shed" in caplog.text
 
 
-async def test_what_was_shed_at_the_end_is_told_before_the_answer(
+async def test_dropped_messages_at_end_are_reported_before_answer(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FINISH_RETRY_SECONDS", (0.0,))
@@ -263,10 +261,10 @@ async def test_what_was_shed_at_the_end_is_told_before_the_answer(
     assert final == ("final", b"1")
 
 
-async def test_answer_is_stored_soon_after_a_long_outage(
+async def test_answer_is_stored_soon_after_long_outage(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R14: its client waits on the stream, for ever if the answer is given up while a disk is full."""
+    """R14: the client waits on the stream forever if the answer is abandoned while a disk is full."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -282,7 +280,7 @@ async def test_answer_is_stored_soon_after_a_long_outage(
 
 
 @pytest.mark.parametrize("why", ["only progress was shed", "the session wants no warnings"])
-async def test_nobody_is_told_of_shed_messages_that_he_does_not_miss(streams: Streams, why: str) -> None:
+async def test_dropped_messages_are_not_reported_if_unwanted(streams: Streams, why: str) -> None:
     moody(streams).faults = [None, StreamsUnavailable("away")]
     asking = session()
     if why == "the session wants no warnings":
@@ -294,7 +292,7 @@ async def test_nobody_is_told_of_shed_messages_that_he_does_not_miss(streams: St
 
 
 @pytest.mark.parametrize("when", ["no stream can be had", "no stream could be had", "it cannot be written"])
-async def test_a_question_that_cannot_be_sent_is_told_to_who_asks(streams: Streams, when: str) -> None:
+async def test_unsendable_question_notifies_asker(streams: Streams, when: str) -> None:
     moody(streams).faults = [*[None][: when == "it cannot be written"], StreamsUnavailable("away")]
     reply = reply_for(streams)
     told_lost: list[str] = []
@@ -313,7 +311,7 @@ async def test_a_question_that_cannot_be_sent_is_told_to_who_asks(streams: Strea
     assert isinstance(reply.error, Unavailable)
 
 
-async def test_who_has_his_share_gets_answers_as_bodies_and_cannot_ask(streams: Streams) -> None:
+async def test_exhausted_quota_returns_answers_as_bodies_and_refuses_questions(streams: Streams) -> None:
     streams.log.limits = replace(streams.log.limits, kept_bytes=1)
     await streams.log.append("another", "stream", b"x", owner=session().principal_key)
     for outcome, refused in (("ok", False), ("tool_error", True)):
@@ -330,7 +328,7 @@ async def test_who_has_his_share_gets_answers_as_bodies_and_cannot_ask(streams: 
 
 
 @pytest.mark.parametrize("fault", [StreamsUnavailable, StreamsFull, StreamsError])
-async def test_an_answer_is_written_again_until_the_store_takes_it(
+async def test_answer_is_retried_until_log_accepts_it(
     streams: Streams, fault: type[StreamsError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FINISH_RETRY_SECONDS", (0.0, 0.0))
@@ -343,7 +341,7 @@ async def test_an_answer_is_written_again_until_the_store_takes_it(
     assert await told_by(reply, streams) == [("message", b"1"), ("final", b"2")]
 
 
-async def test_an_answer_given_up_is_an_error_in_the_log(
+async def test_abandoned_answer_is_logged_as_error(
     streams: Streams, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "FINISH_RETRY_SECONDS", (0.0,))
@@ -358,7 +356,7 @@ async def test_an_answer_given_up_is_an_error_in_the_log(
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-async def test_nothing_is_written_to_the_stream_of_an_ended_session(streams: Streams) -> None:
+async def test_stream_of_ended_session_receives_nothing(streams: Streams) -> None:
     reply = reply_for(streams)
     log = moody(streams)
     assert not await reply.settled(AT_ONCE)
@@ -370,7 +368,7 @@ async def test_nothing_is_written_to_the_stream_of_an_ended_session(streams: Str
     assert await streams.log.head(SESSION, reply.stream) is None
 
 
-async def test_streams_of_two_replies_have_names_of_their_own(streams: Streams) -> None:
+async def test_each_reply_has_its_own_stream_name(streams: Streams) -> None:
     replies = [reply_for(streams) for _ in range(2)]
     for reply in replies:
         assert not await reply.settled(AT_ONCE)

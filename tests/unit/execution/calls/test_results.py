@@ -1,4 +1,4 @@
-"""What a tool may return, and how it travels."""
+"""Return values of tools and their encoding."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def text(value: str) -> dict[str, Any]:
         (ToolResult([{"type": "text", "text": "raw"}]), [text("raw")]),
     ],
 )
-def test_a_value_becomes_content(value: Any, content: list[dict[str, Any]]) -> None:
+def test_value_becomes_content(value: Any, content: list[dict[str, Any]]) -> None:
     assert to_result(value, entry()) == {"content": content}
 
 
@@ -120,7 +120,7 @@ def test_a_value_becomes_content(value: Any, content: list[dict[str, Any]]) -> N
         (Any, ToolResult(structured=[1]), {"result": [1]}),
     ],
 )
-def test_structured_content_is_an_object_and_its_json_is_the_text(
+def test_structured_content_is_object_and_its_json_is_text(
     returns: Any, value: Any, structured: dict[str, Any]
 ) -> None:
     result = to_result(value, entry(returns))
@@ -155,7 +155,7 @@ def test_structured_content_is_an_object_and_its_json_is_the_text(
         (Any, ToolResult([3]), "is not content"),
     ],
 )
-def test_a_value_that_cannot_be_sent_is_an_error_result(returns: Any, value: Any, complaint: str) -> None:
+def test_unsendable_value_is_error_result(returns: Any, value: Any, complaint: str) -> None:
     result = to_result(value, entry(returns))
     assert result["isError"] is True
     assert complaint in result["content"][0]["text"]
@@ -184,18 +184,18 @@ class Colour(Enum):
     ],
     ids=repr,
 )
-def test_what_needs_no_copy_is_sent_as_its_copy_in_plain_types_would_be(returns: Any, value: Any) -> None:
+def test_uncopied_value_encodes_like_its_plain_copy(returns: Any, value: Any) -> None:
     by_copy = to_result(OrderedDict(value), entry(returns))
     assert encode_result(1, to_result(value, entry(returns))) == encode_result(1, by_copy)
 
 
-def test_an_enum_fits_the_schema_of_its_values() -> None:
+def test_enum_matches_schema_of_its_values() -> None:
     result = to_result({"colour": Colour.RED}, entry(dict[str, Colour]))
     assert result["content"] == [text('{"colour":"red"}')]
     assert encode_result(1, result).endswith(b'"structuredContent":{"colour":"red"}}}')
 
 
-def test_an_error_needs_no_structured_content() -> None:
+def test_error_result_needs_no_structured_content() -> None:
     assert to_result(ToolResult("broken", is_error=True, meta={"a": 1}), entry(Report)) == {
         "content": [text("broken")],
         "isError": True,
@@ -208,7 +208,7 @@ def test_an_error_needs_no_structured_content() -> None:
 @pytest.mark.parametrize(
     "value", ["x" * 1001, Image(GIF + b"x" * 800), ["y" * 1001], "é" * 501, File("x" * 1001, uri="a:b")]
 )
-def test_a_result_over_the_limit_is_an_error_that_says_so(value: Any, settings: Any) -> None:
+def test_result_above_size_limit_is_error(value: Any, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 1000}
     result = to_result(value, entry())
     assert result["isError"]
@@ -217,6 +217,6 @@ def test_a_result_over_the_limit_is_an_error_that_says_so(value: Any, settings: 
 
 
 @pytest.mark.requirement("RES-14")
-def test_binary_content_survives_the_way() -> None:
+def test_binary_content_round_trips() -> None:
     data = GIF + bytes(range(256))
     assert b64decode(to_result(Image(data), entry())["content"][0]["data"], validate=True) == data

@@ -1,4 +1,4 @@
-"""Application functions: where they run, and what becomes of everything they may raise."""
+"""Application functions: where they run, and the handling of their exceptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.execution.stage import CANCELLED, Stage, begun
 
 
 class Unspeakable(ToolError):
-    """An error whose text is one more."""
+    """An error whose ``str()`` raises."""
 
     def __str__(self) -> str:
         raise SystemExit
@@ -38,7 +38,7 @@ colour = contextvars.ContextVar("colour", default="none")
 def call_of(
     stage: Stage, function: Callable[..., Any], arguments: dict[str, Any] | None = None
 ) -> RunningCall:
-    """A call of a function as a tool."""
+    """Start a call of a function as a tool."""
     entry = tool_entry(function)
 
     async def work(call: RunningCall, context: CallContext) -> dict[str, Any]:
@@ -53,7 +53,7 @@ async def text_of(stage: Stage, function: Callable[..., Any], **arguments: Any) 
     return found
 
 
-async def test_async_functions_run_on_the_event_loop_and_others_in_threads(stage: Stage) -> None:
+async def test_async_functions_run_on_loop_and_sync_functions_in_threads(stage: Stage) -> None:
     async def here() -> str:
         """Where."""
         return str(threading.get_ident())
@@ -67,7 +67,7 @@ async def test_async_functions_run_on_the_event_loop_and_others_in_threads(stage
     assert await text_of(stage, there) != own
 
 
-async def test_a_thread_sees_the_context_variables_of_its_request(stage: Stage) -> None:
+async def test_thread_sees_context_variables_of_request(stage: Stage) -> None:
     def seen() -> str:
         """What."""
         return colour.get()
@@ -76,7 +76,7 @@ async def test_a_thread_sees_the_context_variables_of_its_request(stage: Stage) 
     assert await text_of(stage, seen) == "green"
 
 
-async def test_the_context_is_handed_to_who_declares_it(stage: Stage) -> None:
+async def test_context_is_passed_to_declaring_function(stage: Stage) -> None:
     async def who(name: str, ctx: Context) -> str:
         """Who."""
         return f"{name} {ctx.request_id}"
@@ -119,7 +119,7 @@ async def test_the_context_is_handed_to_who_declares_it(stage: Stage) -> None:
     ],
 )
 @pytest.mark.usefixtures("handled_ctrl_c")
-async def test_what_a_tool_raises_is_told_to_the_model_in_fit_words(
+async def test_tool_exception_becomes_error_result_without_secrets(
     raised: BaseException, text: str, threaded: bool, stage: Stage
 ) -> None:
     async def here() -> str:
@@ -136,7 +136,7 @@ async def test_what_a_tool_raises_is_told_to_the_model_in_fit_words(
     assert "secret detail" not in str(answer)
 
 
-async def test_a_fault_of_the_server_is_an_error_of_the_request(stage: Stage) -> None:
+async def test_internal_error_of_tool_is_request_error(stage: Stage) -> None:
     async def broken() -> str:
         """Fails."""
         raise InternalError("ours")
@@ -145,7 +145,7 @@ async def test_a_fault_of_the_server_is_an_error_of_the_request(stage: Stage) ->
     assert answer["error"] == {"code": -32603, "message": "ours"}
 
 
-async def test_an_incident_can_be_found_in_the_log_by_its_number(
+async def test_incident_number_is_logged_with_exception(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail() -> str:
@@ -157,7 +157,7 @@ async def test_an_incident_can_be_found_in_the_log_by_its_number(
     assert "the detail" in caplog.text
 
 
-async def test_a_cancelled_tool_that_stops_at_its_context_counts_as_cancelled(stage: Stage) -> None:
+async def test_raise_if_cancelled_counts_as_cancelled(stage: Stage) -> None:
     started = asyncio.Event()
 
     async def loop(ctx: Context) -> str:
@@ -175,7 +175,7 @@ async def test_a_cancelled_tool_that_stops_at_its_context_counts_as_cancelled(st
     assert await stage.said(call) == [CANCELLED]
 
 
-async def test_a_thread_is_answered_for_at_once_when_it_is_cancelled(stage: Stage) -> None:
+async def test_cancelled_thread_is_answered_immediately(stage: Stage) -> None:
     free = threading.Event()
 
     def stuck() -> str:
@@ -203,7 +203,7 @@ async def test_a_thread_is_answered_for_at_once_when_it_is_cancelled(stage: Stag
     ],
 )
 @pytest.mark.requirement("PROMPT-03")
-async def test_what_a_prompt_raises_is_an_error_of_the_request(
+async def test_prompt_exception_becomes_request_error(
     raised: Exception, code: int, words: str, stage: Stage
 ) -> None:
     def failing() -> str:
@@ -224,7 +224,7 @@ async def test_what_a_prompt_raises_is_an_error_of_the_request(
 
 @pytest.mark.requirement("RES-03", "RES-06")
 @pytest.mark.parametrize("raised", [ObjectDoesNotExist("m"), FileNotFoundError("/p"), PermissionDenied("p")])
-async def test_what_the_caller_may_not_see_does_not_exist(raised: Exception, stage: Stage) -> None:
+async def test_hidden_resource_is_reported_as_missing(raised: Exception, stage: Stage) -> None:
     def failing() -> str:
         """Fails."""
         raise raised
@@ -239,7 +239,7 @@ async def test_what_the_caller_may_not_see_does_not_exist(raised: Exception, sta
     assert answer["error"] == {"code": -32002, "message": "Resource not found", "data": {"uri": "a://b"}}
 
 
-async def test_a_closed_runner_takes_no_more_threads(stage: Stage) -> None:
+async def test_closed_runner_refuses_threads(stage: Stage) -> None:
     def late() -> str:
         """Late."""
         return "late"
@@ -262,7 +262,7 @@ FAULTS: list[BaseException] = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{type(fault).__name__} {fault}")
-async def test_a_tool_that_never_waits_fails_like_any_other(stage: Stage, fault: BaseException) -> None:
+async def test_non_waiting_tool_fails_like_ordinary_tool(stage: Stage, fault: BaseException) -> None:
     async def fails() -> str:
         """Fail."""
         raise fault
@@ -279,7 +279,7 @@ async def test_a_tool_that_never_waits_fails_like_any_other(stage: Stage, fault:
     ids=repr,
 )
 @pytest.mark.usefixtures("handled_ctrl_c")
-async def test_an_unexpected_failure_at_once_is_told_by_an_incident_number_only(
+async def test_unexpected_immediate_failure_returns_incident_number_only(
     stage: Stage, fault: BaseException
 ) -> None:
     async def fails() -> str:
@@ -291,7 +291,7 @@ async def test_an_unexpected_failure_at_once_is_told_by_an_incident_number_only(
     assert result["content"][0]["text"].startswith("The tool failed unexpectedly (incident ")
 
 
-async def test_what_a_tool_returns_is_in_the_language_that_it_activated(stage: Stage) -> None:
+async def test_lazy_result_uses_language_activated_by_tool(stage: Stage) -> None:
     async def german() -> Any:
         """In German."""
         translation.activate("de")
@@ -301,7 +301,7 @@ async def test_what_a_tool_returns_is_in_the_language_that_it_activated(stage: S
     assert result["content"][0]["text"] == "Montag"
 
 
-async def test_a_protocol_error_of_a_tool_is_raised_at_once_too(stage: Stage) -> None:
+async def test_run_at_once_raises_protocol_error_of_tool(stage: Stage) -> None:
     async def fails() -> str:
         """Fail."""
         raise InternalError("Internal error.")

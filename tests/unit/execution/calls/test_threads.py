@@ -1,4 +1,4 @@
-"""Bounded threads: as many run as may, and one that only waits lets another run."""
+"""Bounded threads: the limit of running threads, and slots lent out during waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def until(condition: object) -> None:
 
 
 class Busy:
-    """Work that runs until it is told to end."""
+    """Work that runs until told to end."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -42,7 +42,7 @@ class Busy:
 
 
 class Asking:
-    """Work that waits for an answer on the event loop, and for the end of ``busy`` after that."""
+    """Work that waits for an answer on the event loop, then for the end of ``busy``."""
 
     def __init__(self, busy: Busy | None = None) -> None:
         self.answer = asyncio.Event()
@@ -66,7 +66,7 @@ class Asking:
                 self._busy()
 
 
-async def test_no_more_threads_run_than_the_limit(threads: Threads) -> None:
+async def test_running_threads_are_bounded(threads: Threads) -> None:
     busy = Busy()
     tasks = [asyncio.create_task(threads.run(busy)) for _ in range(5)]
     await until(lambda: busy.running == 2)
@@ -76,7 +76,7 @@ async def test_no_more_threads_run_than_the_limit(threads: Threads) -> None:
     assert await asyncio.gather(*tasks) == ["done"] * 5
 
 
-async def test_a_thread_nobody_waits_for_keeps_its_place_until_it_ends(threads: Threads) -> None:
+async def test_abandoned_thread_keeps_its_slot_until_it_ends(threads: Threads) -> None:
     deaf, next_one = Busy(), Busy()
     tasks = [asyncio.create_task(threads.run(deaf)) for _ in range(2)]
     await until(lambda: deaf.running == 2)
@@ -90,7 +90,7 @@ async def test_a_thread_nobody_waits_for_keeps_its_place_until_it_ends(threads: 
     assert await following == "done"
 
 
-async def test_work_that_was_cancelled_before_it_began_never_runs(threads: Threads) -> None:
+async def test_work_cancelled_in_queue_never_runs(threads: Threads) -> None:
     busy, unwanted = Busy(), Busy()
     tasks = [asyncio.create_task(threads.run(busy)) for _ in range(2)]
     await until(lambda: busy.running == 2)
@@ -103,7 +103,7 @@ async def test_work_that_was_cancelled_before_it_began_never_runs(threads: Threa
     assert unwanted.running == 0
 
 
-async def test_a_thread_that_gives_its_place_back_lets_others_run(threads: Threads) -> None:
+async def test_waiting_thread_lends_its_slot(threads: Threads) -> None:
     asking = Asking()
     tasks = [asyncio.create_task(threads.run(asking, number)) for number in range(2)]
     async with asyncio.timeout(5):
@@ -113,7 +113,7 @@ async def test_a_thread_that_gives_its_place_back_lets_others_run(threads: Threa
     assert await asyncio.gather(*tasks) == ["answer 0", "answer 1"]
 
 
-async def test_who_comes_back_from_a_client_waits_for_a_place_again(threads: Threads) -> None:
+async def test_thread_back_from_waiting_needs_a_slot_again(threads: Threads) -> None:
     busy = Busy()
     asking = Asking(busy)
     tasks = [asyncio.create_task(threads.run(asking, number)) for number in range(2)]
@@ -134,7 +134,7 @@ async def test_who_comes_back_from_a_client_waits_for_a_place_again(threads: Thr
     assert len(threads._threads) <= 2
 
 
-async def test_a_question_that_was_cancelled_leaves_no_thread_too_many(threads: Threads) -> None:
+async def test_cancelled_question_does_not_add_threads(threads: Threads) -> None:
     for _ in range(5):
         asking = Asking()
         tasks = [asyncio.create_task(threads.run(asking, number)) for number in range(2)]
@@ -154,7 +154,7 @@ async def test_a_question_that_was_cancelled_leaves_no_thread_too_many(threads: 
     assert await asyncio.gather(*tasks) == ["done"] * 5
 
 
-async def test_one_wake_up_of_the_loop_brings_back_all_that_ended_meanwhile(
+async def test_one_loop_wakeup_collects_all_finished_work(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -163,12 +163,12 @@ async def test_one_wake_up_of_the_loop_brings_back_all_that_ended_meanwhile(
     monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *call: (woken.append(call), wake(*call))[1])
     works = [threads.start(int, "3") for _ in range(50)]
     while not all(work.done() for work in works):
-        threading.Event().wait(0.001)  # The loop stands still, as in a long turn.
+        threading.Event().wait(0.001)  # The loop is blocked, as in a long turn.
     assert await asyncio.gather(*(work.outcome() for work in works)) == [3] * 50
     assert len(woken) == 1
 
 
-async def test_what_a_thread_raises_is_raised_even_what_ends_iterations(threads: Threads) -> None:
+async def test_thread_exceptions_propagate_including_stop_iteration(threads: Threads) -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         await threads.run(next, iter([]))
     with pytest.raises(SystemExit):
@@ -176,7 +176,7 @@ async def test_what_a_thread_raises_is_raised_even_what_ends_iterations(threads:
     assert await threads.run(int, "3") == 3
 
 
-async def test_work_that_is_over_keeps_nothing_alive(threads: Threads) -> None:
+async def test_finished_work_keeps_no_reference_to_arguments(threads: Threads) -> None:
     class Argument:
         pass
 
@@ -188,7 +188,7 @@ async def test_work_that_is_over_keeps_nothing_alive(threads: Threads) -> None:
     assert kept() is None
 
 
-async def test_an_end_can_be_waited_for_after_the_caller_has_given_up(threads: Threads) -> None:
+async def test_end_of_abandoned_work_can_be_awaited(threads: Threads) -> None:
     busy = Busy()
     work = threads.start(busy)
     caller = asyncio.create_task(work.outcome())
@@ -203,11 +203,11 @@ async def test_an_end_can_be_waited_for_after_the_caller_has_given_up(threads: T
     assert not work.running()
 
 
-def test_a_thread_of_its_own_has_no_work() -> None:
+def test_own_work_is_none_outside_pool() -> None:
     assert own_work() is None
 
 
-async def test_the_threads_of_one_pool_serve_one_event_loop_after_the_other(threads: Threads) -> None:
+async def test_pool_serves_successive_event_loops(threads: Threads) -> None:
     def elsewhere() -> int:
         return int(asyncio.run(threads.run(int, "4")))
 

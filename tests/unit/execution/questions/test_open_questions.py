@@ -1,4 +1,4 @@
-"""What a task asked, as its row keeps it."""
+"""The stored questions of a task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def asking(*keys: str, before: dict[str, Any] | None = None, **inputs: Any) -> d
 
 
 @pytest.mark.requirement("TASKX-08")
-def test_answers_are_taken_one_by_one_and_only_to_what_is_open() -> None:
+def test_answers_are_accepted_one_by_one_for_open_questions_only() -> None:
     kept = asking("a", "b")
     assert open_questions.requests(kept).keys() == {"a", "b"}
     assert open_questions.answered(kept, {"c": {}}) is None
@@ -35,7 +35,7 @@ def test_answers_are_taken_one_by_one_and_only_to_what_is_open() -> None:
 
 
 @pytest.mark.requirement("TASKX-09")
-def test_a_question_that_is_asked_again_has_another_name() -> None:
+def test_repeated_question_gets_new_name() -> None:
     kept, names = None, []
     for _ in range(3):
         kept = asking("a", "a.2", before=kept)
@@ -46,7 +46,7 @@ def test_a_question_that_is_asked_again_has_another_name() -> None:
     assert changed["responses"] == {"a": {"action": "accept"}}
 
 
-def test_what_was_answered_but_not_asked_yet_is_kept() -> None:
+def test_early_answers_are_stored_until_asked() -> None:
     kept = asking(
         "new",
         responses={"taken": {"x": 1}, "later": {"x": 2}, "wrong": {"x": 3}},

@@ -1,4 +1,4 @@
-"""From Python types to flat form schemas that every revision's clients can show, and back to typed values."""
+"""From Python types to flat form schemas of every revision, and back to typed values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ VALUE = "value"
         (Literal["only"], {"type": "string", "enum": ["only"]}),
     ],
 )
-def test_a_simple_type_becomes_a_form_of_one_member(kind: Any, member: dict[str, Any]) -> None:
+def test_simple_type_becomes_form_with_one_member(kind: Any, member: dict[str, Any]) -> None:
     schema = Form(kind).schema
     assert schema["required"] == [VALUE]
     found = schema["properties"][VALUE]
@@ -63,7 +63,7 @@ def test_a_simple_type_becomes_a_form_of_one_member(kind: Any, member: dict[str,
     elicitation.check_form(schema)
 
 
-def test_a_model_becomes_a_flat_form() -> None:
+def test_model_becomes_flat_form() -> None:
     schema = Form(Order).schema
     elicitation.check_form(schema)
     members = schema["properties"]
@@ -85,7 +85,7 @@ def test_a_model_becomes_a_flat_form() -> None:
 
 
 @pytest.mark.parametrize(("kind", "names"), [(Point, ["x", "y"]), (Note, ["text"])])
-def test_dataclasses_and_typed_dicts_become_forms(kind: Any, names: list[str]) -> None:
+def test_dataclass_or_typed_dict_becomes_form(kind: Any, names: list[str]) -> None:
     schema = Form(kind).schema
     elicitation.check_form(schema)
     assert list(schema["properties"]) == names
@@ -96,7 +96,7 @@ class Choice(BaseModel):
     colours: Annotated[list[Literal["red", "blue"]], Field(min_length=1, max_length=2)]
 
 
-def test_a_list_of_choices_becomes_a_multiple_choice() -> None:
+def test_list_of_choices_becomes_multiple_choice() -> None:
     schema = Form(Choice).schema
     elicitation.check_form(schema)
     assert schema["properties"]["sizes"]["items"]["enum"] == ["s", "l"]
@@ -118,12 +118,12 @@ class Mixed(BaseModel):
 
 @pytest.mark.requirement("ELI-03")
 @pytest.mark.parametrize("kind", [Nested, Loose, Mixed, list[str], dict[str, int]])
-def test_what_no_form_can_show_is_refused_before_anyone_is_asked(kind: Any) -> None:
+def test_unsupported_type_is_rejected_as_form(kind: Any) -> None:
     with pytest.raises(ValueError, match="form"):
         elicitation.check_form(Form(kind).schema)
 
 
-def test_a_schema_is_taken_as_it_is_and_its_answer_too() -> None:
+def test_schema_form_and_its_answer_stay_unchanged() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     form = Form(schema)
     assert form.schema is schema
@@ -144,7 +144,7 @@ def test_a_schema_is_taken_as_it_is_and_its_answer_too() -> None:
         (Note, {}, {}),
     ],
 )
-def test_an_answer_becomes_a_value_of_the_type(kind: Any, content: dict[str, Any], value: Any) -> None:
+def test_answer_is_converted_to_type(kind: Any, content: dict[str, Any], value: Any) -> None:
     found = Form(kind).read(content)
     assert found == value
     assert type(found) is type(value)
@@ -161,9 +161,7 @@ def test_an_answer_becomes_a_value_of_the_type(kind: Any, content: dict[str, Any
         (Point, {"y": 1}, "x: "),
     ],
 )
-def test_an_answer_that_does_not_fit_is_named_by_its_member(
-    kind: Any, content: dict[str, Any], where: str
-) -> None:
+def test_invalid_answer_names_its_member(kind: Any, content: dict[str, Any], where: str) -> None:
     with pytest.raises(ToolError, match=f"does not fit the form: {where}"):
         Form(kind).read(content)
 
@@ -182,5 +180,5 @@ def test_an_answer_that_does_not_fit_is_named_by_its_member(
         (Answer("decline", {}, True), False),
     ],
 )
-def test_an_answer_is_true_when_the_person_said_yes(answer: Answer, is_true: bool) -> None:
+def test_answer_is_truthy_if_accepted_with_true_value(answer: Answer, is_true: bool) -> None:
     assert bool(answer) is is_true

@@ -1,4 +1,4 @@
-"""Sealed tokens: who can open them, who cannot, and what they give away."""
+"""Sealed tokens: authorized opening, rejection, confidentiality."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLD, NEW = "the old secret of these tests", "the new secret of these tests"
 SETTINGS = Settings(state_keys=(NEW,))
 
 
-def test_a_token_gives_its_payload_back_and_hides_it() -> None:
+def test_token_round_trips_and_hides_payload() -> None:
     ring = KeyRing([NEW], "a")
     token = ring.seal(b"payload")
     assert ring.open(token) == b"payload"
@@ -24,7 +24,7 @@ def test_a_token_gives_its_payload_back_and_hides_it() -> None:
 
 
 @pytest.mark.requirement("STATE-01", "STATE-06")
-def test_no_changed_token_is_opened() -> None:
+def test_modified_token_is_rejected() -> None:
     ring = KeyRing([NEW], "a")
     token = ring.seal(b"payload")
     changed = [token + "-TAMPERED", token + "A", token + "!", token[:-1], token[:20], "", "v1", "v1..", "é"]
@@ -36,7 +36,7 @@ def test_no_changed_token_is_opened() -> None:
 
 
 @pytest.mark.requirement("STATE-03")
-def test_a_key_is_replaced_while_tokens_are_out() -> None:
+def test_key_rotation_accepts_outstanding_tokens() -> None:
     before, during, after = KeyRing([OLD], "a"), KeyRing([NEW, OLD], "a"), KeyRing([NEW], "a")
     token = before.seal(b"x")
     assert during.open(token) == b"x"
@@ -45,13 +45,13 @@ def test_a_key_is_replaced_while_tokens_are_out() -> None:
         after.open(token)
 
 
-def test_keys_of_two_purposes_are_different() -> None:
+def test_keys_differ_by_purpose() -> None:
     with pytest.raises(Unsealed):
         KeyRing([NEW], "a").open(KeyRing([NEW], "b").seal(b"x"))
 
 
 @pytest.mark.requirement("STATE-03")
-def test_the_keys_are_those_of_the_settings_or_else_of_django() -> None:
+def test_key_ring_uses_state_keys_or_django_secret_keys() -> None:
     given = key_ring(SETTINGS, "a")
     assert KeyRing([NEW], "a").open(given.seal(b"x")) == b"x"
     with override_settings(SECRET_KEY=OLD):

@@ -1,4 +1,4 @@
-"""What a background call of 2026-07-28 keeps of its rounds, for how long, and what stays approved."""
+"""Stored inputs of 2026-07-28 background calls: remembered answers, retention, approvals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def accepted(arguments: dict[str, Any], inputs: Inputs, request_id: int = 1) -> 
 
 @pytest.mark.django_db
 @pytest.mark.postgres
-def test_what_an_earlier_round_was_allowed_is_not_asked_for_again() -> None:
+def test_approval_of_earlier_round_covers_same_work_only() -> None:
     inputs = Inputs(bound="b")
     inputs.approve(work_of(entry().identity, {"book": "Dune"}))
     assert inputs.single_use
@@ -74,7 +74,7 @@ def test_what_an_earlier_round_was_allowed_is_not_asked_for_again() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.postgres
-async def test_an_attempt_ends_with_its_question_and_keeps_no_answer(stage: Stage, streams: Streams) -> None:
+async def test_attempt_ends_with_question_and_stores_no_answer(stage: Stage, streams: Streams) -> None:
     async def asks(ctx: Context) -> str:
         """Asks."""
         name = (await ctx.aelicit("Name?", str)).value
@@ -98,7 +98,7 @@ async def test_an_attempt_ends_with_its_question_and_keeps_no_answer(stage: Stag
     assert orjson.loads(row.answer)["result"]["resultType"] == "input_required"
 
 
-def test_another_version_of_this_code_may_have_sealed_a_state() -> None:
+def test_state_of_another_code_version_is_readable() -> None:
     newer = {**Inputs(bound="b").remembered(), "invented": 1}
     del newer["approved"]
     assert Inputs.recalled(newer, {}).bound == "b"

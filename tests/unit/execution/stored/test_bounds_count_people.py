@@ -1,4 +1,4 @@
-"""One person's keys and clients share every bound; another person is not affected (SEC-07)."""
+"""Keys and clients of one user share every limit; other users are not affected (SEC-07)."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 LIMIT = 2
 ME, OTHER_USER = 9_100_001, 9_100_002
-# One person: two API keys, three OAuth clients.
+# One user: two API keys, three OAuth clients.
 CREDENTIALS = [f"user:{ME}/{way}" for way in ("key:1", "key:2", "client:1", "client:2", "client:3")]
 OTHER = f"user:{OTHER_USER}/key:3"
-# Whether one thing more was admitted for a principal.
+# An attempt: returns True if one more item was admitted for a principal.
 Attempt = Callable[[str], Awaitable[bool]]
 Case = Callable[[Streams, Any], Attempt]
 
@@ -129,7 +129,7 @@ def accepted(key: str) -> CallRecord:
 
 
 def claims(limits: RunningLimits) -> Case:
-    """Return the case of calls that wait for a worker, of which each asks its client when it runs."""
+    """Return the case of calls that wait for a worker and ask their clients when they run."""
 
     def attempt(key: str) -> bool:
         try:
@@ -144,7 +144,7 @@ def claims(limits: RunningLimits) -> Case:
 
 
 def turns(_: Streams, __: Any) -> Attempt:
-    """Begin LIMIT calls of the person; then another person's comes, and has the next turn."""
+    """Start LIMIT calls of one user, then one of another user, who has the next turn."""
     order: list[str] = []
 
     def begin(call: CallRecord) -> None:
@@ -205,7 +205,7 @@ def api_requests(_: Streams, settings: Any) -> Attempt:
 
 
 def oauth_connections(_: Streams, __: Any) -> Attempt:
-    """Programs on people's machines; above the limit the oldest one ends."""
+    """Return the case of OAuth connections; above the limit the oldest one ends."""
 
     @transaction.atomic
     def attempt(key: str) -> bool:
@@ -252,12 +252,12 @@ CASES: dict[Bound, Case] = {
 }
 
 
-def test_every_bound_has_a_case() -> None:
+def test_every_bound_has_case() -> None:
     assert set(CASES) == set(Bound)
 
 
 @pytest.mark.parametrize("bound", CASES)
-async def test_keys_and_clients_of_one_person_share_a_bound_and_leave_others_theirs(
+async def test_credentials_of_one_user_share_bound_without_affecting_others(
     bound: Bound, streams: Streams, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MAX_LIVE", LIMIT)

@@ -1,4 +1,4 @@
-"""Calls that wait for approval: their rows, what their clients hear, and how each wait ends exactly once."""
+"""Calls awaiting approval: their rows, messages to clients, and exactly one end of each wait."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LONG_AGO = timedelta(hours=3)
 
 @pytest.fixture(autouse=True)
 def _stores(clean_redis: str, settings: object) -> Iterator[None]:
-    """Real Redis for the streams, the broker in this process's memory, emptied."""
+    """Use real Redis for streams and an empty in-memory broker."""
     assert waiting(QUEUE) >= 0
     with celery.connection_for_write() as made:
         made.default_channel.queue_purge(QUEUE)
@@ -65,7 +65,7 @@ def operator() -> Any:
 
 
 def accepted(**changed: Any) -> CallRecord:
-    """A call that waits for an hour."""
+    """Return a call that waits for an hour."""
     call, is_new = pending_approvals.accept(new_call(approval_minutes=60, queue=QUEUE, **changed), 50)
     assert is_new
     return call
@@ -84,7 +84,7 @@ def silent(call: CallRecord) -> None:
 
 
 def said() -> list[dict[str, Any]]:
-    """What the stream of the call holds."""
+    """Return the messages on the stream of the call."""
 
     async def read() -> list[dict[str, Any]]:
         streams = Streams.connect(conf.get().redis_url)
@@ -101,7 +101,7 @@ def said() -> list[dict[str, Any]]:
     return asyncio.run(read())
 
 
-def test_a_call_that_needs_approval_is_stored_without_a_job_and_no_worker_can_claim_it() -> None:
+def test_call_needing_approval_is_stored_without_job_and_unclaimable() -> None:
     call = accepted(four_eyes=True)
     stored = row(call)
     assert (stored.state, stored.enqueued_at, stored.decision) == (State.APPROVAL_NEEDED, None, "")
@@ -113,7 +113,7 @@ def test_a_call_that_needs_approval_is_stored_without_a_job_and_no_worker_can_cl
     assert not call.approved
 
 
-def test_the_sweep_neither_hands_on_nor_ends_a_call_that_waits() -> None:
+def test_sweep_leaves_pending_approval_unchanged() -> None:
     call = accepted()
     Call.objects.filter(pk=call.id).update(
         accepted_at=timezone.now() - LONG_AGO, lease_until=timezone.now() - LONG_AGO
@@ -125,15 +125,15 @@ def test_the_sweep_neither_hands_on_nor_ends_a_call_that_waits() -> None:
     assert not records.release(call.id, 0)
 
 
-def test_an_ordinary_call_costs_the_queries_it_did() -> None:
+def test_call_without_approval_is_accepted_with_one_statement() -> None:
     with CaptureQueriesContext(connection) as captured:
         records.accept(new_call())
-    # On PostgreSQL in a transaction, so that a server that stood still stores nothing that was refused.
+    # On PostgreSQL in a transaction, so that a frozen server stores no refused call.
     statements = [each["sql"] for each in captured if each["sql"] not in ("BEGIN", "COMMIT")]
     assert len(statements) == 1
 
 
-def test_a_repeated_request_attaches_also_at_the_limit_and_others_are_refused() -> None:
+def test_repeated_request_attaches_at_approval_limit() -> None:
     first = accepted()
     again, is_new = pending_approvals.accept(new_call(approval_minutes=60), 1)
     assert (again.id, is_new) == (first.id, False)
@@ -143,7 +143,7 @@ def test_a_repeated_request_attaches_also_at_the_limit_and_others_are_refused() 
     assert Call.objects.count() == 2
 
 
-def test_an_approved_call_is_accepted_queued_once_and_stays_approved_for_every_attempt(operator: Any) -> None:
+def test_approved_call_is_queued_once_and_stays_approved_across_attempts(operator: Any) -> None:
     call = accepted()
     approve_call(call_id=call.id, actor=operator, reason="fine")
     stored = row(call)
@@ -162,9 +162,9 @@ def test_an_approved_call_is_accepted_queued_once_and_stays_approved_for_every_a
     assert (again.attempt, again.approved) == (2, True)
 
 
-def test_an_approval_whose_job_got_lost_is_handed_on_by_the_sweep(operator: Any) -> None:
+def test_sweep_requeues_approved_call_with_lost_job(operator: Any) -> None:
     call = accepted()
-    pending_approvals.approve(call.id, by=operator.pk, reason="")  # And the process died here.
+    pending_approvals.approve(call.id, by=operator.pk, reason="")  # The process died here.
     Call.objects.filter(pk=call.id).update(enqueued_at=timezone.now() - timedelta(seconds=30))
     assert reaper.sweep() == 1
     assert waiting(QUEUE) == 1
@@ -189,7 +189,7 @@ def _ends(call: CallRecord, operator: Any) -> dict[str, Callable[[], object]]:
     ],
 )
 @pytest.mark.parametrize("second", ["approve", "refuse", "expire"])
-def test_of_two_endings_only_the_first_counts(
+def test_first_of_two_endings_counts(
     first: str, second: str, state: str, decision: str, audited: str, operator: Any
 ) -> None:
     call = accepted()
@@ -207,7 +207,7 @@ def test_of_two_endings_only_the_first_counts(
     assert waiting(QUEUE) == (first == "approve")
 
 
-def test_of_many_operators_at_once_one_decides_and_the_others_are_told(operator: Any) -> None:
+def test_exactly_one_of_concurrent_decisions_succeeds(operator: Any) -> None:
     call = accepted()
     approve = partial(approve_call, call_id=call.id, actor=operator)
     refuse = partial(refuse_call, call_id=call.id, actor=operator, reason="no")
@@ -217,7 +217,7 @@ def test_of_many_operators_at_once_one_decides_and_the_others_are_told(operator:
     assert AuditEvent.objects.count() == 1
 
 
-def test_nothing_is_decided_about_calls_that_need_no_approval(operator: Any) -> None:
+def test_decision_on_call_without_approval_is_refused(operator: Any) -> None:
     call, _ = records.accept(new_call())
     for decide in (_ends(call, operator)["approve"], _ends(call, operator)["refuse"]):
         with pytest.raises(DecisionRefused, match="needs no approval"):
@@ -227,7 +227,7 @@ def test_nothing_is_decided_about_calls_that_need_no_approval(operator: Any) -> 
     assert row(call).state == State.ACCEPTED
 
 
-def test_a_command_decides_too_but_not_under_four_eyes(operator: Any) -> None:
+def test_command_may_decide_except_approve_under_four_eyes(operator: Any) -> None:
     call, guarded = accepted(), accepted(request_id=2, four_eyes=True, user_id=operator.pk)
     approve_call(call_id=call.id, actor=None)
     assert (row(call).decision, row(call).decided_by) == ("approved", None)
@@ -237,7 +237,7 @@ def test_a_command_decides_too_but_not_under_four_eyes(operator: Any) -> None:
     assert row(guarded).decision == "refused"
 
 
-def test_a_refused_call_is_answered_with_the_reason_on_its_stream(operator: Any) -> None:
+def test_refused_call_is_answered_with_reason(operator: Any) -> None:
     call = accepted()
     refuse_call(call_id=call.id, actor=operator, reason=" too \0 late ")
     (answer,) = said()
@@ -249,7 +249,7 @@ def test_a_refused_call_is_answered_with_the_reason_on_its_stream(operator: Any)
     assert reaper.sweep() == 0
 
 
-def test_a_call_nobody_decides_about_ends_with_an_error_on_its_stream() -> None:
+def test_undecided_call_expires_with_error() -> None:
     call = accepted()
     late(call)
     assert reaper.sweep() == 1
@@ -261,7 +261,7 @@ def test_a_call_nobody_decides_about_ends_with_an_error_on_its_stream() -> None:
     assert reaper.sweep() == 0
 
 
-def test_a_call_whose_session_is_over_ends_and_others_wait_on() -> None:
+def test_pending_call_of_ended_session_is_cancelled() -> None:
     now = timezone.now()
     Session.objects.create(
         id=SESSION, principal="x", protocol_version="2025-11-25", created_at=now, last_seen_at=now
@@ -274,7 +274,7 @@ def test_a_call_whose_session_is_over_ends_and_others_wait_on() -> None:
     assert row(other).state == State.APPROVAL_NEEDED
 
 
-def test_a_client_hears_again_and_again_that_its_call_waits_and_then_that_it_does_not(operator: Any) -> None:
+def test_client_receives_repeated_reminders_and_then_approval(operator: Any) -> None:
     call = accepted()
     assert approval.sweep() == 0
     assert said() == []
@@ -282,7 +282,7 @@ def test_a_client_hears_again_and_again_that_its_call_waits_and_then_that_it_doe
         silent(call)
         Call.objects.filter(pk=call.id).update(accepted_at=timezone.now() - timedelta(minutes=minutes))
         approval.sweep()
-        approval.sweep()  # Another process, a moment later.
+        approval.sweep()  # Another process sweeps shortly afterwards.
     approve_call(call_id=call.id, actor=operator)
     heard = [message["params"] for message in said()]
     assert [params["message"] for params in heard] == ["Waiting for approval (60 min left)"] * 3 + [
@@ -295,7 +295,7 @@ def test_a_client_hears_again_and_again_that_its_call_waits_and_then_that_it_doe
     assert {params["progressToken"] for params in heard} == {"p"}
 
 
-def test_no_reminder_follows_the_news_that_the_call_is_approved(operator: Any) -> None:
+def test_no_reminder_follows_approval_message(operator: Any) -> None:
     call = accepted()
     approve_call(call_id=call.id, actor=operator)
 
@@ -316,7 +316,7 @@ def test_no_reminder_follows_the_news_that_the_call_is_approved(operator: Any) -
         ({"log_level": "error"}, []),
     ],
 )
-async def test_a_client_without_progress_is_told_once_if_it_wants_to_hear_that(
+async def test_client_without_progress_token_is_notified_once_by_log_level(
     fields: dict[str, str], expected: list[Any], streams: Streams
 ) -> None:
     background = Background(streams, SETTINGS)
@@ -330,7 +330,7 @@ async def test_a_client_without_progress_is_told_once_if_it_wants_to_hear_that(
     assert (await streams.log.head(SESSION, stream)).offset == len(expected)  # type: ignore[union-attr]
 
 
-async def test_a_call_is_accepted_and_waits_also_when_its_client_cannot_be_told(streams: Streams) -> None:
+async def test_pending_call_is_accepted_if_client_cannot_be_notified(streams: Streams) -> None:
     background = Background(streams, SETTINGS)
     moody(streams).faults = [None, StreamsUnavailable("away")]
     queued = waiting(QUEUE)
@@ -339,7 +339,7 @@ async def test_a_call_is_accepted_and_waits_also_when_its_client_cannot_be_told(
     assert waiting(QUEUE) == queued
 
 
-async def test_a_client_cancels_its_waiting_call_and_the_end_of_the_session_does_too(
+async def test_cancel_and_session_end_cancel_pending_calls(
     streams: Streams,
 ) -> None:
     background = Background(streams, SETTINGS)
@@ -356,7 +356,7 @@ async def test_a_client_cancels_its_waiting_call_and_the_end_of_the_session_does
     assert await Call.objects.filter(state=State.CANCELLED).acount() == 2
 
 
-async def test_one_call_too_many_is_refused_and_leaves_no_stream(streams: Streams) -> None:
+async def test_approval_above_limit_is_refused_and_leaves_no_stream(streams: Streams) -> None:
     background = Background(streams, replace(SETTINGS, max_waiting_approvals_per_principal=0))
     with pytest.raises(TooManyRequests):
         await background.accept(new_call(approval_minutes=60))
@@ -364,7 +364,7 @@ async def test_one_call_too_many_is_refused_and_leaves_no_stream(streams: Stream
     assert await Call.objects.acount() == 0
 
 
-async def test_a_repeated_post_follows_the_waiting_call_and_says_nothing_twice(streams: Streams) -> None:
+async def test_repeated_request_follows_pending_call_without_second_notice(streams: Streams) -> None:
     background = Background(streams, SETTINGS)
     first = await stream_of(background, new_call(approval_minutes=60, queue=QUEUE))
     assert await stream_of(background, new_call(approval_minutes=60, queue=QUEUE, stream="call-2")) == first

@@ -1,4 +1,4 @@
-"""The rows of calls: every change is a compare-and-set, so of two racing writers one wins."""
+"""Rows of calls: every change is a compare-and-set, so exactly one of two racing writers wins."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def state(call: CallRecord) -> str:
     return str(Call.objects.get(pk=call.id).state)
 
 
-def test_a_call_is_found_as_it_was_accepted() -> None:
+def test_accepted_call_is_found_unchanged() -> None:
     call, is_new = records.accept(new_call())
     assert is_new
     assert records.find(call.id) == records.find_by_stream(call.session_id, call.stream) == call
@@ -76,7 +76,7 @@ def test_a_call_is_found_as_it_was_accepted() -> None:
     assert not call.is_over
 
 
-def test_a_repeated_request_gives_the_call_it_repeats() -> None:
+def test_repeated_request_returns_existing_call() -> None:
     first = accepted()
     second, is_new = records.accept(new_call(stream="call-2"))
     assert (second, is_new) == (first, False)
@@ -85,18 +85,18 @@ def test_a_repeated_request_gives_the_call_it_repeats() -> None:
 @pytest.mark.parametrize(
     "other", [{"request_id": "1"}, {"request_id": 2}, {"session_id": "another-session-of-tests"}]
 )
-def test_another_id_or_session_is_another_call(other: dict[str, Any]) -> None:
+def test_other_request_id_or_session_is_new_call(other: dict[str, Any]) -> None:
     assert accepted().id != accepted(stream="call-2", **other).id
 
 
-def test_the_digest_tells_other_arguments_but_not_their_order() -> None:
+def test_digest_depends_on_arguments_but_not_on_their_order() -> None:
     assert call_record.digest("work", {"a": 1, "b": 2}) == call_record.digest("work", {"b": 2, "a": 1})
     assert call_record.digest("work", {"a": 1}) != call_record.digest("work", {"a": "1"})
     assert call_record.digest("work", {}) != call_record.digest("other", {})
 
 
 @pytest.mark.parametrize("text", ["\0", "a\0b", "\u2028", "😀", "'; DROP TABLE", "\\u0000"])
-def test_any_text_in_arguments_comes_back_as_it_was(text: str) -> None:
+def test_arbitrary_text_in_arguments_round_trips(text: str) -> None:
     call = accepted(arguments={text: text}, meta={"x/y": text}, request_id=text)
     found = records.find(call.id)
     assert found is not None
@@ -104,7 +104,7 @@ def test_any_text_in_arguments_comes_back_as_it_was(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 5_000])
-def test_any_reason_and_progress_message_can_be_noted(text: str) -> None:
+def test_arbitrary_reason_and_progress_message_are_stored(text: str) -> None:
     call = claimed()
     assert records.renew(call.id, call.attempt, (1.0, None, text)).held
     cancelled = records.request_cancel(call.session_id, call.request_id, text)
@@ -113,7 +113,7 @@ def test_any_reason_and_progress_message_can_be_noted(text: str) -> None:
     assert "\0" not in cancelled.cancel_reason
 
 
-def test_a_job_delivered_twice_starts_once() -> None:
+def test_job_delivered_twice_is_claimed_once() -> None:
     call = accepted()
     first = records.claim(call.id, "a")
     assert first is not None
@@ -121,11 +121,11 @@ def test_a_job_delivered_twice_starts_once() -> None:
     assert records.claim(call.id, "b") is None
 
 
-def test_nothing_starts_that_is_not_there() -> None:
+def test_unknown_call_cannot_be_claimed() -> None:
     assert records.claim(uuid4(), "worker") is None
 
 
-# What each writer may do in each situation: True where it succeeds.
+# The writers that succeed in each situation.
 SITUATIONS: dict[str, Callable[[], CallRecord]] = {
     "accepted": accepted,
     "released": lambda: _released(claimed()),
@@ -166,7 +166,7 @@ def _expired(call: CallRecord) -> CallRecord:
 
 
 def _released(call: CallRecord) -> CallRecord:
-    """R5: it waits for its next attempt, and its frozen one may wake."""
+    """R5: the call waits for its next attempt, and its frozen one may wake."""
     assert records.release(_expired(call).id, call.attempt)
     return call
 
@@ -189,12 +189,12 @@ def _over(call: CallRecord) -> CallRecord:
 
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_a_writer_succeeds_only_where_the_table_says(situation: str, writer: str) -> None:
+def test_writer_succeeds_only_in_allowed_situations(situation: str, writer: str) -> None:
     call = SITUATIONS[situation]()
     assert WRITERS[writer](call) is (writer in ALLOWED[situation])
 
 
-# The writers that move a call, each in a row that lacks nothing for it but perhaps the state.
+# The transitions of a call, each on a row where at most the state is wrong.
 MOVES: dict[Transition, Callable[[CallRecord], object]] = {
     Transition.APPROVE: lambda call: pending_approvals.approve(call.id, by=None, reason=""),
     Transition.REFUSE: lambda call: pending_approvals.refuse(call.id, by=None, reason="", answer=ANSWER),
@@ -212,7 +212,7 @@ MOVES: dict[Transition, Callable[[CallRecord], object]] = {
 @pytest.mark.requirement("CAN-01")
 @pytest.mark.parametrize("before", State)
 @pytest.mark.parametrize("transition", Transition)
-def test_a_call_moves_only_as_the_table_of_its_states_says(transition: Transition, before: State) -> None:
+def test_call_changes_state_only_as_transition_table_allows(transition: Transition, before: State) -> None:
     call = _expired(claimed())
     Call.objects.filter(pk=call.id).update(
         state=before,
@@ -223,7 +223,7 @@ def test_a_call_moves_only_as_the_table_of_its_states_says(transition: Transitio
     assert state(call) == (transition.after if before in transition.before else before)
 
 
-def test_the_first_outcome_stays() -> None:
+def test_first_outcome_is_kept() -> None:
     call = _over(claimed())
     assert not records.finish(call.id, 1, State.CANCELLED, "cancelled", b"{}")
     found = records.find(call.id)
@@ -231,7 +231,7 @@ def test_the_first_outcome_stays() -> None:
     assert (found.state, found.answer, found.is_over) == ("completed", ANSWER, True)
 
 
-def test_a_released_call_starts_again_and_its_lost_attempt_can_do_nothing_more() -> None:
+def test_released_call_restarts_and_lost_attempt_cannot_write() -> None:
     lost = _expired(claimed())
     assert records.release(lost.id, 1)
     second = records.claim(lost.id, "other")
@@ -243,7 +243,7 @@ def test_a_released_call_starts_again_and_its_lost_attempt_can_do_nothing_more()
     assert end(second)
 
 
-def test_a_call_never_starts_more_often_than_it_may() -> None:
+def test_call_starts_at_most_max_attempts_times() -> None:
     call = accepted(max_attempts=2)
     for _ in range(2):
         taken = records.claim(call.id, "worker")
@@ -254,7 +254,7 @@ def test_a_call_never_starts_more_often_than_it_may() -> None:
     assert Call.objects.get(pk=call.id).attempt == 2
 
 
-def test_a_renewal_tells_of_a_cancel_and_notes_progress() -> None:
+def test_renewal_stores_progress_and_returns_cancel_reason() -> None:
     call = claimed()
     assert records.renew(call.id, 1, (3.0, 10.0, "three")) == records.Renewal(True)
     row = Call.objects.get(pk=call.id)
@@ -264,14 +264,14 @@ def test_a_renewal_tells_of_a_cancel_and_notes_progress() -> None:
     assert records.look(call.id, 1).cancel_reason == "enough"
 
 
-def test_the_first_reason_for_a_cancel_stays() -> None:
+def test_first_cancel_reason_is_kept() -> None:
     call = _cancelled(claimed())
     again = records.request_cancel_of(call.id, "another")
     assert again is not None
     assert again.cancel_reason == "enough"
 
 
-def test_sweeps_find_what_needs_help_and_nothing_else() -> None:
+def test_sweep_queries_return_only_matching_calls() -> None:
     claimed(request_id=1)
     lost = _expired(claimed(request_id=2))
     unqueued, queued = accepted(request_id=3), accepted(request_id=4)
@@ -285,7 +285,7 @@ def test_sweeps_find_what_needs_help_and_nothing_else() -> None:
     assert [records.not_enqueued(60), records.waiting(60), records.unpublished(60)] == [[], [], []]
 
 
-def test_the_end_of_a_session_finds_its_open_calls() -> None:
+def test_open_calls_of_session_are_found() -> None:
     running, waiting = claimed(request_id=1), accepted(request_id=2)
     _over(claimed(request_id=3))
     accepted(session_id="another-session-of-tests")
@@ -293,7 +293,7 @@ def test_the_end_of_a_session_finds_its_open_calls() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_racing_writers_one_wins() -> None:
+def test_exactly_one_of_racing_writers_wins() -> None:
     for number in range(20):
         call = accepted(request_id=number)
         starts = at_once([partial(records.claim, call.id, "w")] * 4)
@@ -302,14 +302,14 @@ def test_of_many_racing_writers_one_wins() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_equal_requests_one_is_new() -> None:
+def test_exactly_one_of_equal_requests_is_new() -> None:
     for number in range(20):
         results = at_once([partial(records.accept, new_call(request_id=number))] * 4)
         assert sum(is_new for _, is_new in results) == 1
         assert len({call.id for call, _ in results}) == 1
 
 
-def test_only_calls_that_were_over_long_ago_are_purged() -> None:
+def test_purge_deletes_only_calls_finished_long_ago() -> None:
     running = claimed(request_id=1, stream="call-1")
     fresh = claimed(request_id=2, stream="call-2")
     old = claimed(request_id=3, stream="call-3")

@@ -1,4 +1,4 @@
-"""What clients of a background call are told by others than its code, in the words of their revision."""
+"""Answers to background calls from outside their code, in the vocabulary of their revision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def call(version: str, log_level: str | None = None, **meta: Any) -> CallRecord:
-    """A stored call of a client of that revision."""
+    """Return a stored call of a client of that revision."""
     told = {
         "version": version,
         "principal": "user:1",
@@ -43,7 +43,7 @@ def call(version: str, log_level: str | None = None, **meta: Any) -> CallRecord:
 
 @pytest.mark.requirement("RPC-09", "META-05", "META-06")
 @pytest.mark.parametrize(("version", "code"), [("2025-11-25", -32800), ("2026-07-28", -32603)])
-def test_a_call_that_never_ran_is_answered_as_its_revision_knows(version: str, code: int) -> None:
+def test_call_that_never_ran_is_answered_per_revision(version: str, code: int) -> None:
     assert orjson.loads(stored_answers.cancelled(call(version)))["error"]["code"] == code
     result = orjson.loads(stored_answers.failed(call(version), "It was interrupted."))["result"]
     assert result["isError"] is True
@@ -53,6 +53,6 @@ def test_a_call_that_never_ran_is_answered_as_its_revision_knows(version: str, c
 
 @pytest.mark.requirement("LOG-03")
 @pytest.mark.parametrize(("level", "is_told"), [("", False), ("info", True), ("error", False)])
-def test_a_waiting_call_is_spoken_of_only_to_who_asked(level: str, is_told: bool) -> None:
+def test_waiting_notice_requires_log_level_or_progress_token(level: str, is_told: bool) -> None:
     assert (approval.notice(call("2026-07-28", level), "Waiting") is not None) == is_told
     assert approval.notice(call("2026-07-28", level, progressToken="p"), "Waiting") is not None

@@ -1,4 +1,4 @@
-"""What an attempt says: fenced messages, and one answer that is stored first and published then."""
+"""The output of an attempt: fenced messages, and one answer, stored before it is published."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def said(streams: Streams) -> list[tuple[str, bytes]]:
     return [] if head is None else told((await streams.log.read(SESSION, STREAM, head.epoch, 0)).events)
 
 
-async def test_messages_and_then_the_answer_reach_the_stream_and_the_row(streams: Streams) -> None:
+async def test_messages_and_answer_reach_stream_and_row(streams: Streams) -> None:
     call, published = await running(), Published()
     reply = AttemptReply(streams, call, published)
     reply.send(b"1")
@@ -63,7 +63,7 @@ async def test_messages_and_then_the_answer_reach_the_stream_and_the_row(streams
         ("cancelled", "cancelled"),
     ],
 )
-async def test_the_outcome_decides_the_state(streams: Streams, outcome: str, state: str) -> None:
+async def test_outcome_determines_state(streams: Streams, outcome: str, state: str) -> None:
     call = await running()
     reply = AttemptReply(streams, call, Published())
     reply.answer(ANSWER, outcome)
@@ -72,7 +72,7 @@ async def test_the_outcome_decides_the_state(streams: Streams, outcome: str, sta
     assert (row.state, row.outcome) == (state, outcome)
 
 
-async def test_only_the_first_answer_counts(streams: Streams) -> None:
+async def test_only_first_answer_counts(streams: Streams) -> None:
     call = await running()
     reply = AttemptReply(streams, call, Published())
     reply.answer(ANSWER)
@@ -81,7 +81,7 @@ async def test_only_the_first_answer_counts(streams: Streams) -> None:
     assert [data for _, data in await said(streams)] == [ANSWER]
 
 
-async def test_an_attempt_that_lost_its_call_says_nothing_more(streams: Streams) -> None:
+async def test_attempt_that_lost_its_call_writes_nothing(streams: Streams) -> None:
     call = await running()
     await Call.objects.filter(pk=call.id).aupdate(attempt=2)
     await streams.log.append(SESSION, STREAM, b"of the second attempt", fence=2)
@@ -94,7 +94,7 @@ async def test_an_attempt_that_lost_its_call_says_nothing_more(streams: Streams)
     assert (await row_of(call)).state == State.RUNNING
 
 
-async def test_an_answer_that_cannot_be_published_is_stored_and_published_later(streams: Streams) -> None:
+async def test_unpublished_answer_is_stored_and_published_once_later(streams: Streams) -> None:
     call = await running()
     log = moody(streams)
     log.faults = [StreamsUnavailable("away")]
@@ -106,14 +106,14 @@ async def test_an_answer_that_cannot_be_published_is_stored_and_published_later(
     assert (row.state, row.published) == ("completed", False)
     found = await sync_to_async(records.unpublished)(-1)
     assert [each.id for each in found] == [call.id]
-    # However often this is tried, it is one answer.
+    # However often it is retried, one answer is published.
     for _ in range(2):
         assert await publish(streams, found[0], found[0].answer)
     assert [data for _, data in await said(streams)] == [ANSWER]
     assert (await row_of(call)).published
 
 
-async def test_messages_are_shed_while_the_log_is_away_and_the_answer_is_not(streams: Streams) -> None:
+async def test_messages_are_dropped_during_log_outage_and_answer_is_not(streams: Streams) -> None:
     call = await running()
     log = moody(streams)
     log.faults = [StreamsUnavailable("away"), None]
@@ -127,7 +127,7 @@ async def test_messages_are_shed_while_the_log_is_away_and_the_answer_is_not(str
     assert rest == [b"kept", ANSWER]
 
 
-async def test_a_question_that_cannot_be_sent_is_told_to_who_asks(streams: Streams) -> None:
+async def test_unsendable_question_notifies_asker(streams: Streams) -> None:
     moody(streams).faults = [StreamsUnavailable("away")]
     reply = AttemptReply(streams, await running(), Published())
     told: list[str] = []
@@ -138,7 +138,7 @@ async def test_a_question_that_cannot_be_sent_is_told_to_who_asks(streams: Strea
     assert [data for _, data in await said(streams)] == [ANSWER]
 
 
-async def test_the_answer_of_an_ended_session_counts_as_published(streams: Streams) -> None:
+async def test_answer_of_ended_session_counts_as_published(streams: Streams) -> None:
     call = await running()
     await streams.sessions.create(SESSION, {"version": "2025-11-25"}, 60)
     await streams.sessions.end(SESSION, 60)
@@ -165,7 +165,7 @@ def progress(number: float) -> bytes:
         ([progress(number) for number in range(450)], 449),
     ],
 )
-async def test_a_later_attempt_knows_how_far_the_reports_came(
+async def test_reported_progress_is_read_from_stream(
     streams: Streams, events: list[bytes], greatest: float | None
 ) -> None:
     call = await running()
@@ -174,12 +174,12 @@ async def test_a_later_attempt_knows_how_far_the_reports_came(
     assert await reported_progress(streams, call) == greatest
 
 
-async def test_without_a_log_nothing_was_reported(streams: Streams) -> None:
+async def test_reported_progress_is_none_without_log(streams: Streams) -> None:
     assert await reported_progress(streams, await running()) is None
 
 
 async def asking(streams: Streams, *, stopped: bool) -> Call:
-    """The row of a task whose attempt ended with a question, perhaps told to stop before."""
+    """Return the row of a task whose attempt ended with a question, possibly cancelled before."""
     modern = {**FIELDS, "version": "2026-07-28"}
     call = await sync_to_async(claimed)(task_seconds=60, inputs=Inputs().stored(), session_fields=modern)
     inputs = Inputs(kept=True)
@@ -193,7 +193,7 @@ async def asking(streams: Streams, *, stopped: bool) -> Call:
 
 
 @pytest.mark.requirement("TASKX-08")
-async def test_the_question_of_a_task_ends_its_attempt_but_not_the_call(streams: Streams) -> None:
+async def test_task_question_ends_attempt_but_not_call(streams: Streams) -> None:
     heard: list[dict[str, str]] = []
     streams.hub.subscribe("task", heard.append)
     row = await asking(streams, stopped=False)
@@ -204,6 +204,6 @@ async def test_the_question_of_a_task_ends_its_attempt_but_not_the_call(streams:
     assert heard == [{"id": str(row.pk)}]
 
 
-async def test_a_task_that_was_told_to_stop_ends_instead_of_asking(streams: Streams) -> None:
+async def test_cancelled_task_ends_instead_of_asking(streams: Streams) -> None:
     row = await asking(streams, stopped=True)
     assert (row.state, row.outcome) == ("cancelled", "cancelled")

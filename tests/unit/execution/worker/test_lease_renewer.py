@@ -1,4 +1,4 @@
-"""The renewer of an attempt: renews the lease, carries cancels in, gives up what was lost."""
+"""The renewer of an attempt: renews the lease, delivers cancels, abandons lost calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Kept(NamedTuple):
 
 @pytest.fixture
 async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
-    """An attempt with a renewer that does everything every few hundredths of a second."""
+    """Return an attempt with a renewer that runs every few hundredths of a second."""
     for name in ("TICK_SECONDS", "LOOK_SECONDS", "RENEW_SECONDS"):
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
@@ -63,7 +63,7 @@ async def until(condition: object, seconds: float = 5.0) -> bool:
     return True
 
 
-async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept: Kept) -> None:
+async def test_expiring_lease_is_renewed_with_newest_progress(kept: Kept) -> None:
     await Row.objects.filter(pk=kept.record.id).aupdate(lease_until=clock.lease(1))
     kept.call.progress(3, 10, "three")
 
@@ -74,7 +74,7 @@ async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept
     assert await until(renewed)
 
 
-async def test_a_cancel_noted_in_the_row_reaches_the_call_without_any_broadcast(kept: Kept) -> None:
+async def test_cancel_stored_in_row_reaches_call_without_broadcast(kept: Kept) -> None:
     await sync_to_async(records.request_cancel_of)(kept.record.id, "enough")
 
     async def cancelled() -> bool:
@@ -83,7 +83,7 @@ async def test_a_cancel_noted_in_the_row_reaches_the_call_without_any_broadcast(
     assert await until(cancelled)
 
 
-async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_does(kept: Kept) -> None:
+async def test_row_state_is_input_required_while_call_waits_for_client(kept: Kept) -> None:
     async def state() -> str:
         return str((await Row.objects.aget(pk=kept.record.id)).state)
 
@@ -98,7 +98,7 @@ async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_d
     assert await until(runs)
 
 
-async def test_question_whose_place_another_person_takes_is_withdrawn(kept: Kept) -> None:
+async def test_question_is_withdrawn_when_another_principal_takes_its_slot(kept: Kept) -> None:
     withdrawn = threading.Event()
     kept.place.on_leave = withdrawn.set
     second, another = WaitingPlace(kept.children, 1, 2), WaitingPlace(kept.children, 2, 2)
@@ -111,7 +111,7 @@ async def test_question_whose_place_another_person_takes_is_withdrawn(kept: Kept
             assert await asyncio.to_thread(withdrawn.wait, 5 + SLACK)
 
 
-async def test_an_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
+async def test_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
     await Row.objects.filter(pk=kept.record.id).aupdate(attempt=2)
 
     async def stopped() -> bool:
@@ -120,7 +120,7 @@ async def test_an_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
     assert await until(stopped)
 
 
-async def test_a_finished_call_is_not_ended_while_its_answer_waits_for_the_database(
+async def test_finished_call_is_not_killed_while_answer_awaits_database(
     kept: Kept, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.0)
@@ -130,13 +130,13 @@ async def test_a_finished_call_is_not_ended_while_its_answer_waits_for_the_datab
 
     async def renewed_often() -> bool:
         leases.add((await Row.objects.aget(pk=kept.record.id)).lease_until)
-        return len(leases) > 4  # A call that is not finished is ended by the second look.
+        return len(leases) > 4  # An unfinished call is ended by the second look.
 
     assert await until(renewed_often)
     assert "did not stop" not in caplog.text
 
 
-async def test_a_task_that_goes_on_after_it_was_answered_is_ended(
+async def test_task_running_after_its_answer_is_reported(
     kept: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = asyncio.Event()
@@ -151,7 +151,7 @@ async def test_a_task_that_goes_on_after_it_was_answered_is_ended(
     release.set()
 
 
-async def test_a_call_that_ignores_its_end_is_named_where_its_process_may_not_end(
+async def test_call_ignoring_shutdown_is_logged_if_process_may_not_exit(
     kept: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept.call.shut_down()
@@ -163,7 +163,7 @@ async def test_a_call_that_ignores_its_end_is_named_where_its_process_may_not_en
 
 
 @pytest.mark.parametrize("error", [TimeoutError("own"), ValueError("own")])
-def test_who_watches_is_told_how_the_attempt_failed(error: Exception) -> None:
+def test_watch_raises_exception_of_attempt(error: Exception) -> None:
     attempt: Future[str] = Future()
     attempt.set_exception(error)
     with pytest.raises(type(error), match="own"):
@@ -171,7 +171,7 @@ def test_who_watches_is_told_how_the_attempt_failed(error: Exception) -> None:
 
 
 @pytest.mark.requirement("CEL-08")
-async def test_the_progress_of_a_task_is_stored_soon_and_told_but_only_when_it_is_new(
+async def test_task_progress_is_stored_and_announced_only_when_new(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TICK_SECONDS", "LOOK_SECONDS"):

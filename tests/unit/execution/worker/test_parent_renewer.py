@@ -1,4 +1,4 @@
-"""The main process of a worker acts for a child whose code keeps the interpreter lock, and for no other."""
+"""The main process of a worker renews for a child whose code holds the interpreter lock, and for no other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def _run(slots: AttemptSlots, record: CallRecord, keeps_lock: bool, is_settled: bool, ready: Any) -> None:
-    """Be the child that runs an attempt."""
+    """Act as the child that runs an attempt."""
     slot = slots.of_child(0)
     slot.begin(record, time.monotonic() + TIMEOUT, lambda: is_settled)
     while True:
@@ -41,12 +41,12 @@ def _run(slots: AttemptSlots, record: CallRecord, keeps_lock: bool, is_settled: 
         if running is not None and running.is_settled is is_settled:
             break
     ready.set()
-    # The pause lets the other threads run, as all code but C code does that keeps the lock.
+    # The pause lets other threads run, unlike C code that holds the lock.
     ctypes.PyDLL(None).sleep(600) if keeps_lock else signal.pause()
 
 
 class Child:
-    """A child with one attempt, and its main process, which is asked to look at any time."""
+    """A child with one attempt, and its main process, which looks on request."""
 
     def __init__(self, *, keeps_lock: bool = True, is_settled: bool = False) -> None:
         self.record, slots, ready = claimed(), AttemptSlots(), FORK.Event()
@@ -65,7 +65,7 @@ class Child:
         self.parent.turn(self.now + after)
 
     def look_until_ended(self, after: float = SILENT_SECONDS * 2) -> None:
-        """Let it look as often as it takes to end an attempt that does not stop."""
+        """Let the main process look as often as it takes to end an unresponsive attempt."""
         for seconds in (0, LOOK_SECONDS, GRACE_SECONDS + LOOK_SECONDS):
             self.look(after + seconds)
 
@@ -96,7 +96,7 @@ def start(transactional_db: None) -> Iterator[Callable[..., Child]]:
         child.process.join()
 
 
-def test_lease_of_a_child_that_keeps_the_lock_is_renewed(start: Callable[..., Child]) -> None:
+def test_lease_of_child_holding_interpreter_lock_is_renewed(start: Callable[..., Child]) -> None:
     child = start()
     child.look_until_ended()
     assert child.is_renewed
@@ -109,14 +109,14 @@ def test_cancelled_call_ends_with_its_child(start: Callable[..., Child]) -> None
     records.request_cancel_of(child.record.id, "enough")
     child.look(SILENT_SECONDS * 2)
     child.look(SILENT_SECONDS * 2 + GRACE_SECONDS - LOOK_SECONDS)
-    assert child.row.state == State.RUNNING  # Its code may still end by itself.
+    assert child.row.state == State.RUNNING  # Its code may still end without help.
     child.look_until_ended(SILENT_SECONDS * 2 + GRACE_SECONDS)
     assert child.ends()
     assert (child.row.state, child.row.outcome) == (State.CANCELLED, "cancelled")
     assert "-32800" in child.row.answer
 
 
-def test_call_beyond_its_time_ends_with_its_child(start: Callable[..., Child]) -> None:
+def test_call_beyond_timeout_ends_with_its_child(start: Callable[..., Child]) -> None:
     child = start()
     child.look_until_ended(TIMEOUT + LOOK_SECONDS)
     assert child.ends()
@@ -142,7 +142,7 @@ def test_attempt_that_lost_its_call_ends_with_its_child_and_changes_nothing(
     ],
     ids=["its own renewer can run", "only its answer is left to store"],
 )
-def test_child_that_needs_no_help_is_left_alone(
+def test_child_that_needs_no_help_is_not_ended(
     options: dict[str, bool], after: float, start: Callable[..., Child]
 ) -> None:
     child = start(**options)
@@ -155,7 +155,7 @@ def test_child_that_needs_no_help_is_left_alone(
     assert child.row.state == State.RUNNING
 
 
-def test_lease_of_a_stopped_child_runs_out(start: Callable[..., Child]) -> None:
+def test_lease_of_stopped_child_expires(start: Callable[..., Child]) -> None:
     child = start()
     os.kill(child.pid, signal.SIGSTOP)
     while can_run(child.pid):
@@ -164,14 +164,14 @@ def test_lease_of_a_stopped_child_runs_out(start: Callable[..., Child]) -> None:
     assert not child.is_renewed
 
 
-def test_lease_is_not_renewed_for_ever(start: Callable[..., Child]) -> None:
+def test_lease_renewal_by_parent_is_bounded(start: Callable[..., Child]) -> None:
     child = start(is_settled=True)
     child.look(TIMEOUT + GRACE_SECONDS + STORE_SECONDS + LOOK_SECONDS)
     assert not child.is_renewed
 
 
 @pytest.mark.django_db
-def test_child_condemned_too_late_keeps_its_next_call() -> None:
+def test_late_condemned_child_keeps_its_next_call() -> None:
     slots, (first, second) = AttemptSlots(), (claimed(), claimed(request_id=2, stream="call-2"))
     slot = slots.of_child(0)
     slot.begin(first, time.monotonic(), bool)
@@ -186,7 +186,7 @@ def test_child_condemned_too_late_keeps_its_next_call() -> None:
 
 
 @pytest.mark.django_db
-def test_child_condemned_in_time_takes_no_further_call() -> None:
+def test_condemned_child_takes_no_further_call() -> None:
     slots, record = AttemptSlots(), claimed()
     slot = slots.of_child(0)
     slot.begin(record, time.monotonic(), bool)
@@ -194,11 +194,11 @@ def test_child_condemned_in_time_takes_no_further_call() -> None:
     assert running is not None
     assert slots.condemn(0, running)
     assert slot.end()
-    # The next child in its place is another process.
+    # A replacement child has another process id.
     assert slots.running(0, os.getpid() + 1) is None
 
 
-def test_lines_about_a_killed_child_are_dropped_once() -> None:
+def test_log_lines_about_killed_child_are_suppressed_once() -> None:
     parent = ParentRenewer(AttemptSlots(), dict)
     child = "Process 'ForkPoolWorker-2' pid:{} exited with 'signal 9 (SIGKILL)'"
     job = (

@@ -1,4 +1,4 @@
-"""Children of a worker that wait for clients: counted over processes, bounded, and replaced for as long."""
+"""Worker children waiting for clients: counted across processes, bounded, and replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _wait_in(children: WaitingChildren, slot: int, ready: Any) -> None:
         signal.pause()
 
 
-def test_the_main_process_sees_a_waiting_child_and_forgets_it_when_it_is_killed() -> None:
+def test_waiting_child_is_counted_until_killed() -> None:
     fork = multiprocessing.get_context("fork")
     children, ready = WaitingChildren(), fork.Event()
     child = fork.Process(target=_wait_in, args=(children, 3, ready), daemon=True)
@@ -35,14 +35,14 @@ def test_the_main_process_sees_a_waiting_child_and_forgets_it_when_it_is_killed(
     assert children.count({3: child.pid, 4: os.getpid()}) == 1
     child.kill()
     child.join(30)
-    # Its slot is that of a new child now, which does not wait.
+    # Its slot belongs to a new child now, which does not wait.
     assert children.count({3: os.getpid(), 4: os.getpid()}) == 0
     place = WaitingPlace(children, 0, 1)
     with place:
         assert place.waits
 
 
-def test_a_question_beyond_the_bound_is_refused_and_one_more_of_a_waiting_call_is_not() -> None:
+def test_question_above_limit_is_refused_unless_its_call_already_waits() -> None:
     children = WaitingChildren()
     first, second = WaitingPlace(children, 0, 1), WaitingPlace(children, 1, 1)
     with first:
@@ -56,7 +56,7 @@ def test_a_question_beyond_the_bound_is_refused_and_one_more_of_a_waiting_call_i
 
 
 def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[WaitingPlace]]:
-    """Take a place for each of the people, in this order."""
+    """Take a slot for each principal, in this order."""
     stack, places = ExitStack(), []
     for slot, person in enumerate(people):
         place = WaitingPlace(children, slot, len(people))
@@ -80,7 +80,7 @@ def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[Wa
         pytest.param(["", "", "a"], "b", None, id="the server's own places stay"),
     ],
 )
-def test_place_is_taken_from_the_person_who_holds_most(
+def test_slot_is_taken_from_principal_with_most_slots(
     holders: Iterable[str], asker: str, leaves: int | None
 ) -> None:
     children = WaitingChildren()
@@ -99,7 +99,7 @@ def test_place_is_taken_from_the_person_who_holds_most(
         ]
 
 
-def test_place_taken_from_a_person_is_not_counted_twice() -> None:
+def test_withdrawn_slot_is_not_counted_twice() -> None:
     children = WaitingChildren()
     stack, places = held_by(children, *"aaaaa")
     with stack:
@@ -114,7 +114,7 @@ def test_place_taken_from_a_person_is_not_counted_twice() -> None:
 
 
 class Pool:
-    """The part of Celery's pool that is used."""
+    """The used part of Celery's pool."""
 
     def __init__(self, size: int) -> None:
         self.num_processes, self.idle = size, size
@@ -131,7 +131,7 @@ class Pool:
         self.num_processes -= number
 
     def maintain_pool(self) -> None:
-        """Reap the children that were told to end, and start those that are missing."""
+        """Reap children that were told to end, and start missing ones."""
         self.maintained += 1
         self._pool._pool = [
             SimpleNamespace(index=index, pid=os.getpid() if index == 0 else -1)
@@ -139,7 +139,7 @@ class Pool:
         ]
 
 
-def test_a_worker_has_one_child_more_while_one_waits_and_ends_only_an_idle_one(
+def test_pool_grows_while_child_waits_and_shrinks_only_if_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pool_size, "SPARE_SECONDS", 0.0)
@@ -162,8 +162,8 @@ def test_a_worker_has_one_child_more_while_one_waits_and_ends_only_an_idle_one(
     assert (pool.num_processes, taken) == (2, [2, 3, 2])
 
 
-def test_no_second_child_is_told_to_end_before_the_first_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pool would tell the same one again, count both, and keep the other for ever."""
+def test_pool_shrinks_by_one_child_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool would tell the same child again, count both, and keep the other forever."""
     monkeypatch.setattr(pool_size, "SPARE_SECONDS", 0.0)
     pool, children = Pool(2), WaitingChildren()
     size = PoolSize(SimpleNamespace(pool=pool, _update_prefetch_count=lambda _: None), children)
