@@ -1,4 +1,4 @@
-"""The few words of a message in a list."""
+"""Summaries of messages in a list."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ from mcp_app.interface.summary import summary
         ({}, ""),
     ],
 )
-def test_progress_is_told_as_far_as_it_is_known(params: dict[str, object], words: str) -> None:
+def test_progress_summary_shows_known_parts(params: dict[str, object], words: str) -> None:
     payload = json.dumps({"method": "notifications/progress", "params": params})
     assert summary("notification", "notifications/progress", payload, "", "") == words

@@ -1,4 +1,4 @@
-"""One client of an application behind our HTTP connection, and the server's side of that connection."""
+"""One client of an application over the HTTP connection class, and the server side of its connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT_SECONDS = 75
 
 
 class Client:
-    """One connection, and the server's side of it."""
+    """One connection and its server side."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: BoundedConnection
@@ -24,13 +24,13 @@ class Client:
         self.reader, self.writer, self.end = reader, writer, end
 
     async def answer(self, request: bytes, last: bytes) -> bytes:
-        """What comes for one request, up to the ``last`` bytes of its answer."""
+        """Return the response to one request, up to the ``last`` bytes of its body."""
         self.writer.write(request)
         async with asyncio.timeout(PATIENCE):
             return await self.reader.readuntil(last)
 
     async def is_closed(self) -> bool:
-        """Whether nothing more comes, by the end of all patience."""
+        """Return True if the connection closes within the test timeout."""
         async with asyncio.timeout(PATIENCE):
             return await self.reader.read() == b""
 
@@ -39,7 +39,7 @@ class Client:
 async def connected(
     application: Any, kind: type[BoundedConnection] = BoundedConnection
 ) -> AsyncIterator[Client]:
-    """A client that has sent nothing."""
+    """Return a client that has sent nothing."""
     config = uvicorn.Config(application, log_config=None, timeout_keep_alive=KEPT_SECONDS)
     config.load()
     state, loop = uvicorn.server.ServerState(), asyncio.get_running_loop()

@@ -21,7 +21,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the clock of beat that many seconds ahead of ours."""
+    """Set the clock of beat that many seconds ahead."""
     ahead = [0.0]
 
     class Time:
@@ -44,7 +44,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_no_task_is_later_than_its_period_when_the_clock_goes_back(
+def test_clock_set_back_delays_no_task_beyond_its_period(
     tmp_path: Path, clock: Callable[[float], None], sent: list[str]
 ) -> None:
     app = Celery("beat", broker="memory://", set_as_current=False)

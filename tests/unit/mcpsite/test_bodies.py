@@ -1,4 +1,4 @@
-"""Bodies on their way to Django, on any ASGI server: their size, time and length, and who sends them."""
+"""Request bodies on any ASGI server: limits on size, time and length, by credential."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Exchange = Callable[..., "Exchanged"]
 
 
 class Exchanged:
-    """One request to an application that reads its whole body: what it read, and what was answered."""
+    """A request to an application that reads the whole body: the body read and the answer."""
 
     def __init__(
         self, path: str, chunks: list[bytes], headers: dict[bytes, bytes], *, ends: bool = True
@@ -70,7 +70,7 @@ class Exchanged:
 
 
 @pytest.mark.parametrize(("size", "status"), [(UNKNOWN, 200), (UNKNOWN + 1, 413)])
-async def test_nobody_sends_more_than_a_login_needs_without_signing_in(size: int, status: int) -> None:
+async def test_anonymous_chunked_body_is_limited(size: int, status: int) -> None:
     chunks = [b"a" * 1_000] * (size // 1_000) + [b"a" * (size % 1_000)]
     found = await Exchanged("/nope", chunks, {b"transfer-encoding": b"chunked"}).run()
     assert found.status == status
@@ -86,21 +86,19 @@ async def test_nobody_sends_more_than_a_login_needs_without_signing_in(size: int
         ("/", b"text/plain; charset=utf-8"),
     ],
 )
-async def test_a_declared_length_beyond_the_limit_is_refused_before_a_byte_is_asked_for(
-    path: str, kind: bytes
-) -> None:
+async def test_oversized_declared_length_is_refused_before_reading(path: str, kind: bytes) -> None:
     found = await Exchanged(path, [b""], {b"content-length": b"5000000"}).run()
     assert (found.status, found.asked) == (413, 0)
     assert found.headers[b"content-type"] == kind
 
 
-async def test_a_body_that_does_not_arrive_is_given_up(settings: Any) -> None:
+async def test_incomplete_body_times_out(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "BODY_SECONDS": 0.05}
     found = await Exchanged("/nope", [b"a"], {b"content-length": b"10"}, ends=False).run()
     assert (found.status, found.read, found.whole) == (408, b"a", False)
 
 
-async def test_what_came_in_chunks_has_a_length_for_django() -> None:
+async def test_chunked_body_gets_content_length_for_django() -> None:
     headers = {b"transfer-encoding": b"chunked", b"trailer": b"x", b"x-other": b"1"}
     found = await Exchanged("/api/calls/", [b"abc", b"de"], headers).run()
     assert found.seen == {b"x-other": b"1", b"content-length": b"5"}
@@ -123,7 +121,7 @@ async def test_what_came_in_chunks_has_a_length_for_django() -> None:
         ("a wrong key", "/api/catalogue/import/", 1 * MIB, 413),
     ],
 )
-async def test_who_is_known_may_send_more(who: str, path: str, size: int, status: int) -> None:
+async def test_authenticated_client_may_send_larger_body(who: str, path: str, size: int, status: int) -> None:
     headers = {b"content-length": b"%d" % size, **await sync_to_async(_credential)(who)}
     found = await Exchanged(path, [b" " * size], headers).run()
     assert found.status == status
@@ -131,7 +129,7 @@ async def test_who_is_known_may_send_more(who: str, path: str, size: int, status
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_login_without_the_second_factor_that_is_required_is_not_known(settings: Any) -> None:
+async def test_login_without_required_second_factor_gets_anonymous_limit(settings: Any) -> None:
     headers = {b"content-length": b"%d" % MIB, **await sync_to_async(_credential)("a session")}
     settings.MCP = {**settings.MCP, "SECOND_FACTOR": "everybody"}
     found = await Exchanged("/admin/mcp_app/resource/add/", [b" " * MIB], headers).run()

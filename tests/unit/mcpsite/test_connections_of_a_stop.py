@@ -1,4 +1,4 @@
-"""A process that stops answers the client that has just connected, and closes what is idle."""
+"""A stopping process answers a client that has just connected, and closes idle connections."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ REQUEST = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answers everything."""
+    """Answer every request."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-async def test_a_client_that_has_just_connected_is_answered_and_its_connection_ends(
+async def test_new_connection_is_answered_and_closed_during_shutdown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "ARRIVAL_SECONDS", PATIENCE)
@@ -31,7 +31,7 @@ async def test_a_client_that_has_just_connected_is_answered_and_its_connection_e
         assert await client.is_closed()
 
 
-async def test_a_client_that_sends_nothing_is_waited_for_a_moment_only(
+async def test_silent_new_connection_is_closed_after_brief_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "ARRIVAL_SECONDS", 0.01)
@@ -40,7 +40,7 @@ async def test_a_client_that_sends_nothing_is_waited_for_a_moment_only(
         assert await client.is_closed()
 
 
-async def test_a_connection_that_is_kept_for_more_requests_ends_at_once(
+async def test_keep_alive_connection_is_closed_immediately(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "ARRIVAL_SECONDS", 2 * PATIENCE)

@@ -1,4 +1,4 @@
-"""Noticing edits: what is reported, what is not, and one line where the library is missing."""
+"""Detection of edits: reported files, ignored files, and one clear line if the library is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcpsite.processes.edits import Edits
 from mcpsite.processes.own_code import OURS, is_loaded_ahead
 
 
-def test_without_the_library_one_line_says_what_to_install(
+def test_missing_watchfiles_raises_one_line_with_install_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
@@ -23,20 +23,20 @@ def test_without_the_library_one_line_says_what_to_install(
     assert "\n" not in str(refused.value)
 
 
-def test_without_a_folder_one_line_says_how_to_name_one() -> None:
+def test_missing_folder_raises_wrong_settings() -> None:
     pytest.importorskip("watchfiles", reason="requirements-dev.txt is not installed")
     with pytest.raises(WrongSettings, match="nothing to watch"):
         Edits(["/no/such/folder"])
 
 
-def test_code_that_is_saved_in_any_way_is_reported_and_what_tools_write_is_not(tmp_path: Path) -> None:
+def test_saved_code_is_reported_and_generated_files_are_ignored(tmp_path: Path) -> None:
     pytest.importorskip("watchfiles", reason="requirements-dev.txt is not installed")
     (tmp_path / "__pycache__").mkdir()
     edits = Edits([str(tmp_path), str(tmp_path / "no such folder")])
     assert edits.take() == []
     (tmp_path / "notes.txt").write_text("written by a tool")
     (tmp_path / "__pycache__" / "mcp.py").touch()
-    # As editors save: beside it, then in its place. Again until it is seen: the thread has just begun.
+    # Save as editors do: write a draft, then replace the file. Repeat until the new thread sees it.
     reported: set[str] = set()
     for number in range(300):
         draft = tmp_path / "mcp.py~"
@@ -61,7 +61,5 @@ def test_code_that_is_saved_in_any_way_is_reported_and_what_tools_write_is_not(t
         (f"{OURS[1]}/text.py", True),
     ],
 )
-def test_a_process_that_started_ahead_of_an_edit_of_what_it_has_loaded_is_of_no_use(
-    path: str, expected: bool
-) -> None:
+def test_is_loaded_ahead_rejects_edits_of_loaded_code(path: str, expected: bool) -> None:
     assert is_loaded_ahead([path]) is expected

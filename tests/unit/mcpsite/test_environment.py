@@ -1,4 +1,4 @@
-"""What the environment may say, what each part of it means, and how a wrong value is refused."""
+"""Environment settings: allowed values, their meaning, and rejection of invalid ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def set_all(monkeypatch: pytest.MonkeyPatch, values: dict[str, str]) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_nothing_set_means_loopback_sqlite_and_no_credential_needed() -> None:
+def test_defaults_are_loopback_sqlite_without_credentials() -> None:
     settings = read()
     assert (settings.host, settings.port, settings.auth, settings.web_processes) == (
         "127.0.0.1",
@@ -61,7 +61,7 @@ def test_nothing_set_means_loopback_sqlite_and_no_credential_needed() -> None:
         ({"MESSAGE_LOG_ROWS": "0"}, 0),
     ],
 )
-def test_the_log_keeps_as_many_messages_as_the_database_is_measured_with_unless_told(
+def test_message_log_row_default_depends_on_database(
     monkeypatch: pytest.MonkeyPatch, values: dict[str, str], rows: int
 ) -> None:
     set_all(monkeypatch, values)
@@ -78,14 +78,14 @@ def test_the_log_keeps_as_many_messages_as_the_database_is_measured_with_unless_
         ({"ALLOWED_HOSTS": "mcp.example.com"}, ""),
     ],
 )
-def test_clients_are_told_an_address_only_when_it_is_the_same_for_all(
+def test_client_url_is_empty_unless_it_works_for_all_clients(
     monkeypatch: pytest.MonkeyPatch, values: dict[str, str], told: str
 ) -> None:
     set_all(monkeypatch, values)
     assert read().client_url == told
 
 
-def test_every_setting_has_a_remedy() -> None:
+def test_every_setting_has_remedy() -> None:
     assert (
         set(environment.REMEDIES)
         == {name.upper() for name in environment.Environment.model_fields}
@@ -136,7 +136,7 @@ def test_every_setting_has_a_remedy() -> None:
         ("EGRESS_PROXY", "http://proxy.example/proxy.pac"),
     ],
 )
-def test_a_wrong_value_is_one_line_that_names_the_setting_and_the_remedy(
+def test_invalid_value_is_one_line_with_setting_and_remedy(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -148,7 +148,7 @@ def test_a_wrong_value_is_one_line_that_names_the_setting_and_the_remedy(
     assert "\n" not in text
 
 
-def test_each_wrong_value_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_invalid_value_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, {"PORT": "x", "MCP_AUTH": "y"})
     with pytest.raises(WrongSettings) as caught:
         read()
@@ -161,13 +161,13 @@ def test_each_wrong_value_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (None, ("*",)),
         ("*", ("*",)),
-        # Naming no host is not the same as letting any host in.
+        # An empty list of hosts differs from accepting any host.
         ("", ()),
         (" ", ()),
         ("claude.ai, vscode.dev", ("claude.ai", "vscode.dev")),
     ],
 )
-def test_document_hosts_are_any_only_if_nothing_is_said(
+def test_document_hosts_default_to_any_host(
     monkeypatch: pytest.MonkeyPatch, value: str | None, hosts: tuple[str, ...]
 ) -> None:
     if value is not None:
@@ -175,7 +175,7 @@ def test_document_hosts_are_any_only_if_nothing_is_said(
     assert read().oauth_document_hosts == hosts
 
 
-def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejected_secret_is_not_echoed(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"SECRET_KEY": "hunter2", "DATABASE_URL": "mysql://user:hunter3@host/name"}
     set_all(monkeypatch, {**wrong, "EGRESS_PROXY": "ftp://user:hunter4@proxy.example"})
     with pytest.raises(WrongSettings) as caught:
@@ -184,13 +184,13 @@ def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "mcp.example.com"])
-def test_a_public_bind_without_credentials_is_refused(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_public_bind_without_credentials_is_rejected(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     set_all(monkeypatch, {"HOST": host, "MCP_AUTH": "loopback", "PUBLIC_URL": "https://mcp.example.com"})
     with pytest.raises(WrongSettings, match="MCP_AUTH=loopback lets everybody in"):
         read()
 
 
-def test_a_bind_to_every_address_must_say_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wildcard_bind_requires_public_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOST", "0.0.0.0")
     with pytest.raises(WrongSettings, match="set PUBLIC_URL"):
         read()
@@ -211,7 +211,7 @@ def test_a_bind_to_every_address_must_say_its_name(monkeypatch: pytest.MonkeyPat
         ({"HOST": "::", "PUBLIC_URL": "http://[2001:db8::1]"}, "required", ("[2001:db8::1]",)),
     ],
 )
-def test_the_bind_decides_who_needs_a_credential_and_which_names_are_answered(
+def test_bind_address_determines_auth_and_allowed_hosts(
     monkeypatch: pytest.MonkeyPatch, values: dict[str, str], auth: str, hosts: tuple[str, ...]
 ) -> None:
     set_all(monkeypatch, values)
@@ -219,7 +219,7 @@ def test_the_bind_decides_who_needs_a_credential_and_which_names_are_answered(
     assert (settings.auth, settings.hosts) == (auth, hosts)
 
 
-def test_a_postgresql_address_becomes_connection_parameters() -> None:
+def test_postgresql_url_becomes_connection_parameters() -> None:
     found = databases.from_url("postgres://user:p%40ss@db.example:6432/name?sslmode=require")
     assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"], found["NAME"]) == (
         "user", "p@ss", "db.example", "6432", "name",
@@ -227,11 +227,11 @@ def test_a_postgresql_address_becomes_connection_parameters() -> None:
     assert found["OPTIONS"]["sslmode"] == "require"
 
 
-def test_a_postgresql_socket_folder_may_be_the_host() -> None:
+def test_postgresql_url_accepts_socket_folder_as_host() -> None:
     assert databases.from_url("postgresql://mcp@/name?host=/run/db")["HOST"] == "/run/db"
 
 
-def test_sqlite_waits_for_the_write_lock_and_lets_readers_go_on() -> None:
+def test_sqlite_options_use_immediate_transactions_and_wal() -> None:
     options = databases.sqlite(Path("db.sqlite3"))["OPTIONS"]
     assert (options["transaction_mode"], options["timeout"]) == ("IMMEDIATE", 20)
     assert "journal_mode=WAL" in options["init_command"]
@@ -245,23 +245,23 @@ def test_sqlite_waits_for_the_write_lock_and_lets_readers_go_on() -> None:
         ("unix:///run/redis.sock?db=1", "redis+socket:///run/redis.sock?virtual_host=1"),
     ],
 )
-def test_celery_is_told_the_same_redis_in_its_own_spelling(redis: str, broker: str) -> None:
+def test_broker_url_translates_redis_url_for_celery(redis: str, broker: str) -> None:
     assert environment.broker_url(redis) == broker
 
 
-def test_the_data_folder_is_private_to_its_owner(tmp_path: Path) -> None:
+def test_data_folder_is_private_to_owner(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "data"
     data_folder.prepare_data_dir(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_data_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_unusable_data_folder_is_named_with_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WrongSettings, match=r"Cannot write to the data folder .*Set DATA_DIR to a folder"):
         data_folder.prepare_data_dir(tmp_path / "file" / "data")
 
 
-def test_the_generated_key_is_private_and_the_same_for_all_who_ask_at_once(tmp_path: Path) -> None:
+def test_generated_secret_key_is_private_and_same_for_concurrent_readers(tmp_path: Path) -> None:
     path = tmp_path / "secret_key"
     keys: list[str] = []
     gate = threading.Barrier(8)
@@ -282,7 +282,7 @@ def test_the_generated_key_is_private_and_the_same_for_all_who_ask_at_once(tmp_p
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_other_commands_find_the_redis_of_a_running_server_and_no_other(tmp_path: Path) -> None:
+def test_running_redis_url_is_found_only_while_its_process_lives(tmp_path: Path) -> None:
     environment.remember_redis_url(tmp_path, "redis://:secret@127.0.0.1:1/0")
     assert environment.running_redis_url(tmp_path) == ""
     (tmp_path / "redis.pid").write_text(f"{os.getpid()}\n")
@@ -292,7 +292,7 @@ def test_other_commands_find_the_redis_of_a_running_server_and_no_other(tmp_path
     assert environment.running_redis_url(tmp_path) == ""
 
 
-def test_the_wait_for_a_connection_is_shorter_than_what_a_silent_database_may_cost() -> None:
+def test_postgresql_connect_timeout_is_below_three_seconds() -> None:
     options = databases.from_url("postgresql://u@h/db")["OPTIONS"]
-    # R29: pages are refused within 3 s, too, and connect for each request.
+    # R29: pages are refused within 3 s as well, and each request opens a connection.
     assert options["connect_timeout"] < 3

@@ -1,4 +1,4 @@
-"""What ``manage.py up`` tells the person who started it about connecting a client."""
+"""The output of ``manage.py up`` about connecting a client."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ EXTERNAL = {"mcp_auth": "external", "oauth_issuer": PROVIDER}
 
 
 def told(first: FirstStart | None = None, **given: Any) -> str:
-    """The words, as one line."""
+    """Return the output as one line."""
     return re.sub(r"\s+", " ", healthy_block(read(**given), first))
 
 
 @pytest.mark.parametrize("first", [FIRST, None], ids=["first start", "later"])
-def test_with_an_identity_provider_the_words_say_that_clients_log_in_there(first: FirstStart | None) -> None:
+def test_identity_provider_login_is_explained(first: FirstStart | None) -> None:
     words = told(first, **EXTERNAL, public_url="https://mcp.example.com")
     assert f"no key: it opens a browser, where people log in at {PROVIDER} (docs/oauth.md" in words
     assert "for clients that cannot open a browser" in words
     assert "every request needs one" not in words
-    # A client that has a header for a key, even a wrong one, opens no browser.
+    # A client configured with a key header, even a wrong one, opens no browser.
     assert re.search(r"Client claude mcp add \S+ http \S+ https://mcp.example.com/mcp Stop", words)
 
 
-def test_with_an_identity_provider_alone_keys_are_not_accepted_and_the_login_is_told() -> None:
+def test_disabled_api_keys_are_reported_with_provider_login() -> None:
     words = told(FIRST, **EXTERNAL, public_url="https://mcp.example.com", api_keys=False)
     assert f"people log in at {PROVIDER}" in words
     assert "API key not accepted (API_KEYS)" in words
     assert "mcp_shown" not in words
 
 
-def test_where_clients_cannot_be_told_of_the_provider_the_words_name_the_remedy() -> None:
+def test_undiscoverable_provider_names_public_url_as_remedy() -> None:
     hosts = {"host": "0.0.0.0", "allowed_hosts": ("mcp.example.com",), "oauth_audience": ("api://mcp",)}
     words = told(**EXTERNAL, **hosts)
     assert f"requests need a token of {PROVIDER} for this server" in words
@@ -46,7 +46,7 @@ def test_where_clients_cannot_be_told_of_the_provider_the_words_name_the_remedy(
     assert "every request needs one, or a token of the provider" in words
 
 
-def test_a_login_of_our_own_is_told_as_before() -> None:
+def test_local_login_is_explained_per_auth_mode() -> None:
     assert "a browser, where this user logs in (docs/oauth.md" in told(FIRST, mcp_auth="required")
     assert "a browser, where a user of the admin logs in (docs/oauth.md" in told(mcp_auth="required")
     assert "Log in" not in told(FIRST)

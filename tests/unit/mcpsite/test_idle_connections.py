@@ -1,4 +1,4 @@
-"""A connection that waits too long for its next request is closed."""
+"""A connection without a further request is closed after a timeout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BODY = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 REQUEST = b"POST /mcp HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 TOO_LONG = KEPT_SECONDS + 1
 
-# By the ordinary way, and by the short cut.
+# On the ordinary path and on the shortcut.
 pytestmark = pytest.mark.parametrize("kind", [BoundedConnection, QuickAnswers])
 
 
@@ -25,17 +25,17 @@ def _answers_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answers everything."""
+    """Answer every request."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
     await send({"type": "http.response.body", "body": b"pong"})
 
 
 def look_later(client: Client, seconds: float) -> None:
-    """Have the server look at the connection that much later."""
+    """Let the server check the connection that much later."""
     client.end.close_if_idle(asyncio.get_running_loop().time() + seconds)
 
 
-async def test_it_is_closed_after_its_time(kind: type[BoundedConnection]) -> None:
+async def test_idle_connection_is_closed_after_timeout(kind: type[BoundedConnection]) -> None:
     async with connected(application, kind) as client:
         await client.answer(REQUEST, b"pong")
         look_later(client, KEPT_SECONDS - 1)
@@ -44,7 +44,7 @@ async def test_it_is_closed_after_its_time(kind: type[BoundedConnection]) -> Non
         assert await client.is_closed()
 
 
-async def test_what_is_no_request_does_not_keep_it_open(kind: type[BoundedConnection]) -> None:
+async def test_blank_line_does_not_keep_connection_open(kind: type[BoundedConnection]) -> None:
     async with connected(application, kind) as client:
         await client.answer(REQUEST, b"pong")
         client.end.data_received(b"\r\n")
@@ -52,7 +52,7 @@ async def test_what_is_no_request_does_not_keep_it_open(kind: type[BoundedConnec
         assert await client.is_closed()
 
 
-async def test_one_whose_next_request_has_begun_is_not_idle(kind: type[BoundedConnection]) -> None:
+async def test_connection_with_partial_request_is_not_idle(kind: type[BoundedConnection]) -> None:
     async with connected(application, kind) as client:
         await client.answer(REQUEST, b"pong")
         client.end.data_received(REQUEST[:10])
@@ -60,7 +60,7 @@ async def test_one_whose_next_request_has_begun_is_not_idle(kind: type[BoundedCo
         assert await client.answer(REQUEST[10:], b"pong")
 
 
-async def test_one_whose_next_request_began_before_the_answer_is_not_idle(
+async def test_connection_with_partial_request_before_answer_is_not_idle(
     kind: type[BoundedConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address: None))

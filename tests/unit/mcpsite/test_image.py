@@ -1,4 +1,4 @@
-"""The Dockerfile, as far as it can be read without a container engine."""
+"""The Dockerfile, checked without a container engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 INSTRUCTIONS = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
 
 
-def test_everything_the_image_copies_exists_and_is_let_through() -> None:
+def test_copied_files_exist_and_pass_dockerignore() -> None:
     sources = [name for line in INSTRUCTIONS if line.startswith("COPY ") for name in line.split()[1:-1]]
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     allowed = [pattern.removeprefix("!") for pattern in ignored if pattern.startswith("!")]
@@ -19,7 +19,7 @@ def test_everything_the_image_copies_exists_and_is_let_through() -> None:
         assert any(fnmatch.fnmatch(name, pattern) for pattern in allowed), name
 
 
-def test_the_image_runs_as_an_ordinary_user() -> None:
+def test_image_runs_as_unprivileged_user() -> None:
     names = [line.split()[0] for line in INSTRUCTIONS if line]
     assert "USER mcp" in INSTRUCTIONS
     assert names.index("USER") < names.index("CMD")

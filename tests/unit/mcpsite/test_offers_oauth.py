@@ -1,4 +1,4 @@
-"""Where people log clients in by OAuth without any setting, and where never."""
+"""When OAuth login is offered by default."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcpsite.environment import read
 @pytest.mark.parametrize(
     ("given", "offers"),
     [
-        ({}, False),  # This machine's own needs no login.
+        ({}, False),  # A loopback server needs no login.
         ({"mcp_auth": "required"}, True),
         ({"mcp_auth": "required", "host": "::1"}, True),
         ({"mcp_auth": "required", "oauth": False}, False),
@@ -24,7 +24,7 @@ from mcpsite.environment import read
         ({"host": "192.0.2.1"}, False),
     ],
 )
-def test_oauth_is_offered_by_https_and_on_this_machine_where_a_login_is_needed(
+def test_oauth_is_offered_over_https_or_loopback_if_login_is_required(
     given: dict[str, Any], offers: bool
 ) -> None:
     assert read(**given).offers_oauth == offers

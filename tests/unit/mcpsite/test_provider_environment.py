@@ -1,4 +1,4 @@
-"""What the environment says of an external identity provider."""
+"""Environment settings of an external identity provider."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAUTH_ISSUER", ISSUER)
 
 
-def test_the_issuer_alone_is_enough_on_this_machine() -> None:
+def test_issuer_is_sufficient_on_loopback() -> None:
     told = read()
     assert (told.auth, told.oauth_issuer, told.oauth_audience, told.api_keys) == (
         "external",
@@ -29,7 +29,7 @@ def test_the_issuer_alone_is_enough_on_this_machine() -> None:
     assert conf.load({"AUTH": told.auth, "PUBLIC_URL": told.client_url, **told.in_settings})
 
 
-def test_mappings_are_json_and_lists_have_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mappings_are_json_and_lists_are_comma_separated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAUTH_GROUPS", '{"mcp ops": "MCP operator"}')
     monkeypatch.setenv("OAUTH_SCOPES", '{"use": "mcp mcp:tools"}')
     monkeypatch.setenv("OAUTH_AUDIENCE", "api://mcp, https://mcp.example.com/mcp")
@@ -41,13 +41,13 @@ def test_mappings_are_json_and_lists_have_commas(monkeypatch: pytest.MonkeyPatch
     assert told.egress_allow == ("10.0.0.0/8", "192.168.1.7")
 
 
-def test_a_provider_without_an_issuer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_auth_requires_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OAUTH_ISSUER")
     with pytest.raises(WrongSettings, match="set OAUTH_ISSUER"):
         read()
 
 
-def test_what_tokens_are_for_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_bind_requires_public_url_or_audience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOST", "0.0.0.0")
     monkeypatch.setenv("ALLOWED_HOSTS", "mcp.example.com")
     with pytest.raises(WrongSettings, match="set PUBLIC_URL, or OAUTH_AUDIENCE"):
@@ -72,7 +72,7 @@ def test_what_tokens_are_for_must_be_known(monkeypatch: pytest.MonkeyPatch) -> N
         ("OAUTH_CREATE_USERS", "yes please"),
     ],
 )
-def test_a_wrong_value_names_the_setting_and_the_remedy(
+def test_invalid_value_names_setting_and_remedy(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -98,7 +98,7 @@ def test_a_wrong_value_names_the_setting_and_the_remedy(
         ({"EGRESS_ALLOW": ["everything"]}, "everything"),
     ],
 )
-def test_a_project_of_its_own_is_told_the_same(values: dict[str, object], words: str) -> None:
+def test_django_settings_reject_same_invalid_values(values: dict[str, object], words: str) -> None:
     good = {"AUTH": "external", "PUBLIC_URL": "https://mcp.example.com", "OAUTH_ISSUER": ISSUER}
     assert conf.load(good)
     with pytest.raises(ImproperlyConfigured, match=words):

@@ -1,4 +1,4 @@
-"""What Django makes of the environment, seen in a process of its own."""
+"""Django settings derived from the environment, read in a separate process."""
 
 from __future__ import annotations
 
@@ -37,35 +37,35 @@ def value(tmp_path: Path, settings: dict[str, str], expression: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_public_deployment_passes_the_deployment_check_without_a_finding(tmp_path: Path) -> None:
+def test_public_deployment_passes_deploy_check(tmp_path: Path) -> None:
     settings = {**PUBLIC, "REDIS_URL": "redis://127.0.0.1:6379/0"}
     done = manage(tmp_path, settings, "check", "--deploy", "--fail-level", "WARNING")
     assert done.returncode == 0, done.stderr
 
 
-def test_a_public_deployment_requires_credentials_and_knows_its_name(tmp_path: Path) -> None:
+def test_public_deployment_requires_credentials_and_restricts_hosts(tmp_path: Path) -> None:
     expression = "settings.MCP['AUTH'], settings.ALLOWED_HOSTS, settings.MCP['LOOPBACK'], settings.DEBUG"
     assert value(tmp_path, PUBLIC, expression) == "required ['mcp.example.com'] False False"
 
 
 @pytest.mark.parametrize(("demo", "expected"), [("on", "True"), ("off", "False")])
-def test_the_demo_apps_are_on_or_off_by_one_setting(tmp_path: Path, demo: str, expected: str) -> None:
+def test_demo_setting_switches_demo_apps(tmp_path: Path, demo: str, expected: str) -> None:
     expression = "any('contrib.demo' in name for name in settings.INSTALLED_APPS)"
     assert value(tmp_path, {"DEMO": demo}, expression) == expected
 
 
-def test_celery_takes_json_only(tmp_path: Path) -> None:
+def test_celery_accepts_json_only(tmp_path: Path) -> None:
     facts = "app.conf.accept_content, app.conf.task_serializer, app.conf.timezone"
     code = f"from mcpsite.celery import app; print({facts})"
     done = manage(tmp_path, {}, "shell", "--no-imports", "-c", code)
     assert done.stdout.strip() == "['json'] json UTC"
 
 
-def test_in_every_thread_of_every_command_the_current_celery_is_the_projects(tmp_path: Path) -> None:
+def test_current_celery_app_in_other_threads_is_project_app(tmp_path: Path) -> None:
     code = "import celery, threading; threading.Thread(target=lambda: print(celery.current_app.main)).start()"
     assert manage(tmp_path, {}, "shell", "--no-imports", "-c", code).stdout.strip() == "mcpsite"
 
 
-def test_runserver_is_daphnes(tmp_path: Path) -> None:
+def test_runserver_is_daphne(tmp_path: Path) -> None:
     done = manage(tmp_path, {}, "runserver", "--help")
     assert "--http_timeout" in done.stdout

@@ -1,4 +1,4 @@
-"""A stream whose pieces are written at once, beside the messages of ASGI."""
+"""A stream whose chunks are written immediately, alongside ASGI messages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mcpsite.http.connection import WRITER
 from tests.unit.mcpsite.one_connection import PATIENCE, connected
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
-# More than a socket's buffers hold.
+# Larger than the buffers of a socket.
 LARGE = b"x" * 32 * 1024 * 1024
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 @asynccontextmanager
 async def answer_of(work: Callable[[Any, Send], Awaitable[None]]) -> AsyncIterator[asyncio.StreamReader]:
-    """What a client is sent whose request is answered by ``work``, given the scope's writer and ``send``."""
+    """Return the response to a request answered by ``work``, given the writer of the scope and ``send``."""
 
     async def application(scope: Any, receive: Any, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -31,7 +31,7 @@ async def answer_of(work: Callable[[Any, Send], Awaitable[None]]) -> AsyncIterat
         yield client.reader
 
 
-async def test_pieces_come_in_order_between_those_that_are_sent() -> None:
+async def test_written_chunks_keep_order_with_sent_messages() -> None:
     async def work(writer: Any, send: Send) -> None:
         write = writer(send)
         assert write(b"one")
@@ -43,7 +43,7 @@ async def test_pieces_come_in_order_between_those_that_are_sent() -> None:
     assert body == b"3\r\none\r\n3\r\ntwo\r\n11\r\n" + b"x" * 17 + b"\r\n0\r\n\r\n"
 
 
-async def test_a_piece_that_would_have_to_wait_is_not_written() -> None:
+async def test_chunk_is_not_written_while_transport_is_full() -> None:
     refused: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def work(writer: Any, send: Send) -> None:
@@ -58,7 +58,7 @@ async def test_a_piece_that_would_have_to_wait_is_not_written() -> None:
     assert b"too early" not in received
 
 
-async def test_a_piece_that_comes_behind_the_end_is_not_written() -> None:
+async def test_chunk_after_response_end_is_not_written() -> None:
     writers = []
 
     async def work(writer: Any, send: Send) -> None:
@@ -70,7 +70,7 @@ async def test_a_piece_that_comes_behind_the_end_is_not_written() -> None:
         assert not writers[0](b"too late")
 
 
-async def test_what_is_sent_through_somebody_else_has_no_writer() -> None:
+async def test_wrapped_send_has_no_writer() -> None:
     found = []
 
     async def work(writer: Any, send: Send) -> None:
@@ -84,5 +84,5 @@ async def test_what_is_sent_through_somebody_else_has_no_writer() -> None:
     assert found == [None]
 
 
-def test_the_service_looks_where_the_server_says_it() -> None:
+def test_service_and_server_share_writer_key() -> None:
     assert sse_response.WRITER == WRITER

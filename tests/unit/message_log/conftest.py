@@ -1,4 +1,4 @@
-"""A started in-memory gateway, and a drain that no slow machine cuts short."""
+"""A started in-memory gateway, and a drain without time limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.streams.gateway import Streams
 
 @pytest.fixture
 async def streams() -> Streams:
-    """The event streams of one process."""
+    """Return the event streams of one process."""
     made = Streams.in_memory()
     await made.start()
     return made
@@ -18,11 +18,11 @@ async def streams() -> Streams:
 
 @pytest.fixture
 def settings() -> Settings:
-    """The defaults."""
+    """Return the default settings."""
     return Settings()
 
 
 @pytest.fixture(autouse=True)
 def _in_no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, one step of the drain takes as many batches as it may."""
+    """Let one step of the drain take its maximum of batches on any machine."""
     monkeypatch.setattr("mcp_app.message_log.writer.WRITE_SECONDS", 3_600.0)

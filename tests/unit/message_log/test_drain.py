@@ -1,4 +1,4 @@
-"""Log batches reach the database exactly once and in order, whatever dies and whatever is in them."""
+"""Log batches reach the database exactly once and in order, despite crashes and malformed content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SESSION = "s" * 32
 
 
 class Crash(BaseException):
-    """The worker dies here."""
+    """A simulated crash of the worker."""
 
 
 def drain(queue: Any) -> int:
@@ -37,7 +37,7 @@ def stored() -> list[str]:
     return list(Message.objects.order_by("id").values_list("request_id", flat=True))
 
 
-def test_lines_are_stored_in_order_with_all_they_tell() -> None:
+def test_lines_are_stored_in_order_with_all_fields() -> None:
     at = time.time()
     told = line("1", at=at, outcome="tool_error", payload="p", answer="a")
     queue = ListQueue(batch(told, line("2"), skipped=3))
@@ -53,13 +53,13 @@ def test_lines_are_stored_in_order_with_all_they_tell() -> None:
     assert queue.batches == []
 
 
-def test_code_of_a_refusal_is_stored_with_its_line() -> None:
+def test_refusal_code_is_stored_with_its_line() -> None:
     drain(ListQueue(batch(line("1"), line("2"), refusals=[[1, "rate_limited"]])))
     found = Message.objects.order_by("id").values_list("request_id", "refusal")
     assert list(found) == [("1", None), ("2", "rate_limited")]
 
 
-def test_an_empty_queue_is_left_in_peace() -> None:
+def test_empty_queue_causes_no_query() -> None:
     with connection.execute_wrapper(_refuse):
         assert drain(ListQueue()) == 0
 
@@ -68,14 +68,14 @@ def _refuse(execute: Any, sql: str, params: Any, many: bool, context: Any) -> An
     raise AssertionError(sql)
 
 
-def test_a_queue_longer_than_one_bite_is_drained_bite_by_bite() -> None:
+def test_long_queue_is_drained_in_bounded_steps() -> None:
     queue = ListQueue(*[batch(line(str(number))) for number in range(BATCHES * 2 + 1)])
     assert [drain(queue), drain(queue), drain(queue), drain(queue)] == [BATCHES, BATCHES, 1, 0]
     assert stored() == [str(number) for number in range(BATCHES * 2 + 1)]
 
 
 @pytest.mark.parametrize("step", ["depth", "read", "trim"])
-def test_a_worker_that_dies_at_the_queue_loses_and_repeats_nothing(step: str) -> None:
+def test_crash_at_queue_loses_and_repeats_nothing(step: str) -> None:
     queue = ListQueue(batch(line("1")), batch(line("2"), facts=[opened()]))
 
     def die(reached: str) -> None:
@@ -93,7 +93,7 @@ def test_a_worker_that_dies_at_the_queue_loses_and_repeats_nothing(step: str) ->
     assert stored() == ["1", "2", "3"]
 
 
-def test_what_was_written_before_the_worker_died_is_trimmed_by_the_next_one() -> None:
+def test_written_but_untrimmed_batch_is_trimmed_by_next_worker() -> None:
     queue = ListQueue(batch(line("1")))
 
     def die(step: str) -> None:
@@ -108,7 +108,7 @@ def test_what_was_written_before_the_worker_died_is_trimmed_by_the_next_one() ->
     assert (queue.batches, stored()) == ([], ["1"])
 
 
-def test_a_worker_that_dies_at_any_statement_loses_and_repeats_nothing() -> None:
+def test_crash_at_any_statement_loses_and_repeats_nothing() -> None:
     LogCursor.objects.create(pk=1)
     died = statement = 0
     while True:
@@ -145,7 +145,7 @@ def _dies_at(number: int, work: Callable[[], object]) -> bool:
     return False
 
 
-def test_two_workers_take_turns() -> None:
+def test_two_workers_store_each_line_once_in_order() -> None:
     queue = ListQueue(*[batch(line(str(number))) for number in range(60)])
     found: list[BaseException] = []
 
@@ -180,7 +180,7 @@ POISON = {
 
 
 @pytest.mark.parametrize("poison", POISON.values(), ids=POISON)
-def test_a_poison_batch_is_left_out_with_a_mark_and_what_follows_is_stored(
+def test_poison_batch_is_marked_as_skipped_and_later_batches_are_stored(
     poison: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = ListQueue(batch(line("1")), poison, batch(line("2")))
@@ -192,13 +192,13 @@ def test_a_poison_batch_is_left_out_with_a_mark_and_what_follows_is_stored(
     assert queue.batches == []
 
 
-def test_a_fact_of_an_unknown_kind_is_passed_over() -> None:
+def test_unknown_fact_is_ignored() -> None:
     drain(ListQueue(batch(line("1"), facts=[{"fact": "from.the.future", "at": 1.0}, opened()])))
     assert stored() == ["1"]
     assert Session.objects.count() == 1
 
 
-def test_a_nul_in_any_text_is_stored_as_a_symbol() -> None:
+def test_nul_characters_are_stored_as_symbol() -> None:
     nul = "a\x00b"
     texts = {"method": nul, "target": nul, "payload": nul, "answer": nul}
     drain(ListQueue(batch(line(nul, **texts), facts=[opened(client_name=nul, client_version=nul)])))
@@ -207,19 +207,19 @@ def test_a_nul_in_any_text_is_stored_as_a_symbol() -> None:
     assert kept == {Session.objects.get().client_name} == {"a\N{SYMBOL FOR NULL}b"}
 
 
-def test_a_session_is_opened_once_however_often_it_is_told() -> None:
+def test_repeated_opened_fact_creates_one_session() -> None:
     drain(ListQueue(batch(facts=[opened(), opened(client_name="other")])))
     row = Session.objects.get()
     assert (row.client_name, row.principal, row.ended_at) == ("tests", "loopback", None)
 
 
-def test_messages_that_are_stored_before_their_session_is_told_of_are_counted_too() -> None:
+def test_messages_stored_before_their_session_are_counted() -> None:
     early = batch(line("2", session=SESSION), line("3", session=SESSION))
     drain(ListQueue(early, batch(line("1", session=SESSION), line("x"), facts=[opened()])))
     assert Session.objects.get().messages_logged == 3
 
 
-def test_a_session_of_a_user_deleted_meanwhile_is_stored_without_the_user() -> None:
+def test_session_of_deleted_user_is_stored_without_user() -> None:
     user = get_user_model().objects.create_user("ada")
     kept = get_user_model().objects.create_user("bob")
     facts = [opened("a" * 32, user=user.pk), opened("b" * 32, user=kept.pk)]
@@ -230,7 +230,7 @@ def test_a_session_of_a_user_deleted_meanwhile_is_stored_without_the_user() -> N
     assert (stored(), queue.batches) == (["1"], [])
 
 
-def test_facts_change_end_and_touch_the_record_in_their_order() -> None:
+def test_facts_update_session_in_order() -> None:
     now = time.time()
     facts = [
         opened(at=now - 100),
@@ -248,7 +248,7 @@ def test_facts_change_end_and_touch_the_record_in_their_order() -> None:
     assert row.ended_at.timestamp() == pytest.approx(now - 70)
 
 
-def test_messages_of_a_client_are_signs_of_life_and_ours_are_not() -> None:
+def test_only_client_messages_update_last_seen() -> None:
     now = time.time()
     fact = opened(at=now - 100)
     drain(ListQueue(batch(line("1", session=SESSION, at=now - 50, direction="out"), facts=[fact])))
@@ -261,7 +261,7 @@ def test_messages_of_a_client_are_signs_of_life_and_ours_are_not() -> None:
 
 
 @pytest.mark.parametrize("how", ["message", "opened", "seen"])
-def test_a_record_that_was_ended_as_idle_is_open_again_when_its_client_comes_back(how: str) -> None:
+def test_session_ended_as_idle_reopens_when_client_returns(how: str) -> None:
     now = time.time()
     client = "client-" + "a" * 40
     drain(ListQueue(batch(facts=[opened(client, at=now - 9_000, fields={})])))
@@ -280,7 +280,7 @@ def test_a_record_that_was_ended_as_idle_is_open_again_when_its_client_comes_bac
     assert row.last_seen_at.timestamp() == pytest.approx(now)
 
 
-def test_what_comes_late_does_not_open_what_was_ended_on_purpose_and_ours_nothing() -> None:
+def test_late_message_does_not_reopen_deliberately_ended_session() -> None:
     now = time.time()
     facts = [
         opened(at=now - 9_000),
@@ -297,7 +297,7 @@ def test_what_comes_late_does_not_open_what_was_ended_on_purpose_and_ours_nothin
     assert list(reasons) == ["ended by the client", "idle"]
 
 
-def test_the_use_of_a_key_is_noted() -> None:
+def test_key_use_is_stored() -> None:
     user = get_user_model().objects.create_user("ada")
     key, _ = issue_api_key(user=user, name="laptop")
     facts = [{"fact": "key.used", "at": 0, "keys": {str(key.pk): 1_700_000_000.0, "999999": 1.0}}]
@@ -306,7 +306,7 @@ def test_the_use_of_a_key_is_noted() -> None:
     assert key.last_used_at == datetime.fromtimestamp(1_700_000_000, UTC)
 
 
-def test_the_drain_goes_on_after_redis_and_the_database_were_away(
+def test_drain_resumes_after_redis_and_database_outage(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("mcp_app.message_log.writer.RETRY_SECONDS", 0.0)
@@ -333,7 +333,7 @@ def test_the_drain_goes_on_after_redis_and_the_database_were_away(
 
 
 class Pauses(threading.Event):
-    """Notes how long the drain would pause, and ends it after some."""
+    """Records the pauses of the drain, and stops it after some."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -345,7 +345,7 @@ class Pauses(threading.Event):
         return len(self.asked) > self.count
 
 
-def test_who_else_has_to_write_gets_a_turn_between_the_transactions_of_a_long_queue(
+def test_drain_pauses_between_transactions_for_other_writers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mcp_app.message_log.writer.WRITE_SECONDS", -1.0)
@@ -358,5 +358,5 @@ def test_who_else_has_to_write_gets_a_turn_between_the_transactions_of_a_long_qu
     assert stored() == ["0", "1", "2"]
     given = GIVE_WAY_SECONDS.get(connection.vendor, 0.0)
     assert pauses.asked == [0.0, given, given, given, IDLE_SECONDS]
-    # Longer than the longest that SQLite lets somebody sleep who waits for its lock.
+    # Longer than the longest sleep of SQLite between attempts to get its lock.
     assert GIVE_WAY_SECONDS["sqlite"] > 0.1

@@ -1,4 +1,4 @@
-"""The message log of one process: batches, bounds, what is skipped and counted, what is redacted."""
+"""The message log of one process: batching, limits, skip counts, redaction."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcp_app.observability.redaction import MARK, Redactor
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
-HOSTILE = "\x01"  # six bytes once it is escaped
+HOSTILE = "\x01"  # six bytes when escaped
 
 
 class MoodyQueue:
-    """A message queue that takes, refuses, or is slow, as a test says."""
+    """A message queue that accepts, rejects, or delays on request."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -58,7 +58,7 @@ async def lines(streams: Streams) -> list[list[Any]]:
     return [line for batch in await batches(streams) for line in batch["lines"]]
 
 
-async def test_an_exchange_becomes_one_line(log: MessageLog, streams: Streams) -> None:
+async def test_exchange_becomes_one_line(log: MessageLog, streams: Streams) -> None:
     exchange(log, "id-1", b'{"p":1}', answer=b'{"a":1}', outcome="tool_error")
     await log.flush()
     (line,) = await lines(streams)
@@ -77,21 +77,19 @@ async def test_an_exchange_becomes_one_line(log: MessageLog, streams: Streams) -
     ]
 
 
-async def test_a_single_message_has_no_answer_and_no_duration(log: MessageLog, streams: Streams) -> None:
+async def test_single_message_has_no_answer_and_no_duration(log: MessageLog, streams: Streams) -> None:
     log.single(None, "ada", "out", "request", b'{"q":1}', "roots/list", "roots-1")
     await log.flush()
     (line,) = await lines(streams)
     assert line[3:] == ["out", "request", "roots/list", "roots-1", "", '{"q":1}', "", "", None]
 
 
-async def test_nothing_pending_is_nothing_pushed(log: MessageLog, streams: Streams) -> None:
+async def test_flush_without_pending_lines_pushes_nothing(log: MessageLog, streams: Streams) -> None:
     await log.flush()
     assert await streams.messages.depth() == 0
 
 
-async def test_lines_and_facts_come_in_order_in_batches_of_a_bounded_number(
-    log: MessageLog, streams: Streams
-) -> None:
+async def test_lines_and_facts_are_batched_in_order(log: MessageLog, streams: Streams) -> None:
     for number in range(FLUSH_SLICE * 2 + 1):
         exchange(log, number)
         log.fact("session.seen", sessions=[str(number)])
@@ -116,7 +114,7 @@ async def test_lines_and_facts_come_in_order_in_batches_of_a_bounded_number(
     ],
     ids=["payload", "answer", "emoji", "names", "large"],
 )
-async def test_no_batch_outgrows_the_queue_whatever_is_sent(
+async def test_batch_size_is_bounded_for_any_content(
     texts: dict[str, Any], log: MessageLog, streams: Streams
 ) -> None:
     number = 12 if len(texts.get("payload", b"")) > 1_000_000 else 600
@@ -130,9 +128,7 @@ async def test_no_batch_outgrows_the_queue_whatever_is_sent(
     assert sum(len(batch["facts"]) for batch in await batches(streams)) == number
 
 
-async def test_the_configured_length_is_held_within_what_a_batch_can_carry(
-    streams: Streams, settings: Settings
-) -> None:
+async def test_payload_limit_is_capped_by_batch_capacity(streams: Streams, settings: Settings) -> None:
     log = MessageLog(streams, replace(settings, message_log_payload_bytes=100 * BATCH_BYTES))
     body = HOSTILE.encode() * BATCH_BYTES
     exchange(log, payload=body, answer=body)
@@ -143,7 +139,7 @@ async def test_the_configured_length_is_held_within_what_a_batch_can_carry(
 # Bounds
 
 
-async def test_more_lines_than_may_wait_are_counted_beside_the_next_one(
+async def test_lines_above_pending_limit_are_counted_as_skipped(
     log: MessageLog, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_PENDING", 3)
@@ -156,7 +152,7 @@ async def test_more_lines_than_may_wait_are_counted_beside_the_next_one(
     assert [(batch["skipped"], len(batch["lines"])) for batch in await batches(streams)] == [(3, 3), (0, 1)]
 
 
-async def test_more_bytes_than_may_wait_are_skipped(
+async def test_lines_above_pending_byte_limit_are_skipped(
     log: MessageLog, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_PENDING_BYTES", 1000)
@@ -169,7 +165,7 @@ async def test_more_bytes_than_may_wait_are_skipped(
     assert [(batch["skipped"], len(batch["lines"])) for batch in await batches(streams)] == [(3, 2), (0, 2)]
 
 
-async def test_what_is_skipped_while_a_batch_is_under_way_is_counted_by_the_next(
+async def test_lines_skipped_during_flush_are_counted_by_next_batch(
     log: MessageLog, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_PENDING", 1)
@@ -189,16 +185,14 @@ async def test_what_is_skipped_while_a_batch_is_under_way_is_counted_by_the_next
     assert [(batch["skipped"], batch["lines"][0][6]) for batch in found] == [(0, "1"), (1, "3")]
 
 
-async def test_facts_that_wait_are_bounded_too(log: MessageLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_facts_are_bounded(log: MessageLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PENDING", 3)
     for number in range(5):
         log.fact("key.used", keys={str(number): 1})
     assert len(log._facts) == 3
 
 
-async def test_a_change_of_a_session_is_part_of_its_opening_while_that_waits(
-    log: MessageLog, streams: Streams
-) -> None:
+async def test_session_change_is_merged_into_pending_opened_fact(log: MessageLog, streams: Streams) -> None:
     queue = MoodyQueue(streams.messages)
     streams.messages = queue  # type: ignore[assignment]
     log.opened("s", principal="ada", fields={"initialized": "0"})
@@ -207,7 +201,7 @@ async def test_a_change_of_a_session_is_part_of_its_opening_while_that_waits(
     queue.gate = asyncio.Event()
     flushing = asyncio.create_task(log.flush())
     await queue.pushing.wait()
-    log.changed("s", {"log_level": "debug"})  # What is on its way is not changed any more.
+    log.changed("s", {"log_level": "debug"})  # A fact that is being pushed is no longer changed.
     queue.gate.set()
     await flushing
     await log.flush()
@@ -220,7 +214,7 @@ async def test_a_change_of_a_session_is_part_of_its_opening_while_that_waits(
     ]
 
 
-async def test_a_count_of_skipped_lines_waits_for_a_line_to_stand_beside(
+async def test_skip_count_is_sent_with_next_line(
     log: MessageLog, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log._skipped.add_unknown(0, 2)
@@ -231,7 +225,7 @@ async def test_a_count_of_skipped_lines_waits_for_a_line_to_stand_beside(
     assert [batch["skipped"] for batch in await batches(streams)] == [0, 2]
 
 
-async def test_each_batch_says_how_many_lines_came_before_it(log: MessageLog, streams: Streams) -> None:
+async def test_batch_carries_count_of_preceding_lines(log: MessageLog, streams: Streams) -> None:
     for size in (2, 3, 1):
         for _ in range(size):
             exchange(log)
@@ -239,10 +233,10 @@ async def test_each_batch_says_how_many_lines_came_before_it(log: MessageLog, st
     assert [batch["before"] for batch in await batches(streams)] == [0, 2, 5]
 
 
-# While somebody watches
+# While the console is watching
 
 
-async def test_lines_are_handed_on_sooner_while_somebody_watches_and_only_then(
+async def test_flush_interval_is_shorter_while_watched(
     log: MessageLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert log._pause() == module.FLUSH_SECONDS
@@ -255,11 +249,11 @@ async def test_lines_are_handed_on_sooner_while_somebody_watches_and_only_then(
     assert log._pause() == module.FLUSH_SECONDS
 
 
-# When Redis is away
+# While Redis is unavailable
 
 
 @pytest.mark.parametrize("fault", [StreamsUnavailable, StreamsError])
-async def test_what_redis_cannot_take_is_handed_on_later_in_the_same_order(
+async def test_rejected_batches_are_retried_in_order(
     fault: type[StreamsError], log: MessageLog, streams: Streams
 ) -> None:
     queue = MoodyQueue(streams.messages)
@@ -276,9 +270,7 @@ async def test_what_redis_cannot_take_is_handed_on_later_in_the_same_order(
     assert log._pending_bytes == 0
 
 
-async def test_closing_hands_on_each_line_once_also_when_a_batch_is_under_way(
-    log: MessageLog, streams: Streams
-) -> None:
+async def test_close_during_flush_pushes_each_line_once(log: MessageLog, streams: Streams) -> None:
     queue = MoodyQueue(streams.messages)
     inner, streams.messages = streams.messages, queue  # type: ignore[assignment]
     queue.gate = asyncio.Event()
@@ -294,7 +286,7 @@ async def test_closing_hands_on_each_line_once_also_when_a_batch_is_under_way(
     assert [line[6] for line in await lines(streams)] == ["1", "2"]
 
 
-async def test_a_started_log_hands_on_by_itself(log: MessageLog, streams: Streams) -> None:
+async def test_started_log_flushes_periodically(log: MessageLog, streams: Streams) -> None:
     noted: list[int] = []
     log.before_flush.append(lambda: noted.append(1))
     log.start()
@@ -306,11 +298,11 @@ async def test_a_started_log_hands_on_by_itself(log: MessageLog, streams: Stream
     assert noted
 
 
-# What is kept
+# Stored content
 
 
 @pytest.mark.requirement("SEC-09")
-async def test_secrets_are_taken_out_of_payload_answer_and_target(log: MessageLog, streams: Streams) -> None:
+async def test_secrets_are_redacted_in_payload_answer_and_target(log: MessageLog, streams: Streams) -> None:
     exchange(log, 1, b'{"password":"hunter2"}', answer=b'{"token":"hunter2"}', target="https://a:hunter2@b/")
     exchange(log, 2, b'{"harmless":"kept"}')
     await log.flush()
@@ -331,7 +323,7 @@ async def test_secrets_are_taken_out_of_payload_answer_and_target(log: MessageLo
         '{"a":"https://b/?token=hunter2hunter2"}',
     ],
 )
-async def test_nothing_of_a_secret_is_kept_wherever_a_large_message_is_cut(
+async def test_truncated_message_reveals_no_part_of_secret(
     secret: str, streams: Streams, settings: Settings
 ) -> None:
     answer = f'{{"first":{secret},"rest":"{"x" * 40}"}}'.encode()
@@ -344,7 +336,7 @@ async def test_nothing_of_a_secret_is_kept_wherever_a_large_message_is_cut(
     assert not [text for text in kept if "hunt" in text]
 
 
-async def test_a_large_message_is_searched_only_as_far_as_it_is_kept(
+async def test_redaction_scans_only_stored_part_of_large_message(
     streams: Streams, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = MessageLog(streams, replace(settings, message_log_payload_bytes=100))
@@ -358,28 +350,26 @@ async def test_a_large_message_is_searched_only_as_far_as_it_is_kept(
     assert max(map(len, searched)) < 300
 
 
-async def test_a_list_is_cut_and_not_searched(streams: Streams, settings: Settings) -> None:
+async def test_list_answer_is_truncated_without_redaction(streams: Streams, settings: Settings) -> None:
     log = MessageLog(streams, replace(settings, message_log_payload_bytes=20))
     exchange(log, answer=b'{"tools":["a token of our own"]}', method="tools/list")
     await log.flush()
     assert (await lines(streams))[0][9] == '{"tools":["a token o'
 
 
-async def test_a_method_of_a_clients_own_invention_is_searched_like_any_other(
-    log: MessageLog, streams: Streams
-) -> None:
+async def test_unknown_list_method_is_redacted(log: MessageLog, streams: Streams) -> None:
     exchange(log, answer=b'{"token":"hunter2"}', method="evil/list")
     await log.flush()
     assert (await lines(streams))[0][9] == f'{{"token":"{MARK}"}}'
 
 
-async def test_long_names_are_cut(log: MessageLog, streams: Streams) -> None:
+async def test_long_names_are_truncated(log: MessageLog, streams: Streams) -> None:
     exchange(log, "i" * 999, method="m" * 999, target="t" * 999)
     await log.flush()
     assert [len(text) for text in (await lines(streams))[0][5:8]] == [120, 120, 200]
 
 
-async def test_without_a_message_log_only_facts_are_kept(streams: Streams, settings: Settings) -> None:
+async def test_disabled_message_log_keeps_only_facts(streams: Streams, settings: Settings) -> None:
     log = MessageLog(streams, replace(settings, message_log=False))
     log.single("s", "ada", "in", "notification", b"{}", "m")
     log.fact("session.ended", session="s", reason="r")
@@ -388,7 +378,7 @@ async def test_without_a_message_log_only_facts_are_kept(streams: Streams, setti
     assert (found["lines"], [fact["fact"] for fact in found["facts"]]) == ([], ["session.ended"])
 
 
-async def test_an_argument_that_a_tool_marks_as_secret_is_not_kept(log: MessageLog, streams: Streams) -> None:
+async def test_secret_tool_argument_is_redacted(log: MessageLog, streams: Streams) -> None:
     log.keep_secret(["pin"])
     exchange(log, payload=b'{"params":{"arguments":{"pin":"4711"}}}')
     await log.flush()

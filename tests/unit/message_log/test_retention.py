@@ -1,4 +1,4 @@
-"""What retention removes and what it leaves; sessions ended by an operator."""
+"""Retention of messages and sessions; sessions ended by an operator."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def message(at: datetime, **changes: Any) -> Message:
     return Message.objects.create(at=at, direction="in", kind="request", **changes)
 
 
-def test_idle_sessions_end_and_others_do_not() -> None:
+def test_only_idle_sessions_are_closed() -> None:
     idle = session("a", last_seen_at=ago(seconds=IDLE + 5))
     busy = session("b", last_seen_at=ago(seconds=IDLE - 5))
     over = session("c", last_seen_at=ago(days=1), ended_at=ago(hours=1), end_reason="ended by the client")
@@ -55,7 +55,7 @@ def test_idle_sessions_end_and_others_do_not() -> None:
     assert retention.close_idle_sessions() == 0
 
 
-def test_only_messages_older_than_the_days_kept_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_messages_older_than_retention_are_purged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "SLICE", 2)
     for _ in range(5):
         message(ago(days=DAYS, minutes=1))
@@ -64,14 +64,14 @@ def test_only_messages_older_than_the_days_kept_go(monkeypatch: pytest.MonkeyPat
     assert set(Message.objects.all()) == set(kept)
 
 
-def test_ended_sessions_go_with_their_time_and_living_ones_stay_however_old() -> None:
+def test_ended_sessions_are_purged_and_live_ones_kept() -> None:
     session("a", ended_at=ago(days=DAYS, minutes=1))
     recent, living = session("b", ended_at=ago(days=1)), session("c")
     retention.purge_messages()
     assert set(Session.objects.all()) == {recent, living}
 
 
-def test_a_record_is_found_as_text_only_while_its_session_lives() -> None:
+def test_session_record_is_found_only_while_session_lives() -> None:
     living = session("a")
     assert find_record(living.pk, IDLE) == {"n": "1"}
     assert find_record(session("b", ended_at=timezone.now()).pk, IDLE) is None
@@ -81,14 +81,14 @@ def test_a_record_is_found_as_text_only_while_its_session_lives() -> None:
 
 
 @pytest.mark.parametrize("idle", [1, IDLE, 86_400])
-def test_a_record_that_never_hears_of_the_end_looks_idle_before_redis_forgets_the_end(idle: int) -> None:
+def test_stale_record_is_idle_before_tombstone_expires(idle: int) -> None:
     settings = conf.Settings(session_idle_seconds=idle)
-    # A process that did not hear of the end either served the session on from its copy.
+    # A process that missed the end may have continued to serve the session from its copy.
     last_seen = settings.tombstone_seconds - settings.session_recheck_seconds
     assert find_record(session("e", last_seen_at=ago(seconds=last_seen)).pk, idle) is None
 
 
-def test_an_operator_ends_a_session_once_and_the_audit_trail_says_who() -> None:
+def test_operator_ends_session_once_and_audited() -> None:
     row = session("a")
     actor = get_user_model().objects.create_user("root")
     assert end_session_now(session_id=row.pk, actor=actor, reason="r" * 99)

@@ -1,4 +1,4 @@
-"""What is counted equals what passed: whatever was skipped, refused, or written again after a crash."""
+"""Counts equal traffic: including skipped, malformed, and rewritten messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 
 
 class Crash(BaseException):
-    """The worker dies here."""
+    """A simulated crash of the worker."""
 
 
 def drain_all(queue: Any) -> None:
@@ -64,7 +64,7 @@ messages = st.lists(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(messages, min_size=1, max_size=6), st.integers(0, 40), st.booleans())
-def test_rollups_are_the_messages_logged_or_not_whatever_dies_on_the_way(
+def test_rollups_equal_traffic_despite_skips_and_crashes(
     traffic: list[list[Any]], dies_at: int, says_what_it_skipped: bool
 ) -> None:
     for model in (Message, Rollup, LogMinute, Session, LogCursor):
@@ -88,7 +88,7 @@ def test_rollups_are_the_messages_logged_or_not_whatever_dies_on_the_way(
 
 
 def _is_told(part: list[Any]) -> bool:
-    """What was skipped is noted beside a line, so a batch without lines tells of nothing."""
+    """Return True if the skip count has a line to travel with: a batch without lines reports none."""
     return any(each[5] == "logged" for each in part)
 
 
@@ -111,7 +111,7 @@ def _batch(part: list[Any], says_what_it_skipped: bool) -> bytes:
 
 
 def _die_at(number: int, queue: Any) -> None:
-    """LogWriter until the statement of that number; the next worker begins anew."""
+    """Run LogWriter up to the statement of that number; the next worker starts over."""
     seen = 0
 
     def die(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -128,7 +128,7 @@ def _die_at(number: int, queue: Any) -> None:
             return
 
 
-def test_a_batch_that_cannot_be_written_is_counted_by_its_number() -> None:
+def test_unwritable_batch_is_counted_by_its_sequence_number() -> None:
     poison = batch(line("1"), line("2", at="yesterday"), skipped=3)
     queue = ListQueue(batch(line("0")), poison)
     drain_all(queue)
@@ -137,7 +137,7 @@ def test_a_batch_that_cannot_be_written_is_counted_by_its_number() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["x", [["x"]], [[1, "a", "b", "c"]], [[0, "ping", "", "ok", *["x"] * 21]]])
-def test_a_tally_of_another_form_does_not_stop_the_drain(wrong: Any) -> None:
+def test_malformed_tally_does_not_stop_drain(wrong: Any) -> None:
     queue = ListQueue(batch(line("1"), skipped=2, tally=wrong), batch(line("2")))
     drain_all(queue)
     assert in_all(60) == 4
@@ -145,7 +145,7 @@ def test_a_tally_of_another_form_does_not_stop_the_drain(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("many", [10**9, 10**15])
-def test_a_number_that_no_process_can_mean_does_not_stop_the_drain(many: int) -> None:
+def test_implausible_count_does_not_stop_drain(many: int) -> None:
     tally = [[0, "ping", "", "ok", many, 0, 0.0, *[0] * len(BUCKET_COLUMNS)]]
     negative = [[0, "ping", "", "ok", -5, 0, 0.0, *[0] * len(BUCKET_COLUMNS)]]
     drain_all(
@@ -159,7 +159,7 @@ def test_a_number_that_no_process_can_mean_does_not_stop_the_drain(many: int) ->
     assert list(Message.objects.order_by("pk").values_list("request_id", flat=True)) == ["", "", "", "4"]
 
 
-def test_durations_are_in_the_bucket_that_holds_them() -> None:
+def test_durations_are_counted_in_matching_buckets() -> None:
     queue = ListQueue(batch(*[line(str(bound), at=NOON, ms=bound * 999) for bound in (*BOUNDS, 4_000)]))
     drain_all(queue)
     row = Rollup.objects.get(span=3600, tool="echo")
@@ -167,7 +167,7 @@ def test_durations_are_in_the_bucket_that_holds_them() -> None:
     assert row.ms == pytest.approx(sum((*BOUNDS, 4_000)) * 999)
 
 
-def test_counts_of_an_older_version_go_to_the_buckets_of_now() -> None:
+def test_counts_of_older_version_are_mapped_to_current_buckets() -> None:
     counts = range(1, len(OLDER) + 2)
     at = datetime.fromtimestamp(NOON, UTC)
     older = dict(zip(BUCKET_COLUMNS, counts, strict=False))
@@ -178,7 +178,7 @@ def test_counts_of_an_older_version_go_to_the_buckets_of_now() -> None:
     for model in (Rollup, CallerRollup):
         (row,) = model.objects.values_list(*BUCKET_COLUMNS)
         assert [count or 0 for count in row] == from_older(counts)
-    # What comes now is added to them.
+    # New counts are added to them.
     drain_all(ListQueue(batch(line("1", at=NOON, ms=3_500_000.0), line("2", at=NOON, ms=17_000.0))))
     found = CallFigures()
     (row,) = Rollup.objects.filter(span=3600, tool="echo").values_list(*BUCKET_COLUMNS)
@@ -187,7 +187,7 @@ def test_counts_of_an_older_version_go_to_the_buckets_of_now() -> None:
     assert found.buckets[bucket_of(17_000)] == counts[OLDER.index(30)] + 1
 
 
-def test_tools_after_the_most_that_are_counted_by_name_are_others_within_an_hour() -> None:
+def test_tools_above_limit_are_counted_as_other_per_hour() -> None:
     names = [f"tool-{number}" for number in range(rollups.MOST_TOOLS + 20)]
     queue = ListQueue(*[batch(line(target=name, at=NOON + 60 * at)) for at, name in enumerate(names[:50])])
     queue.add(batch(*[line(target=name, at=NOON + 1) for name in names]))
@@ -202,7 +202,7 @@ def test_tools_after_the_most_that_are_counted_by_name_are_others_within_an_hour
     assert sum(by_tool.values()) == 50 + len(names) + 1
 
 
-def test_the_places_of_a_minute_hold_all_its_messages_however_late_they_come() -> None:
+def test_minute_bounds_include_late_messages() -> None:
     queue = ListQueue(
         batch(line("1", at=NOON), line("2", at=NOON + 61)),
         batch(line("3", at=NOON + 62), line("late", at=NOON + 1)),
@@ -213,7 +213,7 @@ def test_the_places_of_a_minute_hold_all_its_messages_however_late_they_come() -
     assert places == {0: (one, late), 60: (two, three)}
 
 
-def test_each_span_is_kept_for_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_span_is_purged_after_its_own_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollups, "SLICE", 2)
     now = time.time()
     for days in (0, 1, 3, 7, 9, 20, 40):
@@ -226,7 +226,7 @@ def test_each_span_is_kept_for_its_own_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert kept == {60: 2, 600: 4, 3600: 6, 86_400: 6}
 
 
-def test_places_go_with_their_messages() -> None:
+def test_minute_bounds_are_purged_with_their_messages() -> None:
     drain_all(ListQueue(batch(line("1", at=NOON)), batch(line("2", at=NOON + 60))))
     Message.objects.filter(request_id="1").delete()
     rollups.purge()
@@ -236,7 +236,7 @@ def test_places_go_with_their_messages() -> None:
     assert not LogMinute.objects.exists()
 
 
-def test_a_session_knows_how_many_messages_it_had() -> None:
+def test_session_counts_its_messages() -> None:
     Session.objects.create(
         id="s" * 32, principal="p", protocol_version="2025-11-25",
         created_at=datetime.now(UTC), last_seen_at=datetime.now(UTC) - timedelta(days=1),

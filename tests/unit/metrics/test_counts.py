@@ -1,4 +1,4 @@
-"""Counting requests in one process."""
+"""Request counts of one process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
 from mcp_app.protocol.messages.methods import METHODS, REQUESTS
 
 
-def test_every_method_that_is_served_is_counted_by_its_name() -> None:
+def test_every_served_method_is_counted_by_name() -> None:
     methods = by_version(Settings(redis_url="redis://nowhere.invalid")).values()
     assert {"initialize", LISTEN}.union(*methods) <= METHODS
 
@@ -25,13 +25,13 @@ def test_every_request_of_the_protocol_is_served_at_some_revision() -> None:
     ("seconds", "bucket"),
     [(0, 0), (0.0005, 0), (0.00051, 1), (1, 10), (300, len(BUCKETS) - 1), (301, len(BUCKETS))],
 )
-def test_a_duration_counts_in_the_first_bucket_that_holds_it(seconds: float, bucket: int) -> None:
+def test_duration_is_counted_in_first_matching_bucket(seconds: float, bucket: int) -> None:
     counts = Counts()
     counts.done("tools/call", "ok", "echo", seconds)
     assert ("bucket ", "echo", f" {bucket}", 1) in counts.take()
 
 
-def test_what_was_taken_is_not_counted_again() -> None:
+def test_take_resets_counts() -> None:
     counts = Counts()
     for _ in range(3):
         counts.done("ping", "ok", "", 0.1)
@@ -41,7 +41,7 @@ def test_what_was_taken_is_not_counted_again() -> None:
     assert counts.take() == [("request ", "", "ping ok", 1)]
 
 
-def test_outcomes_of_a_tool_share_one_histogram() -> None:
+def test_outcomes_of_tool_share_one_histogram() -> None:
     counts = Counts()
     counts.done("tools/call", "ok", "echo", 0.25)
     counts.done("tools/call", "error", "echo", 0.5)
@@ -50,7 +50,7 @@ def test_outcomes_of_a_tool_share_one_histogram() -> None:
     assert {after for before, _, after, _ in found if before == "tool "} == {" ok", " error"}
 
 
-def test_methods_nobody_serves_are_one_key_however_many_there_are() -> None:
+def test_unknown_methods_share_one_key() -> None:
     counts = Counts()
     for number in range(1_000):
         counts.done(f"made up {number}", "error", "", 0.1)

@@ -1,4 +1,4 @@
-"""Tool calls by client and principal: equal to the log, bounded, exactly once, and removed with time."""
+"""Tool calls by client and principal: equal to the log, bounded, counted exactly once, and purged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def drain(*batches: bytes) -> None:
         drain_once(queue)
 
 
-def test_calls_are_counted_once_by_principal_and_by_what_the_client_calls_itself() -> None:
+def test_calls_are_counted_once_by_principal_and_client_name() -> None:
     sessions = [opened("a" * 32, client_name="orion"), opened("b" * 32, client_name="orion")]
     drain(
         batch(
@@ -46,7 +46,7 @@ def test_calls_are_counted_once_by_principal_and_by_what_the_client_calls_itself
         assert counts("client", span) == {"orion": 2, "": 1}
 
 
-def test_a_batch_that_is_refused_counts_for_nobody() -> None:
+def test_malformed_batch_is_not_counted() -> None:
     drain(
         batch(line("1", principal="p"), line("2", principal="p", ms="not a number")),
         batch(line("3", principal="q")),
@@ -54,7 +54,7 @@ def test_a_batch_that_is_refused_counts_for_nobody() -> None:
     assert counts("principal") == {"q": 1}
 
 
-def test_names_are_bounded_and_the_others_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_bounded_and_rest_is_counted_as_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callers, "MOST_NAMES", 3)
     at = time.time()
     for some in (range(4), range(2, 9)):
@@ -65,7 +65,7 @@ def test_names_are_bounded_and_the_others_are_counted_together(monkeypatch: pyte
     assert sum(found.values()) == 11
 
 
-def test_rows_are_removed_when_their_time_is_over() -> None:
+def test_expired_rows_are_purged_per_span() -> None:
     drain(batch(line("1", at=time.time() - 9 * 86_400), line("2")))
     callers.purge()
     assert (sum(counts("principal").values()), sum(counts("principal", 3_600).values())) == (1, 2)

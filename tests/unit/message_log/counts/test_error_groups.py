@@ -1,4 +1,4 @@
-"""Errors in groups: equal to the log, once each, bounded whatever tools say, and gone with their messages."""
+"""Error groups: equal to the log, counted once, bounded for any tool output, deleted with their messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counts() -> dict[tuple[str, str], int]:
     return {(group.tool, group.words): group.count for group in ErrorGroup.objects.all()}
 
 
-def test_errors_of_one_tool_that_say_the_same_are_one_group_across_batches_and_transactions() -> None:
+def test_similar_errors_of_one_tool_form_one_group_across_batches() -> None:
     now = time.time()
     drain(
         batch(*[failed(f"Order {number} is gone", number, at=now - number * 3_600) for number in range(3)]),
@@ -53,25 +53,25 @@ def test_errors_of_one_tool_that_say_the_same_are_one_group_across_batches_and_t
     assert error_groups.messages_of(group, 10) == list(messages.order_by("-pk").values_list("pk", flat=True))
 
 
-def test_a_batch_that_is_refused_is_in_no_group() -> None:
+def test_malformed_batch_is_in_no_group() -> None:
     drain(batch(failed("one"), failed("two", ms="not a number")), batch(failed("three")))
     assert counts() == {("echo", "three"): 1}
 
 
-def test_groups_are_bounded_in_all_and_for_each_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_bounded_in_total_and_per_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(error_groups, "MOST_OF_TOOL", 3)
     monkeypatch.setattr(error_groups, "MOST_GROUPS", 6)
     words = ["ab", "cd", "ef", "gh", "ij", "kl", "mn", "op"]
     for tool in ("noisy", "quiet", "last"):
         for word in words:
             drain(batch(failed(f"about {word}", target=tool)))
-    assert ErrorGroup.objects.count() <= 6 + 3  # the groups without words besides
+    assert ErrorGroup.objects.count() <= 6 + 3  # plus the groups without words
     assert counts()["noisy", ""] == len(words) - 3
     assert counts()["quiet", "about ab"] == 1
     assert ErrorGroup.objects.aggregate(Sum("count")) == {"count__sum": 3 * len(words)}
 
 
-def test_a_method_is_a_group_of_its_own_without_what_was_asked_for() -> None:
+def test_errors_of_methods_are_grouped_without_their_target() -> None:
     answer = '{"error":{"code":-32002,"message":"Resource not found"}}'
     lines = [
         line(str(at), method="resources/read", target=f"notes://{at}", outcome="error", answer=answer)
@@ -82,7 +82,7 @@ def test_a_method_is_a_group_of_its_own_without_what_was_asked_for() -> None:
     assert found == {("resources/read", ""): 3, ("other", ""): 1}
 
 
-def test_a_group_goes_with_its_last_message_and_hours_with_theirs() -> None:
+def test_groups_and_hours_are_purged_with_their_messages() -> None:
     now = time.time()
     drain(
         batch(failed("old", at=now - 90_000), failed("both", at=now - 90_000)),

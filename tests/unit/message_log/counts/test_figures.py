@@ -1,4 +1,4 @@
-"""Figures by name are the same, whichever cells they are added up from, and take few of these."""
+"""Totals by name are independent of the cells they are summed from, and read few cells."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ASKED = {
 
 @pytest.fixture
 def calls() -> list[tuple[datetime, str]]:
-    """One call every 7 to 90 minutes since counting began, by one of three names; all are counted."""
+    """Create one call every 7 to 90 minutes since counting started, by one of three names, and count it."""
     chance, found, at = random.Random(7), [], BEGAN
     while at < NOW:
         found.append((at, f"name {len(found) % 3}"))
@@ -66,7 +66,7 @@ def shown(by: str, period: Period) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("by", ["tool", "client"])
 @pytest.mark.parametrize("asked", list(ASKED))
-def test_every_call_of_a_time_is_counted_once(by: str, asked: str, calls: list[tuple[datetime, str]]) -> None:
+def test_each_call_of_period_is_counted_once(by: str, asked: str, calls: list[tuple[datetime, str]]) -> None:
     period = ASKED[asked]
     found = named(by, period, NOW)
     expected: dict[str, int] = {}
@@ -76,7 +76,7 @@ def test_every_call_of_a_time_is_counted_once(by: str, asked: str, calls: list[t
     assert shown(by, period) == {name: (count, count) for name, count in expected.items()}
 
 
-def test_days_and_hours_that_are_not_kept_any_more_are_not_asked_for(
+def test_purged_days_and_hours_are_not_queried(
     calls: list[tuple[datetime, str]],
 ) -> None:
     week = shown("client", PERIODS["week"])
@@ -89,7 +89,7 @@ def test_days_and_hours_that_are_not_kept_any_more_are_not_asked_for(
 
 
 @pytest.mark.parametrize("model", [Rollup, CallerRollup])
-def test_the_migration_makes_the_days_there_would_be(
+def test_migration_creates_same_day_rows_as_counting(
     model: type[Rollup | CallerRollup], calls: list[tuple[datetime, str]]
 ) -> None:
     key = "tool" if model is Rollup else "name"
@@ -104,7 +104,7 @@ def test_the_migration_makes_the_days_there_would_be(
     assert list(rows.values_list(*columns)) == days
 
 
-def test_a_week_is_added_up_from_days_where_it_has_whole_ones(calls: list[tuple[datetime, str]]) -> None:
+def test_week_is_summed_from_day_rows(calls: list[tuple[datetime, str]]) -> None:
     CallerRollup.objects.filter(span=HOUR, at__gte=on(12, 0), at__lt=on(18, 0)).delete()
     week = shown("client", PERIODS["week"])
     assert sum(count for count, _ in week.values()) == sum(at >= on(11, 15) for at, _ in calls)

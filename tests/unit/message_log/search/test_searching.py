@@ -1,4 +1,4 @@
-"""The search language: what each term means, for lines that come and for stored ones alike."""
+"""The search language: each term selects the same incoming and stored lines."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def ada(db: None) -> None:
 
 
 @pytest.mark.parametrize(("text", "changes", "found"), CASES)
-def test_a_term_holds_alike_for_a_line_that_comes_and_for_the_same_line_when_it_is_stored(
+def test_term_selects_same_incoming_and_stored_line(
     text: str, changes: dict[str, Any], found: bool, ada: None
 ) -> None:
     search = parse(text)
@@ -123,7 +123,7 @@ def test_a_term_holds_alike_for_a_line_that_comes_and_for_the_same_line_when_it_
         ("a " * (MOST_TERMS + 1), "at most 12 terms"),
     ],
 )
-def test_a_term_that_means_nothing_is_named_and_finds_nothing(text: str, words: str) -> None:
+def test_invalid_term_is_explained_and_matches_nothing(text: str, words: str) -> None:
     search = parse(text)
     if words:
         assert words in " ".join(search.problems)
@@ -132,7 +132,7 @@ def test_a_term_that_means_nothing_is_named_and_finds_nothing(text: str, words: 
     assert "\u202e" not in " ".join(search.problems)
 
 
-def test_every_key_is_explained_and_known() -> None:
+def test_every_search_key_is_documented_and_parsed() -> None:
     for key, meaning in KEYS.items():
         value = {"status": "ok", "dir": "in", "ms": "1", "since": "1h", "until": "14:05"}.get(key, "x")
         assert parse(f"{key}:{value}").problems == ()
@@ -143,7 +143,7 @@ def test_every_key_is_explained_and_known() -> None:
     ("text", "reads"),
     [("", False), ("method:ping", False), ("status:ok", False), ("hi", True), ("-status:ok", True)],
 )
-def test_a_search_knows_whether_it_reads_rows_it_does_not_find(text: str, reads: bool) -> None:
+def test_reads_rows_is_true_for_unindexed_terms(text: str, reads: bool) -> None:
     assert parse(text).reads_rows is reads
 
 
@@ -152,7 +152,7 @@ def test_a_search_knows_whether_it_reads_rows_it_does_not_find(text: str, reads:
     [("client:cursor", True), ("client:Cursor", True), ("client:cur*", True), ("client:curs", False),
      ("-client:cursor", False)],
 )  # fmt: skip
-def test_a_client_is_found_by_what_it_calls_itself(text: str, found: bool) -> None:
+def test_client_term_matches_announced_client_name(text: str, found: bool) -> None:
     search, coming = parse(text), line()
     coming.client = "Cursor"
     assert search.holds(coming) is found
@@ -173,5 +173,5 @@ def test_a_client_is_found_by_what_it_calls_itself(text: str, found: bool) -> No
         ("tool", "all*", ""),
     ],
 )
-def test_a_value_has_a_term_that_finds_exactly_it(key: str, value: str, term: str) -> None:
+def test_term_of_value_matches_it_exactly(key: str, value: str, term: str) -> None:
     assert term_of(key, value) == term
