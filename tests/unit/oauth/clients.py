@@ -1,4 +1,4 @@
-"""What known clients send, as their documentation, source or users tell it: one entry for each."""
+"""Requests of known clients, from their documentation, source or users: one entry each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Known:
-    """``said`` is the registration, ``redirect_uri`` the one asked for later, ``keeps`` how many are kept."""
+    """A client: ``said`` is its registration, ``redirect_uri`` is used later, ``keeps`` are stored."""
 
     name: str
     said: dict[str, Any]
@@ -25,7 +25,7 @@ OPENCODE = "http://127.0.0.1:19876/mcp/oauth/callback"
 _CODE = {"grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"]}
 _PUBLIC = {**_CODE, "token_endpoint_auth_method": "none"}
 
-# Those that publish a document about themselves instead: its address, what it says, the address asked for.
+# Clients that publish a document instead: its address, its content, the requested address.
 PUBLISHED = (
     (
         "C1 Claude",

@@ -1,4 +1,4 @@
-"""An installation that gives out tokens, and a person who logs clients in."""
+"""An installation that issues tokens, and a user who connects clients."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.unit.oauth.flow import BASE, HOST, Program
 
 @pytest.fixture(autouse=True)
 def _offers_oauth(settings: Any) -> None:
-    """Credentials are required, the address is one of this machine, and nothing of a test before is known."""
+    """Require credentials on a loopback address and forget state of earlier tests."""
     announced.signing_machines.forget()
     settings.MCP = {
         **settings.MCP,
         "AUTH": "required",
         "OAUTH": True,
-        # Announced without a look at the internet, which no test reaches.
+        # Announced without checking internet access, which no test has.
         "OAUTH_DOCUMENTS": "on",
         "PUBLIC_URL": BASE,
         "ALLOWED_HOSTS": [HOST],
@@ -30,13 +30,13 @@ def _offers_oauth(settings: Any) -> None:
 
 @pytest.fixture
 def person(transactional_db: None) -> Any:
-    """Somebody who is not staff."""
+    """Return a user who is not staff."""
     return get_user_model().objects.create_user("ada", password="a long enough password")
 
 
 @pytest.fixture
 def browser(person: Any) -> Browser:
-    """Their browser, logged in."""
+    """Return a browser logged in as the user."""
     opened = Browser(HTTP_HOST=HOST)
     opened.force_login(person, settings.AUTHENTICATION_BACKENDS[-1])
     return opened
@@ -44,5 +44,5 @@ def browser(person: Any) -> Browser:
 
 @pytest.fixture
 def program(browser: Browser) -> Program:
-    """A client that registered itself, with that browser."""
+    """Return a self-registered client with that browser."""
     return Program(browser)

@@ -1,4 +1,4 @@
-"""The authorization endpoint: what is asked of a person, refused on our page, or sent back to a client."""
+"""The authorization endpoint: consent page, errors shown locally, and errors returned to a client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEB = "https://client.example/callback"
 
 @pytest.fixture
 def entered(browser: Browser) -> Program:
-    """A client that an administrator vouches for, on the web."""
+    """Return a web client vouched for by an administrator."""
     client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
     return Program(browser, client.client_id, WEB)
 
@@ -50,7 +50,7 @@ def entered(browser: Browser) -> Program:
         {"state": "x" * 9_000},
     ],
 )
-def test_nothing_is_sent_anywhere_before_client_and_address_are_proven(
+def test_unproven_client_or_redirect_uri_is_never_redirected_to(
     entered: Program, changed: dict[str, Any]
 ) -> None:
     answer = entered.ask(**changed)
@@ -76,7 +76,7 @@ def test_nothing_is_sent_anywhere_before_client_and_address_are_proven(
         ({"resource": f"{BASE}/other"}, "invalid_target"),
     ],
 )
-def test_a_client_hears_what_is_wrong_with_the_issuers_name(
+def test_error_redirect_has_error_state_and_issuer(
     entered: Program, changed: dict[str, Any], error: str
 ) -> None:
     answer = entered.ask(**changed)
@@ -86,7 +86,7 @@ def test_a_client_hears_what_is_wrong_with_the_issuers_name(
 
 
 @pytest.mark.requirement("AUTH-34", "AUTH-39")
-def test_nobodys_browser_is_sent_to_an_address_that_a_stranger_registered(browser: Browser) -> None:
+def test_self_registered_web_address_gets_no_error_redirect(browser: Browser) -> None:
     stranger = Program(browser, redirect_uri="https://stranger.example/callback")
     answer = stranger.ask(response_type="token")
     assert answer.status_code == 400
@@ -96,7 +96,7 @@ def test_nobodys_browser_is_sent_to_an_address_that_a_stranger_registered(browse
 
 
 def published(address: str, callback: str) -> None:
-    """A document that this server has read."""
+    """Store a document as if this server had fetched it."""
 
     async def fetched(url: str, policy: Policy) -> Fetched:
         said = {"client_id": url, "client_name": "Published", "redirect_uris": [callback]}
@@ -109,7 +109,7 @@ def published(address: str, callback: str) -> None:
 @pytest.mark.parametrize(
     ("hosts", "is_sent"), [(("*",), False), (("client.example",), True), (("*", "client.example"), True)]
 )
-def test_nobodys_browser_is_sent_where_a_document_of_just_anybody_says(
+def test_error_redirect_to_document_client_requires_trusted_host(
     browser: Browser, settings: Any, hosts: tuple[str, ...], is_sent: bool
 ) -> None:
     settings.MCP = {**settings.MCP, "OAUTH_DOCUMENT_HOSTS": hosts}
@@ -122,7 +122,7 @@ def test_nobodys_browser_is_sent_where_a_document_of_just_anybody_says(
 
 
 @pytest.mark.requirement("AUTH-39", "AUTH-42")
-def test_a_document_is_fetched_for_who_is_logged_in_only(person: Any, settings: Any) -> None:
+def test_document_is_fetched_only_for_logged_in_user(person: Any, settings: Any) -> None:
     address = "https://client.example/not-known.json"
     program = Program(Browser(HTTP_HOST=HOST), address, WEB)
     answer = program.ask()
@@ -143,12 +143,12 @@ def test_a_document_is_fetched_for_who_is_logged_in_only(person: Any, settings: 
         ("mcp:admin mcp", "mcp mcp:admin"),
     ],
 )
-def test_of_the_scopes_the_known_part_is_granted(program: Program, asked: str | None, given: str) -> None:
+def test_known_part_of_requested_scopes_is_granted(program: Program, asked: str | None, given: str) -> None:
     assert program.connect(scope=asked)["scope"] == given
 
 
 @pytest.mark.requirement("AUTH-49")
-def test_the_page_says_who_asks_for_what_and_where_it_goes(program: Program, entered: Program) -> None:
+def test_consent_page_shows_client_scopes_and_destination(program: Program, entered: Program) -> None:
     page = program.ask().content.decode()
     for words in (
         "Test client",
@@ -173,7 +173,7 @@ def test_the_page_says_who_asks_for_what_and_where_it_goes(program: Program, ent
 
 
 @pytest.mark.requirement("AUTH-40")
-def test_the_page_cannot_be_framed_and_its_form_leads_to_the_client_only(program: Program) -> None:
+def test_consent_page_cannot_be_framed_and_form_action_is_restricted(program: Program) -> None:
     answer = program.ask()
     policy = answer["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in policy
@@ -183,14 +183,14 @@ def test_the_page_cannot_be_framed_and_its_form_leads_to_the_client_only(program
 
 
 @pytest.mark.requirement("AUTH-32", "AUTH-40")
-def test_a_browser_lets_the_form_lead_to_a_loopback_address_of_ipv6(browser: Browser) -> None:
+def test_form_action_allows_ipv6_loopback_by_scheme(browser: Browser) -> None:
     answer = Program(browser, redirect_uri="http://[::1]:33418/callback").ask()
-    # A policy cannot name such an address: browsers skip what has brackets.
+    # A policy cannot name such an address: browsers skip sources with brackets.
     assert "form-action 'self' http:;" in answer["Content-Security-Policy"]
 
 
 @pytest.mark.requirement("AUTH-40")
-def test_what_was_shown_is_granted_once_and_to_who_saw_it_only(program: Program, person: Any) -> None:
+def test_consent_is_valid_once_in_time_for_same_user(program: Program, person: Any) -> None:
     page = program.ask()
     assert sent_back(program.decide(page))["code"]
     assert program.decide(page).status_code == 400
@@ -209,19 +209,19 @@ def test_what_was_shown_is_granted_once_and_to_who_saw_it_only(program: Program,
 
 
 @pytest.mark.requirement("AUTH-40")
-def test_of_two_presses_at_one_moment_one_is_heard(program: Program) -> None:
+def test_concurrent_consents_grant_once(program: Program) -> None:
     page, browser = program.ask(), program.browser
     before = browser.session[WAITING]
     assert sent_back(program.decide(page))["code"]
     session = browser.session
-    session[WAITING] = before  # As another process read it, before the first had stored anything.
+    session[WAITING] = before  # A stale read of another process.
     session.save()
     assert program.decide(page).status_code == 400
     assert Connection.objects.count() == 1
 
 
 @pytest.mark.requirement("AUTH-40")
-def test_the_answer_needs_the_token_of_the_form(program: Program, person: Any) -> None:
+def test_consent_requires_csrf_token(program: Program, person: Any) -> None:
     strict = Browser(HTTP_HOST=HOST, enforce_csrf_checks=True)
     strict.force_login(person, "django.contrib.auth.backends.ModelBackend")
     program.browser = strict
@@ -229,7 +229,7 @@ def test_the_answer_needs_the_token_of_the_form(program: Program, person: Any) -
     assert not Connection.objects.exists()
 
 
-def test_a_person_who_is_not_staff_logs_in_and_comes_to_the_question(program: Program) -> None:
+def test_login_of_non_staff_user_leads_to_consent_page(program: Program) -> None:
     program.browser = Browser(HTTP_HOST=HOST)
     asked = program.ask()
     assert asked.status_code == 302
@@ -245,13 +245,13 @@ def test_a_person_who_is_not_staff_logs_in_and_comes_to_the_question(program: Pr
 
 
 @pytest.mark.parametrize("asked_for", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
-def test_the_login_leads_nowhere_else(person: Any, asked_for: str) -> None:
+def test_login_does_not_redirect_to_unsafe_url(person: Any, asked_for: str) -> None:
     browser = Browser(HTTP_HOST=HOST)
     form = {"username": "ada", "password": "a long enough password", "next": asked_for}
     assert browser.post("/accounts/login/", form)["Location"] == "/oauth/apps"
 
 
-def test_who_guesses_passwords_is_not_heard_for_a_while(person: Any) -> None:
+def test_password_guessing_is_rate_limited(person: Any) -> None:
     browser = Browser(HTTP_HOST=HOST)
     answers = [
         browser.post("/accounts/login/", {"username": "ada", "password": f"wrong {number}"}).status_code
@@ -261,7 +261,7 @@ def test_who_guesses_passwords_is_not_heard_for_a_while(person: Any) -> None:
     assert answers[-1] == 429
 
 
-def test_a_person_ends_what_they_allowed_and_nobody_elses(program: Program, person: Any) -> None:
+def test_user_ends_own_connections_only(program: Program, person: Any) -> None:
     program.connect()
     connection = Connection.objects.get()
     assert "Test client" in program.browser.get("/oauth/apps").content.decode()
@@ -289,20 +289,20 @@ def test_a_person_ends_what_they_allowed_and_nobody_elses(program: Program, pers
     ],
 )
 @pytest.mark.parametrize("changed", [{"OAUTH": False}, {"AUTH": "loopback"}, {"PUBLIC_URL": ""}])
-def test_an_installation_that_offers_no_oauth_has_none_of_it(
+def test_disabled_oauth_endpoints_return_404(
     settings: Any, path: str, changed: dict[str, Any], db: None
 ) -> None:
     settings.MCP = {**settings.MCP, **changed}
     assert Browser(HTTP_HOST=HOST).get(path).status_code == 404
 
 
-def test_a_client_that_was_switched_off_is_told_what_to_do(program: Program) -> None:
+def test_disabled_client_gets_remedy(program: Program) -> None:
     Client.objects.update(disabled_at="2026-01-01T00:00:00Z")
     answer = program.ask()
     assert answer.status_code == 400
     assert "add it again" in answer.content.decode()
 
 
-def test_the_port_of_a_loopback_address_may_be_another(program: Program) -> None:
+def test_loopback_redirect_port_may_differ(program: Program) -> None:
     other = CALLBACK.replace("33418", "51234")
     assert sent_back(program.decide(program.ask(redirect_uri=other)))["code"]

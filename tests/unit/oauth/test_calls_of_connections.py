@@ -1,4 +1,4 @@
-"""Background calls end with the connection that they came by, whatever else their person has connected."""
+"""Background calls end with their connection, independent of other connections of the user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEB = "https://client.example/callback"
 
 
 def connected_with_a_call(program: Program, number: int) -> tuple[Connection, Call]:
-    """A connection of a client, and a background call that came by it."""
+    """Return a connection of a client, and a background call made through it."""
     principal = find_principal(program.connect()["access_token"])
     assert principal is not None
     said: dict[str, Any] = {"principal": principal.key, "connection_id": principal.connection_id}
@@ -40,12 +40,12 @@ def connected_with_a_call(program: Program, number: int) -> tuple[Connection, Ca
 
 
 def state(call: Call) -> str:
-    """What it is now."""
+    """Return the current state of the call."""
     call.refresh_from_db()
     return call.state
 
 
-def test_of_two_connections_of_one_client_each_ends_its_own_calls(program: Program) -> None:
+def test_each_connection_of_a_client_ends_its_own_calls(program: Program) -> None:
     first, of_first = connected_with_a_call(program, 1)
     second, of_second = connected_with_a_call(program, 2)
     connections.end(first, "test")
@@ -54,7 +54,7 @@ def test_of_two_connections_of_one_client_each_ends_its_own_calls(program: Progr
     assert state(of_second) == State.CANCELLED
 
 
-def test_calls_go_on_when_their_client_connects_again_and_end_with_what_took_the_place(
+def test_calls_survive_reconnect_and_end_with_replacement_connection(
     browser: Any,
 ) -> None:
     client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB, f"{WEB}/other"]}), actor=None)
@@ -71,14 +71,14 @@ def test_calls_go_on_when_their_client_connects_again_and_end_with_what_took_the
     assert state(untouched) == State.ACCEPTED
 
 
-def test_the_last_connection_of_a_client_takes_along_what_an_earlier_version_stored(program: Program) -> None:
+def test_last_connection_of_client_ends_calls_stored_by_earlier_version(program: Program) -> None:
     row, call = connected_with_a_call(program, 1)
     Call.objects.update(connection_id=None)
     connections.end(row, "test")
     assert state(call) == State.CANCELLED
 
 
-def test_which_connections_are_over_can_be_asked(browser: Any, person: Any) -> None:
+def test_stopped_connections_can_be_queried(browser: Any, person: Any) -> None:
     client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
     program = Program(browser, client.client_id, WEB)
     replaced, _ = connected_with_a_call(program, 1)
@@ -95,7 +95,7 @@ def test_which_connections_are_over_can_be_asked(browser: Any, person: Any) -> N
     assert connections.stopped(asked) == asked
 
 
-def test_the_number_of_statements_does_not_grow_with_the_people_of_a_client(program: Program) -> None:
+def test_ending_client_uses_constant_number_of_statements(program: Program) -> None:
     client, counts = Client.objects.get(client_id=program.client_id), []
     for many in (2, 40):
         for number in range(many):
@@ -117,7 +117,7 @@ def test_the_number_of_statements_does_not_grow_with_the_people_of_a_client(prog
     assert connections.END_SLICE > 40
 
 
-def test_of_very_many_connections_the_oldest_ends(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_connections_above_limit_end(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_LIVE", 3)
     for _ in range(5):
         program.connect()

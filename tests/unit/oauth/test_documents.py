@@ -1,4 +1,4 @@
-"""Clients that are known by the address of a document: fetched with care, kept through outages."""
+"""Clients identified by a document URL: guarded fetching, caching, and outages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAID: dict[str, Any] = {
 
 
 class Place:
-    """What answers at that address; None: nothing does."""
+    """The server of a document; ``said`` None means that it does not answer."""
 
     def __init__(self, **changed: Any) -> None:
         self.said: dict[str, Any] | None = {**SAID, **changed}
@@ -51,13 +51,13 @@ def _no_failures() -> Iterator[None]:
 
 
 def grown_old(**ago: float) -> None:
-    """As if the copy had been fetched so long ago."""
+    """Age the stored copy by the given time."""
     then = timezone.now() - timedelta(**ago)
     Client.objects.update(document_fetched_at=then, cimd_expires_at=then + timedelta(hours=24))
 
 
 @pytest.mark.requirement("AUTH-41")
-def test_a_document_makes_a_public_client_and_is_fetched_once() -> None:
+def test_document_creates_public_client_and_is_fetched_once() -> None:
     place = Place()
     first, second = find_or_fetch(CLIENT_ID, place), find_or_fetch(CLIENT_ID, place)
     assert first is not None
@@ -86,7 +86,7 @@ def test_a_document_makes_a_public_client_and_is_fetched_once() -> None:
         {"grant_types": ["implicit"]},
     ],
 )
-def test_a_document_that_is_not_in_order_makes_no_client(changed: dict[str, Any]) -> None:
+def test_invalid_document_creates_no_client(changed: dict[str, Any]) -> None:
     with pytest.raises(DocumentRefused):
         find_or_fetch(CLIENT_ID, Place(**changed))
     assert not Client.objects.exists()
@@ -110,7 +110,7 @@ def test_a_document_that_is_not_in_order_makes_no_client(changed: dict[str, Any]
         "https://client.example/" + "x" * 255,
     ],
 )
-def test_an_address_that_no_document_may_have_is_not_asked(client_id: str) -> None:
+def test_invalid_document_url_is_not_fetched(client_id: str) -> None:
     place = Place()
     with pytest.raises(DocumentRefused):
         find_or_fetch(client_id, place)
@@ -122,13 +122,13 @@ def test_an_address_that_no_document_may_have_is_not_asked(client_id: str) -> No
     "client_id",
     ["https://127.0.0.1/a", "https://localhost/a", "https://169.254.169.254/latest", "https://[::1]/a"],
 )
-def test_the_guarded_fetch_reaches_nothing_private(client_id: str) -> None:
+def test_guarded_fetch_reaches_no_private_address(client_id: str) -> None:
     with pytest.raises(DocumentRefused):
         find_or_fetch(client_id)
 
 
 @pytest.mark.requirement("AUTH-42")
-def test_while_a_document_cannot_be_read_its_copy_is_good_for_a_week() -> None:
+def test_copy_of_unreachable_document_is_valid_for_a_week() -> None:
     place = Place()
     find_or_fetch(CLIENT_ID, place)
     place.said = None
@@ -140,7 +140,7 @@ def test_while_a_document_cannot_be_read_its_copy_is_good_for_a_week() -> None:
 
 
 @pytest.mark.requirement("AUTH-42")
-def test_an_address_that_failed_is_not_asked_again_at_once() -> None:
+def test_failed_document_is_not_refetched_immediately() -> None:
     place = Place()
     place.status = 404
     for _ in range(3):
@@ -160,7 +160,7 @@ def test_an_address_that_failed_is_not_asked_again_at_once() -> None:
         ("public, MAX-AGE=999999999", 86_400),
     ],
 )
-def test_a_copy_is_fresh_as_its_server_says_within_bounds(cache_control: str, seconds: int) -> None:
+def test_copy_freshness_follows_cache_control_within_bounds(cache_control: str, seconds: int) -> None:
     place = Place()
     place.cache_control = cache_control
     client = find_or_fetch(CLIENT_ID, place)
@@ -179,9 +179,7 @@ def test_a_copy_is_fresh_as_its_server_says_within_bounds(cache_control: str, se
         ((), False),
     ],
 )
-def test_an_administrator_says_whose_clients_may_come(
-    hosts: tuple[str, ...], is_let: bool, settings: Any
-) -> None:
+def test_document_hosts_setting_limits_clients(hosts: tuple[str, ...], is_let: bool, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "OAUTH_DOCUMENT_HOSTS": hosts}
     if is_let:
         assert find_or_fetch(CLIENT_ID, Place()) is not None
@@ -193,10 +191,10 @@ def test_an_administrator_says_whose_clients_may_come(
 @pytest.mark.requirement("AUTH-43")
 @pytest.mark.parametrize("age", [0, 30], ids=["fresh copy", "old copy"])
 @pytest.mark.parametrize("hosts", [("other.example",), ()])
-def test_known_client_of_a_host_no_longer_accepted_is_refused_at_once(
+def test_known_client_of_unaccepted_host_is_refused_immediately(
     hosts: tuple[str, ...], age: int, settings: Any
 ) -> None:
-    """Its stored copy let it connect for a day, and for a week where its document could not be read."""
+    """A stored copy let it connect for a day, or for a week while its document was unreachable."""
     assert find_or_fetch(CLIENT_ID, Place()) is not None
     assert find_client(CLIENT_ID) is not None
     grown_old(hours=age)
@@ -204,11 +202,11 @@ def test_known_client_of_a_host_no_longer_accepted_is_refused_at_once(
     place = Place()
     with pytest.raises(DocumentRefused):
         find_or_fetch(CLIENT_ID, place)
-    # The token endpoint asks here: no refresh, either.
+    # The token endpoint checks here: refreshing fails as well.
     assert (find_client(CLIENT_ID), place.asked) == (None, 0)
 
 
-def test_a_document_never_takes_a_client_over_that_was_entered_by_hand() -> None:
+def test_document_never_replaces_manually_entered_client() -> None:
     Client.objects.create(
         client_id=CLIENT_ID, name="Entered", redirect_uris="https://a.example/", client_secret=""
     )

@@ -1,4 +1,4 @@
-"""A person lets a client connect: what is asked, given, renewed, and ended."""
+"""Connecting a client for a user: consent, tokens, refresh, and end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.mark.requirement("AUTH-15", "AUTH-25", "AUTH-37")
-def test_a_client_that_registered_itself_gets_tokens_of_the_person(program: Program, person: Any) -> None:
+def test_self_registered_client_gets_tokens_of_user(program: Program, person: Any) -> None:
     way_back = sent_back(program.decide(program.ask()))
     assert (way_back["state"], way_back["iss"]) == ("as sent", BASE)
     answer = program.exchange(way_back["code"])

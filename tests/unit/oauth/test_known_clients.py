@@ -1,4 +1,4 @@
-"""What known clients send is replayed: registration, question, code, refresh, refresh again."""
+"""Replays of known clients: registration, authorization, code, two refreshes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRANTS = ["authorization_code", "refresh_token"]
 
 @pytest.mark.requirement("AUTH-32", "AUTH-33", "AUTH-44", "AUTH-47")
 @pytest.mark.parametrize("known", KNOWN, ids=str)
-def test_a_known_client_registers_connects_and_refreshes(browser: Browser, known: Known) -> None:
+def test_known_client_registers_connects_and_refreshes(browser: Browser, known: Known) -> None:
     program = Program(browser, "none yet", known.redirect_uri)
     answer = program.register(**known.said)
     assert answer.status_code == 201, answer.content
@@ -63,7 +63,7 @@ def test_a_known_client_registers_connects_and_refreshes(browser: Browser, known
     "typed", ["http://127.0.0.1:8000/mcp/", "HTTP://LOCALHOST:8000/mcp", "http://127.0.0.1:8000/mcp?v=2"]
 )
 @pytest.mark.parametrize("known", KNOWN, ids=str)
-def test_a_known_client_may_spell_the_address_otherwise_but_not_another_one(
+def test_known_client_may_vary_resource_spelling_but_not_address(
     browser: Browser, known: Known, typed: str
 ) -> None:
     program = Program(browser, "none yet", known.redirect_uri)
@@ -71,7 +71,7 @@ def test_a_known_client_may_spell_the_address_otherwise_but_not_another_one(
     program.client_id = told["client_id"]
     page = program.ask(scope=known.scope, resource=typed)
     if "?" in typed:
-        # Shown to the person, or told to a program on their machine: never a code.
+        # Shown to the user, or returned to a local program: never with a code.
         assert b"invalid_target" in page.content or "invalid_target" in page["Location"]
         return
     form = {
@@ -94,7 +94,7 @@ def test_a_known_client_may_spell_the_address_otherwise_but_not_another_one(
 @pytest.mark.parametrize(
     ("address", "uris", "wanted"), [row[1:] for row in PUBLISHED], ids=[row[0] for row in PUBLISHED]
 )
-def test_a_known_client_connects_by_its_document(
+def test_known_client_connects_by_document(
     browser: Browser, address: str, uris: list[str], wanted: str
 ) -> None:
     said = {"client_id": address, "client_name": "Published", "redirect_uris": uris, "grant_types": GRANTS}
@@ -113,7 +113,7 @@ def test_a_known_client_connects_by_its_document(
 
 
 def ask(program: Program, told: dict[str, Any], form: dict[str, str]) -> dict[str, Any]:
-    """The tokens, asked for with the method that the client was told."""
+    """Return the tokens, requested with the authentication method assigned to the client."""
     headers = {}
     if told["token_endpoint_auth_method"] == "client_secret_basic":
         pair = f"{told['client_id']}:{told['client_secret']}".encode()
@@ -156,9 +156,7 @@ def ask(program: Program, told: dict[str, Any], form: dict[str, str]) -> dict[st
         ({"token_endpoint_auth_method": ["none"]}, "invalid_client_metadata"),
     ],
 )
-def test_a_registration_that_is_not_in_order_is_refused(
-    program: Program, changed: dict[str, Any], error: str
-) -> None:
+def test_invalid_registration_is_refused(program: Program, changed: dict[str, Any], error: str) -> None:
     before = Client.objects.count()
     answer = program.register(**changed)
     assert (answer.status_code, answer.json()["error"]) == (400, error), answer.content
@@ -168,13 +166,13 @@ def test_a_registration_that_is_not_in_order_is_refused(
 @pytest.mark.parametrize(
     ("body", "status"), [(b"", 400), (b"[]", 400), (b"{", 400), (b'"text"', 400), (b" " * 9_000, 413)]
 )
-def test_a_body_that_is_no_registration_is_refused(program: Program, body: bytes, status: int) -> None:
+def test_malformed_registration_body_is_refused(program: Program, body: bytes, status: int) -> None:
     answer = program.wire.post("/oauth/register", body, content_type="application/json")
     assert (answer.status_code, answer.json()["error"]) == (status, "invalid_client_metadata")
 
 
 @pytest.mark.requirement("AUTH-45")
-def test_the_same_words_from_the_same_network_give_the_same_public_client(program: Program) -> None:
+def test_identical_registration_from_same_network_reuses_public_client(program: Program) -> None:
     assert program.register().json()["client_id"] == program.client_id
     assert program.register(client_name="Another").json()["client_id"] != program.client_id
     secret = {"token_endpoint_auth_method": "client_secret_post"}
@@ -183,8 +181,8 @@ def test_the_same_words_from_the_same_network_give_the_same_public_client(progra
 
 
 @pytest.mark.requirement("AUTH-45")
-def test_registrations_that_differ_by_loopback_port_are_one_client(browser: Browser) -> None:
-    # Codex, Gemini CLI, FastMCP and Claude Code take another free port at each login.
+def test_registrations_differing_by_loopback_port_share_client(browser: Browser) -> None:
+    # Codex, Gemini CLI, FastMCP and Claude Code use another free port at each login.
     wire = Program(browser, "none yet")
 
     def registered(*uris: str, **more: Any) -> dict[str, Any]:
@@ -195,7 +193,7 @@ def test_registrations_that_differ_by_loopback_port_are_one_client(browser: Brow
     first = registered("http://127.0.0.1:1111/callback")
     again = registered("http://127.0.0.1:2222/callback")
     assert again["client_id"] == first["client_id"]
-    # Clients read here which address to use.
+    # Clients read the address to use from here.
     assert again["redirect_uris"] == ["http://127.0.0.1:2222/callback"]
     for port in (1111, 2222, 3333):
         address = f"http://127.0.0.1:{port}/callback"
@@ -206,7 +204,7 @@ def test_registrations_that_differ_by_loopback_port_are_one_client(browser: Brow
         registered("https://127.0.0.1:1111/callback"),
         registered("http://127.0.0.1:1111/callback?a=b"),
         registered("http://127.0.0.1:1111/callback", client_name="Another"),
-        # A secret cannot be told again, and whoever says the same words must not get one that counts.
+        # A secret is shown only once, so an identical registration must get a new one.
         registered("http://127.0.0.1:1111/callback", token_endpoint_auth_method="client_secret_post"),
         registered("http://127.0.0.1:2222/callback", token_endpoint_auth_method="client_secret_post"),
     ]
@@ -217,7 +215,7 @@ def test_registrations_that_differ_by_loopback_port_are_one_client(browser: Brow
 @pytest.mark.requirement("AUTH-44")
 @pytest.mark.parametrize("absent", [None, "", [], "left out"])
 @pytest.mark.parametrize("member", ["token_endpoint_auth_method", "grant_types", "response_types", "scope"])
-def test_a_member_without_a_value_is_as_good_as_absent(program: Program, member: str, absent: Any) -> None:
+def test_empty_registration_member_equals_absent_member(program: Program, member: str, absent: Any) -> None:
     said = {} if absent == "left out" else {member: absent}
     told = program.register(**said).json()
     assert told["client_id"] == program.client_id
@@ -226,7 +224,7 @@ def test_a_member_without_a_value_is_as_good_as_absent(program: Program, member:
 
 
 @pytest.mark.requirement("AUTH-44")
-def test_only_new_clients_count_and_the_limit_is_a_setting(program: Program, settings: Any) -> None:
+def test_registration_limit_counts_only_new_clients(program: Program, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "OAUTH_REGISTRATIONS_PER_HOUR": 2}
     for port in range(2_000, 2_005):
         again = program.register(redirect_uris=[f"http://127.0.0.1:{port}/callback"])
@@ -241,7 +239,7 @@ def test_only_new_clients_count_and_the_limit_is_a_setting(program: Program, set
 
 
 @pytest.mark.requirement("AUTH-44")
-def test_a_network_that_registers_too_much_waits(program: Program) -> None:
+def test_registrations_are_rate_limited_per_network(program: Program) -> None:
     answers = [program.register(client_name=f"Number {number}") for number in range(20)]
     assert [answer.status_code for answer in answers].count(201) == 19  # The fixture registered one.
     assert answers[-1].status_code == 429
@@ -252,9 +250,7 @@ def test_a_network_that_registers_too_much_waits(program: Program) -> None:
 
 
 @pytest.mark.requirement("AUTH-44")
-def test_only_so_many_clients_wait_for_their_first_connection(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unused_clients_are_bounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "MAX_UNUSED", 3)
     program.connect()
     answers = [program.register(client_name=f"Number {number}") for number in range(4)]
@@ -263,7 +259,7 @@ def test_only_so_many_clients_wait_for_their_first_connection(
 
 
 @pytest.mark.requirement("AUTH-28", "AUTH-44")
-def test_registration_can_be_switched_off(program: Program, settings: Any) -> None:
+def test_registration_can_be_disabled(program: Program, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "OAUTH_REGISTRATION": False}
     assert program.register().status_code == 403
     told = program.wire.get("/.well-known/oauth-authorization-server").json()

@@ -1,4 +1,4 @@
-"""Machines: what each kind of request for a token is answered, and what a token of theirs opens (AUTH-51)."""
+"""Machine clients: answers to each kind of token request, and the rights of their tokens (AUTH-51)."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ KEYS: dict[str, Any] = {"ES256": P256, "RS256": RSA, "PS512": RSA, "EdDSA": ED25
 
 
 def pem(key: Any) -> str:
-    """The public half."""
+    """Return the public key as PEM."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return str(key.public_key().public_bytes(serialization.Encoding.PEM, form).decode())
 
 
 def signed(client_id: str, key: Any = P256, algorithm: str = "ES256", /, **changed: Any) -> str:
-    """An assertion; claims set to None are left out, ``headers`` are added to those there are."""
+    """Return an assertion without claims set to None; ``headers`` extend the defaults."""
     now = int(time.time())
     claims = {
         "iss": client_id,
@@ -68,7 +68,7 @@ def signed(client_id: str, key: Any = P256, algorithm: str = "ES256", /, **chang
 
 
 def ask(form: dict[str, Any], **headers: Any) -> Any:
-    """The answer of the token endpoint."""
+    """Return the answer of the token endpoint."""
     said = {"grant_type": "client_credentials", "resource": RESOURCE, **form}
     said = {name: value for name, value in said.items() if value is not None}
     wire = Browser(HTTP_HOST=HOST)
@@ -76,36 +76,36 @@ def ask(form: dict[str, Any], **headers: Any) -> Any:
 
 
 def by_assertion(assertion: str, **more: Any) -> Any:
-    """The answer to one."""
+    """Return the answer to an assertion."""
     return ask({"client_assertion": assertion, "client_assertion_type": TYPE, **more})
 
 
 def basic(client_id: str, secret: str) -> dict[str, str]:
-    """The header of both."""
+    """Return the Basic header of client id and secret."""
     told = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
     return {"HTTP_AUTHORIZATION": f"Basic {told}"}
 
 
 def with_secret(name: str = "nightly", scopes: tuple[str, ...] = ("mcp", "mcp:tools")) -> tuple[Client, str]:
-    """A machine that has one."""
+    """Return a machine with a secret."""
     return enter_machine(Machine(name, "client_secret_basic", scopes), actor=None)
 
 
 def with_key(key: Any = P256, name: str = "signing", **more: Any) -> Client:
-    """A machine that signs."""
+    """Return a machine with a signing key."""
     said = Machine(name, "private_key_jwt", ("mcp", "mcp:tools"), **{"jwks": pem(key), **more})
     return enter_machine(said, actor=None)[0]
 
 
 @pytest.fixture(autouse=True)
 def _nothing_noted(transactional_db: None) -> None:
-    """As if no machine had been refused before."""
+    """Forget refusals of earlier tests."""
     proving._noted._windows.clear()
     public_keys._fetched.clear()
 
 
 @pytest.mark.requirement("AUTH-51", "AUTH-37")
-def test_a_machine_gets_a_token_of_its_service_user_and_no_refresh_token() -> None:
+def test_machine_gets_token_of_its_service_user_without_refresh_token() -> None:
     client, secret = with_secret()
     for answer in (
         ask({}, **basic(client.client_id, secret)),
@@ -128,7 +128,7 @@ def test_a_machine_gets_a_token_of_its_service_user_and_no_refresh_token() -> No
 @pytest.mark.requirement("AUTH-51")
 @pytest.mark.parametrize("algorithm", KEYS)
 @pytest.mark.parametrize("aud", [BASE, f"{BASE}/oauth/token", [BASE]])
-def test_a_machine_proves_itself_by_a_key(algorithm: str, aud: Any) -> None:
+def test_machine_authenticates_with_signed_assertion(algorithm: str, aud: Any) -> None:
     client = with_key(KEYS[algorithm])
     answer = by_assertion(signed(client.client_id, KEYS[algorithm], algorithm, aud=aud))
     assert answer.status_code == 200, answer.content
@@ -149,9 +149,7 @@ def test_a_machine_proves_itself_by_a_key(algorithm: str, aud: Any) -> None:
         ("everything", None),
     ],
 )
-def test_a_machine_is_given_no_more_than_its_administrator_allowed(
-    asked: str | None, given: str | None
-) -> None:
+def test_machine_scopes_are_limited_by_administrator(asked: str | None, given: str | None) -> None:
     client, secret = with_secret()
     answer = ask({"scope": asked}, **basic(client.client_id, secret))
     if given is None:
@@ -161,7 +159,7 @@ def test_a_machine_is_given_no_more_than_its_administrator_allowed(
 
 
 def shared(client: Client) -> str:
-    """An assertion signed by the text of the public key, as if that were a secret of both."""
+    """Sign an assertion with the text of the public key as a shared secret."""
     _, claims, _ = signed(client.client_id).split(".")
     header = base64.urlsafe_b64encode(b'{"alg": "HS256", "typ": "JWT"}').decode().rstrip("=")
     mark = hmac.digest(pem(P256).encode(), f"{header}.{claims}".encode(), "sha256")
@@ -290,7 +288,7 @@ HOSTILE: dict[str, tuple[Callable[[Client], Any], str]] = {
 
 @pytest.mark.requirement("AUTH-51", "AUTH-37")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_request_that_proves_nothing_has_its_error_and_gives_nothing(name: str) -> None:
+def test_unproven_token_request_returns_error_and_no_token(name: str) -> None:
     request, error = HOSTILE[name]
     answer = request(with_key())
     assert (answer.status_code, answer.json()["error"]) == (400, error), answer.content
@@ -299,7 +297,7 @@ def test_a_request_that_proves_nothing_has_its_error_and_gives_nothing(name: str
 
 
 @pytest.mark.requirement("AUTH-51")
-def test_an_assertion_is_good_once_whatever_else_happens_to_it() -> None:
+def test_assertion_is_valid_once() -> None:
     client = with_key()
     assertion = signed(client.client_id)
     assert by_assertion(assertion).status_code == 200
@@ -314,7 +312,7 @@ def test_an_assertion_is_good_once_whatever_else_happens_to_it() -> None:
 
 
 @pytest.mark.requirement("AUTH-51")
-def test_of_one_assertion_shown_many_times_at_once_one_is_good() -> None:
+def test_concurrent_reuse_of_assertion_succeeds_once() -> None:
     assertion = signed(with_key().client_id)
 
     def once(_: int) -> int:
@@ -330,14 +328,14 @@ def test_of_one_assertion_shown_many_times_at_once_one_is_good() -> None:
 
 
 @pytest.mark.requirement("AUTH-51")
-def test_clocks_may_differ_by_a_minute() -> None:
+def test_clock_skew_of_one_minute_is_accepted() -> None:
     client, now = with_key(), int(time.time())
     for times in ({"exp": now - 50, "iat": now - 350}, {"iat": now + 50, "exp": now + 350, "nbf": now + 50}):
         assert by_assertion(signed(client.client_id, **times)).status_code == 200
 
 
 @pytest.mark.requirement("AUTH-51", "AUTH-44")
-def test_only_machines_are_given_tokens_of_their_own(browser: Browser) -> None:
+def test_client_credentials_are_for_machines_only(browser: Browser) -> None:
     public, _ = enter(kept({"redirect_uris": ["https://a.example/"]}), actor=None)
     told = {"redirect_uris": ["https://a.example/"], "token_endpoint_auth_method": "client_secret_basic"}
     confidential, secret = enter(kept(told), actor=None)
@@ -360,7 +358,7 @@ def test_only_machines_are_given_tokens_of_their_own(browser: Browser) -> None:
 
 @pytest.mark.requirement("AUTH-51")
 @pytest.mark.parametrize("end", ["client off", "user off", "user gone", "connection", "revoked", "moved"])
-def test_a_machines_tokens_end_with_what_they_stand_on(end: str, settings: Any) -> None:
+def test_machine_tokens_end_with_their_preconditions(end: str, settings: Any) -> None:
     client, secret = with_secret()
     user = client.service_user
     assert user is not None
@@ -387,7 +385,7 @@ def test_a_machines_tokens_end_with_what_they_stand_on(end: str, settings: Any) 
         assert wire.post("/oauth/revoke", form, content_type=FORM, **header).status_code == 200
         again = True
     assert find_principal(first) is None
-    # Of a machine that runs many times, one that stops must not end the others.
+    # One of several runs of a machine must not end the others when it stops.
     assert (find_principal(second) is not None) == (end == "revoked")
     answer = ask({"resource": f"{settings.MCP['PUBLIC_URL']}/mcp"}, **header)
     assert (answer.status_code == 200) == again
@@ -399,7 +397,7 @@ def test_a_machines_tokens_end_with_what_they_stand_on(end: str, settings: Any) 
 
 
 @pytest.mark.requirement("AUTH-38", "AUTH-51")
-def test_a_token_is_revoked_by_its_own_machine_only() -> None:
+def test_token_is_revoked_only_by_its_own_machine() -> None:
     client, other = with_key(), with_key(name="other")
     token = by_assertion(signed(client.client_id)).json()["access_token"]
     wire = Browser(HTTP_HOST=HOST)
@@ -410,7 +408,7 @@ def test_a_token_is_revoked_by_its_own_machine_only() -> None:
 
 
 @pytest.mark.requirement("AUTH-51")
-def test_metadata_tells_how_machines_prove_themselves() -> None:
+def test_metadata_lists_machine_authentication_methods() -> None:
     with_key()
     told = Browser(HTTP_HOST=HOST).get("/.well-known/oauth-authorization-server").json()
     assert "client_credentials" in told["grant_types_supported"]
@@ -421,7 +419,7 @@ def test_metadata_tells_how_machines_prove_themselves() -> None:
     assert not [name for name in SIGNED_BY if name.startswith("HS") or name == "none"]
 
 
-def test_nothing_of_a_machine_is_stored_or_noted_as_it_is(caplog: Any) -> None:
+def test_machine_secrets_are_neither_stored_nor_audited_in_plain_text(caplog: Any) -> None:
     client, secret = with_secret()
     signing = with_key()
     assertion = signed(signing.client_id)
@@ -438,7 +436,7 @@ def test_nothing_of_a_machine_is_stored_or_noted_as_it_is(caplog: Any) -> None:
     assert actions.count("oauth.machine_refused") == 2
 
 
-def test_guesses_are_noted_once_a_minute() -> None:
+def test_failed_guesses_are_audited_once_a_minute() -> None:
     client, _ = with_secret()
     for _ in range(5):
         assert ask({}, **basic(client.client_id, "wrong")).status_code == 401
@@ -447,9 +445,9 @@ def test_guesses_are_noted_once_a_minute() -> None:
 
 @pytest.mark.requirement("AUTH-51")
 class TestServiceUsers:
-    """Users of machines cannot log in, in whatever way."""
+    """Service users of machines cannot log in."""
 
-    def test_one_has_no_password_and_no_rights(self) -> None:
+    def test_service_user_has_no_password_and_no_permissions(self) -> None:
         client, _ = with_secret()
         user: Any = client.service_user
         assert not user.has_usable_password()
@@ -457,7 +455,7 @@ class TestServiceUsers:
         assert ServiceUser.objects.filter(user=user).exists()
 
     @pytest.mark.parametrize("door", ["/accounts/login/", "/admin/login/"])
-    def test_a_password_that_somebody_gave_it_opens_nothing(self, door: str) -> None:
+    def test_service_user_with_password_cannot_log_in(self, door: str) -> None:
         client, _ = with_secret()
         user: Any = client.service_user
         user.set_password("a long enough password")
@@ -470,26 +468,26 @@ class TestServiceUsers:
         assert wire.get("/admin/").status_code == 302
         assert AuditEvent.objects.filter(action="service_user.login_refused").count() == 1
 
-    def test_none_is_linked_with_somebody_of_an_identity_provider(self, settings: Any) -> None:
+    def test_service_user_is_never_linked_to_provider_identity(self, settings: Any) -> None:
         client, _ = with_secret()
         settings.MCP = {**settings.MCP, "OAUTH_LINK_USERS": True}
         name = str(client.service_user)
         claims: Any = SimpleNamespace(username=name, issuer="https://id.example", subject="1")
         assert people._namesake(claims) is None
 
-    def test_each_machine_has_its_own_whoever_has_the_name_already(self) -> None:
+    def test_each_machine_has_distinct_service_user_name(self) -> None:
         get_user_model().objects.create_user("Machine-Nightly")
         names = [str(with_secret(name)[0].service_user) for name in ("nightly", "Nightly", "nightly")]
         assert len({name.lower() for name in (*names, "machine-nightly")}) == 4
 
-    def test_a_login_by_another_way_is_refused_as_well(self) -> None:
+    def test_direct_login_of_service_user_raises_permission_denied(self) -> None:
         client, _ = with_secret()
         with pytest.raises(PermissionDenied):
             Browser(HTTP_HOST=HOST).force_login(client.service_user)  # type: ignore[arg-type]
 
 
 def jwks(*keys: Any) -> str:
-    """A set."""
+    """Return a key set."""
     found = [
         {**jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": f"k{number}"}
         for number, key in enumerate(keys)
@@ -499,9 +497,9 @@ def jwks(*keys: Any) -> str:
 
 @pytest.mark.requirement("AUTH-51")
 class TestKeys:
-    """Keys that an administrator pastes, or that a machine lists."""
+    """Keys entered by an administrator, or published by a machine."""
 
-    def test_a_set_of_keys_lets_a_machine_change_its_key(self) -> None:
+    def test_key_set_supports_key_rotation(self) -> None:
         client = with_key(jwks=jwks(P256, OTHER))
         for key, kid in ((P256, "k0"), (OTHER, "k1"), (OTHER, None)):
             headers = {"kid": kid} if kid else None
@@ -532,7 +530,7 @@ class TestKeys:
             ({"scopes": ("everything",)}, "scopes"),
         ],
     )
-    def test_what_cannot_be_a_machine_is_refused_at_its_field(self, said: dict[str, Any], field: str) -> None:
+    def test_invalid_machine_is_rejected_at_its_field(self, said: dict[str, Any], field: str) -> None:
         whole = {"name": "m", "auth_method": "private_key_jwt", "scopes": ("mcp",), "jwks": pem(P256), **said}
         with pytest.raises(ValidationError) as refused:
             enter_machine(Machine(**whole), actor=None)
@@ -540,7 +538,7 @@ class TestKeys:
         assert not Client.objects.exists()
         assert not ServiceUser.objects.exists()
 
-    def test_keys_at_an_address_are_fetched_once_and_followed(self, monkeypatch: Any) -> None:
+    def test_jwks_uri_is_fetched_once_and_followed(self, monkeypatch: Any) -> None:
         published, asked = [json.loads(jwks(P256))], []
 
         async def fetched(url: str, policy: Any) -> Any:
@@ -554,12 +552,12 @@ class TestKeys:
         for _ in range(3):
             assert by_assertion(signed(client.client_id, headers={"kid": "k0"})).status_code == 200
         assert asked == [("https://keys.example/jwks", 0, frozenset({443}), frozenset())]
-        for _ in range(3):  # Made-up keys have nothing fetched again at once.
+        for _ in range(3):  # Unknown key ids cause no immediate refetch.
             unknown = signed(client.client_id, OTHER, headers={"kid": "made up"})
             assert by_assertion(unknown).json()["error"] == "invalid_client"
         assert len(asked) == 1
 
-    def test_while_its_keys_are_away_a_machine_is_told_to_come_again(self, monkeypatch: Any) -> None:
+    def test_unreachable_jwks_uri_returns_503_with_retry_after(self, monkeypatch: Any) -> None:
         async def away(url: str, policy: Any) -> Any:
             raise EgressError("no such host")
 
@@ -569,13 +567,13 @@ class TestKeys:
         assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
         assert answer["Retry-After"]
 
-    def test_an_address_in_a_private_network_is_not_asked(self) -> None:
+    def test_private_jwks_uri_is_not_fetched(self) -> None:
         client = with_key(jwks="", jwks_uri="https://127.0.0.1/jwks")
         answer = by_assertion(signed(client.client_id))
         assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
 
 
-def test_what_is_over_is_removed_and_what_lives_stays() -> None:
+def test_purge_removes_expired_rows_and_keeps_machine() -> None:
     client = with_key()
     token = by_assertion(signed(client.client_id)).json()["access_token"]
     Connection.objects.update(created_at=timezone.now() - timedelta(days=2))

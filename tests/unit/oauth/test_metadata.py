@@ -1,4 +1,4 @@
-"""What programs read before they ask, and what browsers may do with it."""
+"""Authorization server metadata and its use by browsers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.oauth.test_machines import P256, pem
 ADDRESSES = (
     "/.well-known/oauth-authorization-server",
     "/.well-known/openid-configuration",
-    # Spelled by clients that take the address of the endpoint for the issuer's.
+    # Requested by clients that take the endpoint address for the issuer.
     "/.well-known/oauth-authorization-server/mcp",
     "/.well-known/oauth-authorization-server/sse",
     "/.well-known/openid-configuration/mcp",
@@ -33,7 +33,7 @@ ADDRESSES = (
 
 
 @pytest.mark.requirement("AUTH-13", "AUTH-24", "AUTH-27", "AUTH-28")
-def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> None:
+def test_metadata_is_same_at_every_address_without_database() -> None:
     found = [Browser(HTTP_HOST=HOST).get(address) for address in ADDRESSES]
     assert {answer.status_code for answer in found} == {200}
     assert len({answer.content for answer in found}) == 1
@@ -45,7 +45,7 @@ def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> No
     assert told["authorization_response_iss_parameter_supported"] is True
     assert told["response_types_supported"] == ["code"]
     assert told["grant_types_supported"] == ["authorization_code", "refresh_token", "client_credentials"]
-    # Never mcp:admin: SDKs ask for all that is named here when nobody names a scope.
+    # Never mcp:admin: SDKs request every listed scope if the user names none.
     assert told["scopes_supported"] == [*ALL.split(), "offline_access"]
     for name in ("authorization", "token", "registration", "revocation"):
         assert told[f"{name}_endpoint"].startswith(BASE + "/oauth/")
@@ -61,13 +61,13 @@ def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> No
         ("localhost:8001", BASE),
     ],
 )
-def test_who_types_another_name_of_this_machine_reads_that_name(host: str, issuer: str) -> None:
+def test_issuer_follows_requested_loopback_host(host: str, issuer: str) -> None:
     assert Browser(HTTP_HOST=host).get(ADDRESSES[0]).json()["issuer"] == issuer
 
 
 @pytest.mark.requirement("AUTH-23")
 @pytest.mark.parametrize("path", [*ADDRESSES, "/oauth/token", "/oauth/register", "/oauth/revoke"])
-def test_pages_of_any_origin_may_call_what_needs_no_cookie(path: str) -> None:
+def test_cookie_free_endpoints_allow_any_origin(path: str) -> None:
     asked = {"Origin": "http://localhost:6274", "Access-Control-Request-Method": "POST"}
     answer = Browser(HTTP_HOST=HOST).options(path, headers=asked)
     assert answer.status_code == 204
@@ -79,12 +79,12 @@ def test_pages_of_any_origin_may_call_what_needs_no_cookie(path: str) -> None:
 @pytest.mark.requirement("AUTH-23")
 @pytest.mark.parametrize("path", ["/oauth/authorize", "/oauth/apps", "/accounts/login/"])
 @pytest.mark.django_db
-def test_pages_of_others_see_nothing_of_what_people_see(path: str) -> None:
+def test_pages_for_users_allow_no_other_origin(path: str) -> None:
     answer = Browser(HTTP_HOST=HOST).get(path, headers={"Origin": "http://localhost:6274"})
     assert "Access-Control-Allow-Origin" not in answer
 
 
-def test_the_page_about_connecting_tells_of_the_login(settings: Any) -> None:
+def test_connect_page_mentions_login_only_with_oauth(settings: Any) -> None:
     page = Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
     assert "it opens your browser" in page
     settings.MCP = {**settings.MCP, "OAUTH": False}
@@ -93,14 +93,14 @@ def test_the_page_about_connecting_tells_of_the_login(settings: Any) -> None:
 
 @pytest.mark.requirement("AUTH-51")
 @pytest.mark.django_db(transaction=True)
-def test_signatures_are_announced_only_while_a_machine_signs() -> None:
+def test_signature_members_are_announced_only_while_a_machine_signs() -> None:
     def told() -> Any:
         announced.signing_machines.forget()
         return Browser(HTTP_HOST=HOST).get(ADDRESSES[0]).json()
 
     members = {"token_endpoint_auth_signing_alg_values_supported"}
     members |= {"revocation_endpoint_auth_signing_alg_values_supported"}
-    # The Python SDK from 1.9.0 to 1.12.3 refuses a document that has one of these members.
+    # The Python SDK from 1.9.0 to 1.12.3 rejects a document with one of these members.
     assert not members & set(told())
     assert "private_key_jwt" not in told()["token_endpoint_auth_methods_supported"]
     client, _ = enter_machine(Machine("Signs", "private_key_jwt", ["mcp"], jwks=pem(P256)), actor=None)
@@ -123,7 +123,7 @@ AUTO, ON, OFF = "auto", "on", "off"
         # Clients of other hosts would be refused without a way to register.
         (AUTO, ["claude.ai", "vscode.dev"], True, True, False),
         (AUTO, ["*", "claude.ai"], True, True, True),
-        # Nothing else is left to a client.
+        # Clients have no other way.
         (AUTO, ["claude.ai"], False, False, True),
         (AUTO, ["*"], False, False, True),
         (ON, ["*"], True, False, True),
@@ -134,7 +134,7 @@ AUTO, ON, OFF = "auto", "on", "off"
         (ON, [], True, True, False),
     ],
 )
-def test_documents_are_announced_where_they_let_clients_in(
+def test_document_support_is_announced_if_usable(
     documents: str,
     hosts: list[str],
     registration: bool,
@@ -157,7 +157,7 @@ def test_documents_are_announced_where_they_let_clients_in(
 
 
 def internet(reachable: Collection[str]) -> Any:
-    """A fetch that finds an answer, whatever it says, at some addresses only."""
+    """Return a fetch that gets an answer at some addresses only."""
 
     async def fetched(url: str, policy: Policy) -> Fetched:
         if url not in reachable:
@@ -167,12 +167,12 @@ def internet(reachable: Collection[str]) -> Any:
     return fetched
 
 
-def test_a_publisher_is_reachable_if_it_answers_at_all() -> None:
+def test_publisher_is_reachable_if_it_answers_at_all() -> None:
     assert announced.unreachable(internet(reachable=PUBLISHED[:2])) == ["vscode.dev"]
     assert announced.unreachable(internet(reachable=PUBLISHED)) == []
 
 
-def test_a_fact_is_found_once_and_renewed_beside_requests() -> None:
+def test_fact_is_computed_once_and_refreshed_in_background() -> None:
     answers = iter([True, False])
     asked, may_end = [], threading.Event()
 
@@ -184,7 +184,7 @@ def test_a_fact_is_found_once_and_renewed_beside_requests() -> None:
 
     fact = Fact(find, assumed=False, yes_seconds=0.0, no_seconds=3_600.0)
     assert fact() is True
-    # It is old at once; nobody waits for the second answer.
+    # It is stale immediately; no caller waits for the second answer.
     assert fact() is True
     assert fact() is True
     may_end.set()
@@ -193,7 +193,7 @@ def test_a_fact_is_found_once_and_renewed_beside_requests() -> None:
 
 
 @pytest.mark.parametrize("assumed", [True, False])
-def test_a_fact_that_cannot_be_found_is_assumed(assumed: bool) -> None:
+def test_failing_fact_returns_assumed_value(assumed: bool) -> None:
     def find() -> bool:
         raise ConnectionError("away")
 

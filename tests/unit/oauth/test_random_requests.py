@@ -1,4 +1,4 @@
-"""Random requests: whatever comes, the answer is a documented one, no token is given, nobody is sent away."""
+"""Random requests get a documented answer, no token and no redirect to a foreign site."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TOLD = {
 
 
 def values(program: Program) -> list[Any]:
-    """What a request may be made of: what is right somewhere, and what is right nowhere."""
+    """Return values that are valid somewhere, and values that are valid nowhere."""
     return [
         program.client_id,
         CALLBACK,
@@ -92,7 +92,7 @@ def values(program: Program) -> list[Any]:
     ]
 
 
-def test_no_random_request_breaks_anything_or_gets_anything(program: Program) -> None:
+def test_random_request_gets_documented_answer_and_no_token(program: Program) -> None:
     chance = random.Random(20261123)
     known = values(program)
     for _ in range(NUMBER):

@@ -1,4 +1,4 @@
-"""Every refusal says in words what is wrong and what to do; none repeats a secret."""
+"""Every refusal explains problem and remedy; none repeats a secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER = "https://other.example/mcp"
 
 
 def code(program: Program, **changed: Any) -> Any:
-    """The answer to a code of which something is wrong."""
+    """Return the answer to an invalid code request."""
     return program.exchange(program.code(), **changed)
 
 
@@ -84,7 +84,7 @@ def registered(program: Program, **said: Any) -> Any:
 
 
 TOKEN, REVOKE, REGISTER = "/oauth/token", "/oauth/revoke", "/oauth/register"
-# What is asked, the error, a word of the problem, a word of the remedy.
+# Request, error, a word of the problem, a word of the remedy.
 REFUSED: list[tuple[str, Callable[[Program], Any], str, str, str]] = [
     ("no form", raw(TOKEN, b"{}", "application/json"), "invalid_request", "body", FORM),
     ("a long form", raw(TOKEN, b"a=" + b"b" * 20_000), "invalid_request", "too large", "at most"),
@@ -158,7 +158,7 @@ REFUSED: list[tuple[str, Callable[[Program], Any], str, str, str]] = [
 @pytest.mark.parametrize(
     ("asked", "error", "problem", "remedy"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
-def test_a_program_is_told_problem_and_remedy(
+def test_token_error_explains_problem_and_remedy(
     program: Program, asked: Callable[[Program], Any], error: str, problem: str, remedy: str
 ) -> None:
     answer = asked(program)
@@ -169,7 +169,7 @@ def test_a_program_is_told_problem_and_remedy(
 
 
 def check(words: str, problem: str, remedy: str) -> None:
-    """Both are said, in the characters that may be sent, and no secret is."""
+    """Check that problem and remedy are present, in allowed characters, without secrets."""
     assert WORDS.fullmatch(words), words
     assert problem in words
     assert remedy in words
@@ -189,13 +189,13 @@ SENT_BACK = [
 
 @pytest.mark.requirement("AUTH-39")
 @pytest.mark.parametrize(("changed", "error", "problem", "remedy"), SENT_BACK)
-def test_a_client_and_its_person_are_told_problem_and_remedy(
+def test_authorization_error_explains_problem_and_remedy(
     program: Program, changed: dict[str, Any], error: str, problem: str, remedy: str
 ) -> None:
     told = sent_back(program.ask(**changed))
     assert told["error"] == error
     check(told["error_description"], problem, remedy)
-    # At an address that nobody vouches for, the same is shown.
+    # At an untrusted address, the page shows the same.
     stranger = Program(program.browser, redirect_uri="https://stranger.example/callback")
     page = stranger.ask(**changed)
     assert page.status_code == 400
@@ -217,10 +217,10 @@ def test_a_client_and_its_person_are_told_problem_and_remedy(
         ({"state": "x" * 9_000}, "too long", "Start again"),
     ],
 )
-def test_a_person_is_told_problem_and_remedy(
+def test_error_page_explains_problem_and_remedy(
     program: Program, changed: dict[str, Any], problem: str, remedy: str
 ) -> None:
-    # With two addresses, none of them goes without saying.
+    # With two registered addresses, the request must name one.
     two = program.register(client_name="Two", redirect_uris=[program.redirect_uri, BASE + "/two"]).json()
     program.client_id = two["client_id"]
     page = program.ask(**changed)
@@ -230,12 +230,12 @@ def test_a_person_is_told_problem_and_remedy(
     assert remedy in text
 
 
-def test_a_denial_says_so(program: Program) -> None:
+def test_denial_is_explained(program: Program) -> None:
     told = sent_back(program.decide(program.ask(), "deny"))
     check(told["error_description"], "did not allow", "Ask again")
 
 
-def test_a_host_without_leave_and_registration_that_is_off_name_who_can_help(
+def test_unaccepted_host_and_disabled_registration_name_administrator(
     program: Program, settings: Any
 ) -> None:
     settings.MCP = {**settings.MCP, "OAUTH_DOCUMENT_HOSTS": ["a.example"], "OAUTH_REGISTRATION": False}
@@ -252,16 +252,14 @@ def test_a_host_without_leave_and_registration_that_is_off_name_who_can_help(
      "unsupported_token_type", "unsupported_response_type", "invalid_scope", "access_denied", "server_error",
      "an_error_of_tomorrow"],
 )  # fmt: skip
-def test_no_error_is_without_words(error: str) -> None:
+def test_every_error_has_description(error: str) -> None:
     for grant in ("", "authorization_code", "refresh_token", "client_credentials", SECRET):
         check(explained(error, None, grant), "", "")
 
 
 @pytest.mark.requirement("AUTH-50")
 @pytest.mark.parametrize("asked", ["claudeai", "read write", "unknown", "openid", "user:read claudeai"])
-def test_a_client_that_knows_none_of_our_scopes_gets_the_basic_ones_and_reads_which(
-    program: Program, asked: str
-) -> None:
+def test_unknown_scopes_are_replaced_by_basic_scopes(program: Program, asked: str) -> None:
     page = program.ask(scope=asked).content.decode()
     assert "Call tools" in page
     assert "Administer" not in page
@@ -270,7 +268,7 @@ def test_a_client_that_knows_none_of_our_scopes_gets_the_basic_ones_and_reads_wh
     assert program.refresh(tokens["refresh_token"], scope=asked).json()["scope"] == ALL
 
 
-def test_an_error_of_basic_authentication_has_words_too() -> None:
+def test_basic_authentication_error_is_explained() -> None:
     wire = Browser(HTTP_HOST=HOST)
     form = urlencode({"grant_type": "refresh_token", "refresh_token": SECRET})
     answer = wire.post(TOKEN, form, content_type=FORM, headers={"Authorization": "Basic eDp5"})

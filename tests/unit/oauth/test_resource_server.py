@@ -1,4 +1,4 @@
-"""What a token opens, and how each door says what is missing."""
+"""Access by token, and the challenges of each endpoint."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ METADATA = f"{BASE}/.well-known/oauth-protected-resource/mcp"
         ("mcp mcp:tools mcp:resources mcp:prompts", "mcp:admin", False),
     ],
 )
-def test_a_broader_scope_satisfies_a_narrower_one(held: str, wanted: str, is_enough: bool) -> None:
+def test_broader_scope_includes_narrower_one(held: str, wanted: str, is_enough: bool) -> None:
     assert (wanted in scopes.widened(held.split())) == is_enough
 
 
-def test_every_method_of_the_protocol_needs_a_scope_that_was_chosen_for_it() -> None:
+def test_every_protocol_method_has_a_scope() -> None:
     assert scopes._BY_METHOD.keys() == methods.REQUESTS
 
 
@@ -69,7 +69,7 @@ def test_every_method_of_the_protocol_needs_a_scope_that_was_chosen_for_it() -> 
         ("acme/own", {}, "mcp:tools"),
     ],
 )
-def test_what_a_request_names_decides_where_its_method_does_not(
+def test_request_parameters_determine_scope_of_generic_methods(
     method: str, params: dict[str, Any], scope: str
 ) -> None:
     assert scopes.needed(method, params) == scope
@@ -105,7 +105,7 @@ def test_what_a_request_names_decides_where_its_method_does_not(
         ("http://127.0.0.1:8000", "", False),
     ],
 )
-def test_only_our_own_address_is_ours_however_it_is_spelled(
+def test_resource_is_recognised_in_any_spelling(
     settings: Any, public: str, value: str, is_ours: bool
 ) -> None:
     settings.MCP = {**settings.MCP, "PUBLIC_URL": public}
@@ -113,13 +113,13 @@ def test_only_our_own_address_is_ours_however_it_is_spelled(
 
 
 def parsed(challenge: str) -> dict[str, str]:
-    """As clients read it: split at commas outside quotes."""
+    """Parse a challenge as clients do: split at commas outside quotes."""
     assert challenge.startswith("Bearer ")
     return dict(re.findall(r'([a-z_]+)="([^"]*)"', challenge))
 
 
 @pytest.mark.requirement("AUTH-03", "AUTH-04")
-async def test_a_401_says_where_to_log_in_and_what_to_ask_for() -> None:
+async def test_401_challenge_names_metadata_and_basic_scopes() -> None:
     with pytest.raises(Unauthorized) as refused:
         await Authenticator("required").authenticate(None, local=False, metadata=METADATA)
     told = parsed(dict(refused.value.headers)[b"www-authenticate"].decode())
@@ -127,7 +127,7 @@ async def test_a_401_says_where_to_log_in_and_what_to_ask_for() -> None:
 
 
 @pytest.mark.requirement("AUTH-10", "AUTH-13")
-def test_a_403_names_all_scopes_that_the_client_should_hold_then() -> None:
+def test_403_challenge_names_all_scopes_to_request() -> None:
     principal = Principal("k", "n", frozenset(), scopes=scopes.widened(["mcp:resources"]))
     told = parsed(insufficient(principal, scopes.TOOLS, METADATA).challenge or "")
     assert told["error"] == "insufficient_scope"
@@ -141,7 +141,7 @@ class TestTokens:
     """Tokens of real connections."""
 
     @pytest.mark.requirement("AUTH-50")
-    def test_scopes_are_a_ceiling_over_what_the_person_may(self, program: Program, person: Any) -> None:
+    def test_token_scopes_limit_permissions_of_user(self, program: Program, person: Any) -> None:
         given = Permission.objects.filter(codename__in=("view_tool", "view_user"))
         person.user_permissions.set(given)
         plain = find_principal(program.connect()["access_token"])
@@ -154,7 +154,7 @@ class TestTokens:
         assert "mcp_app.change_tool" not in admin.permissions
 
     @pytest.mark.requirement("AUTH-50")
-    def test_a_superuser_is_no_administrator_by_a_plain_token(self, program: Program, person: Any) -> None:
+    def test_superuser_with_plain_token_is_not_administrator(self, program: Program, person: Any) -> None:
         get_user_model().objects.filter(pk=person.pk).update(is_superuser=True)
         principal = find_principal(program.connect()["access_token"])
         assert principal is not None
@@ -163,7 +163,7 @@ class TestTokens:
         assert "mcp_oauth.change_client" not in principal.permissions
 
     @pytest.mark.requirement("AUTH-22")
-    def test_two_clients_of_one_person_are_two_principals(self, program: Program) -> None:
+    def test_two_clients_of_one_user_are_distinct_principals(self, program: Program) -> None:
         other = Program(program.browser, program.register(client_name="Another").json()["client_id"])
         first = find_principal(program.connect()["access_token"])
         second = find_principal(other.connect()["access_token"])
@@ -172,7 +172,7 @@ class TestTokens:
         assert first.key != second.key
         assert first.user_id == second.user_id
 
-    async def test_one_connection_is_forgotten_and_the_others_stay_known(self, program: Program) -> None:
+    async def test_forget_evicts_tokens_of_one_connection_only(self, program: Program) -> None:
         authenticator = Authenticator("required")
         headers = []
         for name in ("One", "Two"):
@@ -201,7 +201,7 @@ class TestTokens:
         return str(Program(program.browser, known).connect()["access_token"])
 
     @pytest.mark.requirement("AUTH-03", "AUTH-07")
-    async def test_a_token_is_over_at_its_time_even_while_it_is_remembered(self, program: Program) -> None:
+    async def test_cached_token_expires_at_its_expiry_time(self, program: Program) -> None:
         token = (await sync_to_async(program.connect)())["access_token"]
         header = b"Bearer " + token.encode()
         authenticator = Authenticator("required")
@@ -213,7 +213,7 @@ class TestTokens:
             assert authenticator.known(header, local=False) in (principal, None)
         assert authenticator.known(header, local=False) is None
 
-    async def test_a_token_lets_as_large_a_body_into_the_api_as_a_key(self, program: Program) -> None:
+    async def test_valid_token_raises_body_limit_of_api(self, program: Program) -> None:
         token = (await sync_to_async(program.connect)())["access_token"]
         size = 1024 * 1024
         for held, status in ((token, 200), (token[:-1], 413)):
@@ -223,9 +223,7 @@ class TestTokens:
 
     @pytest.mark.parametrize("path", ["/api/tools/", "/api/"])
     @pytest.mark.requirement("AUTH-10")
-    def test_the_api_opens_to_a_token_for_administration_only(
-        self, program: Program, person: Any, path: str
-    ) -> None:
+    def test_api_requires_token_with_admin_scope(self, program: Program, person: Any, path: str) -> None:
         get_user_model().objects.filter(pk=person.pk).update(is_superuser=True)
         plain, admin = program.connect(), program.connect(scope="mcp:admin")
         answers = [
@@ -235,7 +233,7 @@ class TestTokens:
         assert [answer.status_code for answer in answers] == [403, 200]
         assert parsed(answers[0]["WWW-Authenticate"])["scope"].endswith("mcp:admin")
 
-    def test_what_is_over_is_removed_in_its_time(self, program: Program) -> None:
+    def test_expired_rows_are_purged_after_retention(self, program: Program) -> None:
         program.connect()
         upkeep.purge()
         assert Connection.objects.count() == 1

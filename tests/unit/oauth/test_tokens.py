@@ -1,4 +1,4 @@
-"""Codes and tokens: once, in time, for whom and what they were given; what is used twice ends."""
+"""Codes and tokens: single use, expiry, audience, scope; reuse ends the connection."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 
 def later(model: Any, field: str, seconds: float) -> None:
-    """As if those seconds had passed for each row."""
+    """Age each row by that many seconds."""
     for row in model.objects.exclude(**{field: None}):
         setattr(row, field, getattr(row, field) - timedelta(seconds=seconds))
         row.save()
 
 
 @pytest.mark.requirement("AUTH-31")
-def test_a_code_that_is_used_twice_gives_nothing_and_ends_what_it_gave(program: Program) -> None:
+def test_reused_code_is_refused_and_revokes_its_tokens(program: Program) -> None:
     code = program.code()
     tokens = program.exchange(code).json()
     answer = program.exchange(code)
@@ -37,7 +37,7 @@ def test_a_code_that_is_used_twice_gives_nothing_and_ends_what_it_gave(program: 
 
 
 @pytest.mark.requirement("AUTH-31")
-def test_a_code_is_good_for_a_minute(program: Program) -> None:
+def test_code_expires_after_a_minute(program: Program) -> None:
     code = program.code()
     later(AuthorizationCode, "expires_at", 61)
     assert program.exchange(code).json()["error"] == "invalid_grant"
@@ -68,7 +68,7 @@ def test_a_code_is_good_for_a_minute(program: Program) -> None:
         ({"grant_type": None}, "unsupported_grant_type"),
     ],
 )
-def test_a_wrong_exchange_has_its_error_and_gives_nothing(
+def test_invalid_code_exchange_returns_error_and_no_token(
     program: Program, changed: dict[str, Any], error: str
 ) -> None:
     answer = program.exchange(program.code(), **changed)
@@ -77,7 +77,7 @@ def test_a_wrong_exchange_has_its_error_and_gives_nothing(
 
 
 @pytest.mark.requirement("AUTH-32")
-def test_a_code_of_one_client_is_nothing_to_another(program: Program) -> None:
+def test_code_of_one_client_is_refused_for_another(program: Program) -> None:
     code = program.code()
     other = program.register(client_name="Another").json()["client_id"]
     assert program.exchange(code, client_id=other).json()["error"] == "invalid_grant"
@@ -88,7 +88,7 @@ def test_a_code_of_one_client_is_nothing_to_another(program: Program) -> None:
     "named",
     [None, RESOURCE, RESOURCE + "/", "HTTP://127.0.0.1:8000/mcp", "http://localhost:8000/mcp", f"{BASE}/sse"],
 )
-def test_a_token_is_for_this_server_however_it_was_spelled(program: Program, named: str | None) -> None:
+def test_token_audience_is_canonical_for_any_resource_spelling(program: Program, named: str | None) -> None:
     tokens = program.exchange(program.code(resource=named), resource=named).json()
     principal = find_principal(tokens["access_token"])
     assert principal is not None
@@ -96,14 +96,14 @@ def test_a_token_is_for_this_server_however_it_was_spelled(program: Program, nam
 
 
 @pytest.mark.requirement("AUTH-07")
-def test_a_token_of_another_address_of_this_server_is_refused(program: Program, settings: Any) -> None:
+def test_token_for_former_public_url_is_refused(program: Program, settings: Any) -> None:
     tokens = program.connect()
     settings.MCP = {**settings.MCP, "PUBLIC_URL": "https://moved.example"}
     assert find_principal(tokens["access_token"]) is None
 
 
 @pytest.mark.requirement("AUTH-36")
-def test_a_refresh_gives_a_new_pair_and_leaves_what_is_under_way_alone(program: Program) -> None:
+def test_refresh_returns_new_pair_and_keeps_access_token_valid(program: Program) -> None:
     tokens = program.connect()
     renewed = program.refresh(tokens["refresh_token"]).json()
     assert renewed["refresh_token"] != tokens["refresh_token"]
@@ -113,7 +113,7 @@ def test_a_refresh_gives_a_new_pair_and_leaves_what_is_under_way_alone(program: 
 
 
 @pytest.mark.requirement("AUTH-36")
-def test_a_repeat_within_the_grace_gives_the_same_pair_and_the_time_that_is_left(program: Program) -> None:
+def test_refresh_repeated_within_grace_returns_same_pair(program: Program) -> None:
     first = program.connect()["refresh_token"]
     renewed = program.refresh(first).json()
     later(RefreshToken, "used_at", connections.GRACE_SECONDS - 60)
@@ -123,7 +123,7 @@ def test_a_repeat_within_the_grace_gives_the_same_pair_and_the_time_that_is_left
 
 
 @pytest.mark.requirement("AUTH-36")
-def test_a_repeat_after_the_grace_is_a_theft_and_ends_the_connection(program: Program) -> None:
+def test_refresh_repeated_after_grace_ends_connection(program: Program) -> None:
     first = program.connect()["refresh_token"]
     renewed = program.refresh(first).json()
     later(RefreshToken, "used_at", connections.GRACE_SECONDS + 1)
@@ -134,7 +134,7 @@ def test_a_repeat_after_the_grace_is_a_theft_and_ends_the_connection(program: Pr
 
 
 @pytest.mark.requirement("AUTH-36")
-def test_a_client_that_renews_in_a_loop_fills_no_table(
+def test_refresh_loop_is_rate_limited_and_reuse_ends_connection(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "REFRESHES_PER_HOUR", 5)
@@ -161,12 +161,12 @@ def test_a_client_that_renews_in_a_loop_fills_no_table(
         ("mcp mcp:admin", "mcp"),
     ],
 )
-def test_a_refresh_may_ask_for_less_and_never_gets_more(program: Program, asked: str, given: str) -> None:
+def test_refresh_may_narrow_but_never_widen_scope(program: Program, asked: str, given: str) -> None:
     token = program.connect()["refresh_token"]
     assert program.refresh(token, scope=asked).json()["scope"] == given
 
 
-def test_a_refresh_for_nothing_that_was_granted_is_refused(program: Program) -> None:
+def test_refresh_for_ungranted_scope_only_is_refused(program: Program) -> None:
     token = program.connect()["refresh_token"]
     assert program.refresh(token, scope="mcp:admin").json()["error"] == "invalid_scope"
 
@@ -189,7 +189,7 @@ def ended(connection: Connection) -> None:
 
 @pytest.mark.requirement("AUTH-03")
 @pytest.mark.parametrize("spoil", [closed_account, gone_client, over, ended])
-def test_a_connection_that_is_over_is_over_for_all_its_tokens(program: Program, spoil: Any) -> None:
+def test_ended_connection_invalidates_all_its_tokens(program: Program, spoil: Any) -> None:
     tokens = program.connect()
     spoil(Connection.objects.get())
     assert find_principal(tokens["access_token"]) is None
@@ -199,7 +199,7 @@ def test_a_connection_that_is_over_is_over_for_all_its_tokens(program: Program, 
 
 @pytest.mark.requirement("AUTH-38")
 @pytest.mark.parametrize("which", ["access_token", "refresh_token"])
-def test_any_token_ends_its_connection_and_an_unknown_one_is_no_error(program: Program, which: str) -> None:
+def test_revoking_any_token_ends_connection_and_unknown_token_is_ok(program: Program, which: str) -> None:
     tokens = program.connect()
     form = {"client_id": program.client_id, "token": tokens[which]}
     assert program.post("/oauth/revoke", form).status_code == 200
@@ -208,7 +208,7 @@ def test_any_token_ends_its_connection_and_an_unknown_one_is_no_error(program: P
     assert program.post("/oauth/revoke", {**form, "token": "mcpat_unknown"}).status_code == 200
 
 
-def test_nobody_ends_the_connection_of_another_client(program: Program) -> None:
+def test_revocation_by_another_client_has_no_effect(program: Program) -> None:
     tokens = program.connect()
     other = program.register(client_name="Another").json()["client_id"]
     program.post("/oauth/revoke", {"client_id": other, "token": tokens["access_token"]})
@@ -216,7 +216,7 @@ def test_nobody_ends_the_connection_of_another_client(program: Program) -> None:
 
 
 @pytest.mark.requirement("AUTH-37")
-def test_a_wrong_secret_is_a_401_only_for_who_used_the_header(program: Program) -> None:
+def test_wrong_secret_returns_401_only_for_basic_header(program: Program) -> None:
     said = {"redirect_uris": [program.redirect_uri], "token_endpoint_auth_method": "client_secret_basic"}
     known = program.register(**said).json()
     assert Client.objects.get(client_id=known["client_id"]).client_secret != known["client_secret"]
@@ -239,7 +239,7 @@ def test_a_wrong_secret_is_a_401_only_for_who_used_the_header(program: Program) 
     ],
 )
 @pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
-def test_a_body_that_is_no_form_is_refused_in_words_of_oauth(
+def test_malformed_form_body_returns_oauth_error(
     program: Program, path: str, body: bytes, content_type: str, status: int
 ) -> None:
     answer = program.wire.post(path, body, content_type=content_type)

@@ -1,4 +1,4 @@
-"""What people, clients and refusals leave: rows of the audit trail, and counts for the metrics."""
+"""Audit rows and metric counts of consent, tokens and refusals."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ADDRESS = "https://client.example/metadata.json"
 
 
 def counted() -> dict[str, int]:
-    """What was counted since the last time."""
+    """Return counts since the last call."""
     return {f"{before}{after}": count for before, _, after, count in tally.take()}
 
 
-def test_a_client_that_is_denied_is_in_the_audit_trail(program: Program) -> None:
+def test_denied_consent_is_audited(program: Program) -> None:
     counted()
     program.decide(program.ask(), "deny")
     row = AuditEvent.objects.get(action="oauth.deny")
@@ -38,7 +38,7 @@ def test_a_client_that_is_denied_is_in_the_audit_trail(program: Program) -> None
     assert counted() == {"oauth_consent denied": 1}
 
 
-def test_each_step_of_a_connection_is_counted_with_its_result(browser: Browser) -> None:
+def test_each_step_of_connection_is_counted_by_result(browser: Browser) -> None:
     counted()
     program = Program(browser)
     tokens = program.connect()
@@ -59,7 +59,7 @@ def test_each_step_of_a_connection_is_counted_with_its_result(browser: Browser) 
     }
 
 
-def test_a_document_that_says_something_else_is_in_the_audit_trail() -> None:
+def test_changed_document_is_audited() -> None:
     said = {"client_id": ADDRESS, "client_name": "One", "redirect_uris": ["https://client.example/cb"]}
 
     async def fetched(url: str, policy: Policy) -> Fetched:
@@ -86,7 +86,7 @@ def test_a_document_that_says_something_else_is_in_the_audit_trail() -> None:
     assert counted() == {"oauth_document ok": 3, "oauth_document stale": 1}
 
 
-def test_a_refusal_for_a_scope_is_recorded_once_an_hour_and_counted_each_time() -> None:
+def test_scope_refusal_is_audited_hourly_and_counted_each_time() -> None:
     user = get_user_model().objects.create_user("grace")
     key = f"user:{user.pk}/client:tests"
     held = Principal(key=key, name="grace", permissions=(), user_id=user.pk, scopes=frozenset({"mcp"}))

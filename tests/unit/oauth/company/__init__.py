@@ -1,1 +1,1 @@
-"""Tests of the company login; skipped where its library is not installed."""
+"""Tests of the company login; skipped if its library is not installed."""

@@ -1,4 +1,4 @@
-"""An installation whose people log in by an identity provider, and one of them."""
+"""An installation with company login, and a user of its identity provider."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEXT = "/oauth/apps?x=1"
 
 
 class Company:
-    """The provider as it is for us; ``person`` is what it says of whoever logs in."""
+    """The identity provider; ``person`` holds the claims about the user who logs in."""
 
     def __init__(self, provider: IdentityProvider, browser: Browser) -> None:
         self.provider, self.browser = provider, browser
@@ -32,14 +32,14 @@ class Company:
         self.person: dict[str, Any] = {"sub": "person-1", "groups": ["ops"]}
 
     def leave(self, **query: str) -> dict[str, str]:
-        """What a browser that presses the button brings to the provider."""
+        """Return the parameters that a browser brings to the provider after pressing the button."""
         answer = self.browser.get("/accounts/company/login/", {"next": NEXT, **query})
         assert answer.status_code == 302, answer.content
         assert answer["Location"].startswith(self.provider.metadata["authorization_endpoint"] + "?")
         return dict(parse_qsl(urlsplit(answer["Location"]).query))
 
     def come_back(self, asked: dict[str, str], **claims: Any) -> Any:
-        """The answer to the browser that comes back with a code; ``claims`` are changed in the ID token."""
+        """Return the answer to a callback with a code; ``claims`` override those of the ID token."""
         said = {"aud": US, "nonce": asked["nonce"], "client_id": None, "preferred_username": None, **claims}
         token = self.provider.token(header={"typ": "JWT"}, **said)
         self.provider.answers = {
@@ -49,27 +49,27 @@ class Company:
         return self.back(state=asked["state"], code="the code")
 
     def back(self, **query: str) -> Any:
-        """The answer to whatever the browser brings back."""
+        """Return the answer to an arbitrary callback."""
         return self.browser.get("/accounts/company/callback/", query)
 
     def log_in(self, **claims: Any) -> Any:
-        """All of it."""
+        """Perform the whole login; return its answer."""
         return self.come_back(self.leave(), **claims)
 
     @property
     def user(self) -> str:
-        """Who is logged in, "" for nobody."""
+        """The id of the logged-in user, "" if there is none."""
         return str(self.browser.session.get("_auth_user_id", ""))
 
 
 def challenge_of(verifier: str) -> str:
-    """What S256 makes of a verifier."""
+    """Return the S256 challenge of a verifier."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
 
 
 @pytest.fixture
 def company(settings: Any, transactional_db: None) -> Iterator[Company]:
-    """A provider that knows us as a client with a secret."""
+    """Return a provider that knows this server as a confidential client."""
     with IdentityProvider() as provider:
         settings.MCP = {
             **settings.MCP,

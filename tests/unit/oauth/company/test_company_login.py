@@ -1,4 +1,4 @@
-"""People log in by their company on our own login page: who they are here, and what is refused."""
+"""Company login on the local login page: mapping to users, and refusals."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytest.importorskip("allauth", reason="requirements-sso.txt is not installed")
 CALLBACK = f"{BASE}/accounts/company/callback/"
 
 
-def test_the_login_page_offers_the_company_beside_the_password(company: Company) -> None:
+def test_login_page_offers_company_login_and_password(company: Company) -> None:
     page = company.browser.get("/accounts/login/", {"next": "/oauth/authorize?a=1&b=2"}).content.decode()
     assert "Sign in with&nbsp;<bdi>Example Inc.</bdi>" in page
     assert "/accounts/company/login/?next=%2Foauth%2Fauthorize%3Fa%3D1%26b%3D2" in page
     assert 'name="password"' in page
 
 
-def test_a_browser_is_sent_with_a_state_a_nonce_and_a_challenge(company: Company) -> None:
+def test_authorization_request_has_state_nonce_and_challenge(company: Company) -> None:
     asked = company.leave()
     assert (asked["client_id"], asked["redirect_uri"], asked["response_type"]) == (US, CALLBACK, "code")
     assert set(asked["scope"].split()) == {"openid", "profile", "email"}
@@ -36,7 +36,7 @@ def test_a_browser_is_sent_with_a_state_a_nonce_and_a_challenge(company: Company
     assert asked["state"] != company.leave()["state"]
 
 
-def test_a_link_cannot_add_to_what_is_asked(company: Company) -> None:
+def test_link_parameters_cannot_change_authorization_request(company: Company) -> None:
     asked = company.leave(
         auth_params="redirect_uri=https://evil.example", scope="admin", process="redirect", action="rerequest"
     )
@@ -46,7 +46,7 @@ def test_a_link_cannot_add_to_what_is_asked(company: Company) -> None:
     assert company.user
 
 
-def test_a_person_is_made_at_first_sight_with_the_mapped_groups_and_goes_where_they_wanted(
+def test_first_login_creates_user_with_mapped_groups_and_redirects_to_next(
     company: Company,
 ) -> None:
     answer = company.log_in()
@@ -59,7 +59,7 @@ def test_a_person_is_made_at_first_sight_with_the_mapped_groups_and_goes_where_t
     assert AuditEvent.objects.filter(action="identity.create").exists()
 
 
-def test_the_same_person_comes_again_without_the_group_that_was_taken(company: Company) -> None:
+def test_second_login_finds_user_and_removes_lost_groups(company: Company) -> None:
     company.log_in(iat=1_000)
     company.person = {"sub": "person-1", "groups": []}
     company.browser.post("/accounts/logout/")
@@ -70,7 +70,7 @@ def test_the_same_person_comes_again_without_the_group_that_was_taken(company: C
     assert not user.groups.exists()
 
 
-def test_the_code_goes_with_our_secret_and_the_verifier_and_nothing_is_kept(company: Company) -> None:
+def test_token_request_has_secret_and_verifier_and_nothing_is_stored(company: Company) -> None:
     company.provider.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
     asked = company.leave()
     company.come_back(asked)
@@ -85,7 +85,7 @@ def test_the_code_goes_with_our_secret_and_the_verifier_and_nothing_is_kept(comp
         assert not any(model.objects.exists() for model in apps.get_app_config(label).get_models())
 
 
-def test_the_secret_is_in_the_form_where_the_provider_reads_it_there(company: Company) -> None:
+def test_client_secret_is_posted_if_provider_supports_it(company: Company) -> None:
     company.provider.metadata["token_endpoint_auth_methods_supported"] = [
         "client_secret_basic",
         "client_secret_post",
@@ -96,7 +96,7 @@ def test_the_secret_is_in_the_form_where_the_provider_reads_it_there(company: Co
     assert (form["client_id"], form["client_secret"]) == (US, SECRET)
 
 
-def test_a_provider_without_more_to_tell_is_taken_by_its_id_token(company: Company) -> None:
+def test_login_works_without_userinfo_endpoint(company: Company) -> None:
     del company.provider.metadata["userinfo_endpoint"]
     company.log_in(preferred_username="hopper")
     assert get_user_model().objects.filter(username="hopper").exists()
@@ -116,7 +116,7 @@ def test_a_provider_without_more_to_tell_is_taken_by_its_id_token(company: Compa
         {"iat": "soon"},
     ],
 )
-def test_a_token_that_is_not_for_this_login_logs_nobody_in(company: Company, claims: dict[str, Any]) -> None:
+def test_invalid_id_token_is_refused(company: Company, claims: dict[str, Any]) -> None:
     answer = company.log_in(**claims)
     assert answer.status_code in (400, 502)
     assert not company.user
@@ -138,7 +138,7 @@ def test_a_token_that_is_not_for_this_login_logs_nobody_in(company: Company, cla
         {"/token": (200, {"access_token": "at"}), "/me": (200, {"sub": "person-1"})},
     ],
 )
-def test_an_answer_of_the_provider_that_is_none_ends_on_a_page(
+def test_malformed_provider_answer_shows_error_page_without_secrets(
     company: Company, answers: dict[str, tuple[int, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = company.leave()
@@ -151,7 +151,7 @@ def test_an_answer_of_the_provider_that_is_none_ends_on_a_page(
     assert "the code" not in caplog.text
 
 
-def test_a_state_counts_once_and_in_its_own_browser(company: Company) -> None:
+def test_state_is_valid_once_in_its_browser(company: Company) -> None:
     asked = company.leave()
     assert company.come_back(asked).status_code == 302
     company.browser.post("/accounts/logout/")
@@ -165,30 +165,30 @@ def test_a_state_counts_once_and_in_its_own_browser(company: Company) -> None:
 @pytest.mark.parametrize(
     ("error", "words"), [("access_denied", "cancelled"), ("server_error", "refused the login")]
 )
-def test_an_error_of_the_provider_is_told_in_our_words(company: Company, error: str, words: str) -> None:
+def test_provider_error_is_shown_in_local_words(company: Company, error: str, words: str) -> None:
     asked = company.leave()
     answer = company.back(state=asked["state"], error=error, error_description="<b>mine</b>")
     assert words in answer.content.decode()
     assert "mine" not in answer.content.decode()
-    # Nor does a stranger's link say anything in the provider's name.
+    # A forged link cannot show a message in the name of the provider either.
     assert words not in company.back(state=asked["state"], error=error).content.decode()
 
 
-def test_nobody_new_comes_in_where_settings_say_so(company: Company, settings: Any) -> None:
+def test_unknown_user_is_refused_if_user_creation_is_disabled(company: Company, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "OAUTH_CREATE_USERS": False}
     answer = company.log_in()
     assert (answer.status_code, company.user) == (403, "")
     assert "no account" in answer.content.decode()
 
 
-def test_a_deactivated_person_does_not_come_in(company: Company) -> None:
+def test_deactivated_user_is_refused(company: Company) -> None:
     company.log_in()
     get_user_model().objects.update(is_active=False)
     company.browser.cookies.clear()
     assert company.log_in().status_code == 403
 
 
-def test_the_login_of_somebody_else_in_that_browser_ends(company: Company) -> None:
+def test_login_replaces_previous_user_in_browser(company: Company) -> None:
     company.log_in()
     first = company.user
     company.person = {"sub": "person-2"}
@@ -197,11 +197,11 @@ def test_the_login_of_somebody_else_in_that_browser_ends(company: Company) -> No
 
 
 @pytest.mark.parametrize("where", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
-def test_nobody_is_sent_to_another_place_afterwards(company: Company, where: str) -> None:
+def test_unsafe_next_url_is_replaced_by_default(company: Company, where: str) -> None:
     assert company.come_back(company.leave(next=where))["Location"] == "/oauth/apps"
 
 
-def test_a_provider_that_is_away_is_left_alone_for_a_moment(company: Company) -> None:
+def test_unreachable_provider_is_not_queried_repeatedly(company: Company) -> None:
     company.provider.away = True
     for _ in range(5):
         answer = company.browser.get("/accounts/company/login/")
@@ -209,18 +209,18 @@ def test_a_provider_that_is_away_is_left_alone_for_a_moment(company: Company) ->
     assert len(company.provider.asked) <= 3
 
 
-def test_a_provider_is_not_asked_for_its_addresses_at_each_login(company: Company) -> None:
+def test_provider_metadata_is_cached_across_logins(company: Company) -> None:
     for _ in range(3):
         company.log_in()
     assert company.provider.asked.count(company.provider.metadata_path) == 1
 
 
-def test_a_provider_that_calls_itself_otherwise_is_not_used(company: Company) -> None:
+def test_provider_with_mismatched_issuer_is_refused(company: Company) -> None:
     company.provider.metadata["issuer"] = "https://evil.example"
     assert company.browser.get("/accounts/company/login/").status_code == 502
 
 
-def test_a_private_provider_is_reached_only_if_settings_say_so(company: Company, settings: Any) -> None:
+def test_private_provider_requires_egress_allow(company: Company, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": []}
     assert company.browser.get("/accounts/company/login/").status_code == 502
     assert company.provider.asked == []
@@ -229,7 +229,7 @@ def test_a_private_provider_is_reached_only_if_settings_say_so(company: Company,
 @pytest.mark.parametrize(
     "changed", [{"LOGIN_ISSUER": ""}, {"OAUTH": False}, {"AUTH": "loopback", "LOOPBACK": True}]
 )
-def test_the_way_is_closed_where_it_is_not_offered(
+def test_company_login_is_not_found_if_not_offered(
     company: Company, settings: Any, changed: dict[str, Any]
 ) -> None:
     asked = company.leave()
@@ -238,7 +238,7 @@ def test_the_way_is_closed_where_it_is_not_offered(
     assert company.come_back(asked).status_code == 404
 
 
-def test_a_new_provider_is_asked_after_the_settings_changed(company: Company, settings: Any) -> None:
+def test_changed_issuer_setting_takes_effect(company: Company, settings: Any) -> None:
     company.leave()
     with IdentityProvider() as other:
         settings.MCP = {**settings.MCP, "LOGIN_ISSUER": other.issuer}
@@ -246,7 +246,7 @@ def test_a_new_provider_is_asked_after_the_settings_changed(company: Company, se
         assert moved.leave()["client_id"] == US
 
 
-def test_who_has_a_second_factor_here_gives_it_after_the_company_login_too(company: Company) -> None:
+def test_company_login_requires_local_second_factor(company: Company) -> None:
     pytest.importorskip("qrcode", reason="requirements-sso.txt is not installed")
     from mcp_app.oauth.second_factor import factors
 
@@ -258,7 +258,7 @@ def test_who_has_a_second_factor_here_gives_it_after_the_company_login_too(compa
 
 
 def seen_by_an_operator() -> str:
-    """What the admin shows of the provider."""
+    """Return the admin page about the provider as an operator sees it."""
     user = get_user_model().objects.create_user("olga", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename="view_externalidentity"))
     browser = Browser(HTTP_HOST=HOST)
@@ -267,7 +267,7 @@ def seen_by_an_operator() -> str:
     return page
 
 
-def test_an_operator_sees_the_provider_before_anybody_came(company: Company) -> None:
+def test_admin_shows_provider_before_first_login(company: Company) -> None:
     page = seen_by_an_operator()
     assert company.provider.issuer in page
     assert "This process has not heard from it yet" in page
@@ -275,7 +275,7 @@ def test_an_operator_sees_the_provider_before_anybody_came(company: Company) -> 
     assert company.provider.asked == []
 
 
-def test_an_operator_sees_the_providers_addresses_and_that_somebody_came(company: Company) -> None:
+def test_admin_shows_provider_endpoints_after_login(company: Company) -> None:
     company.log_in()
     page = seen_by_an_operator()
     assert company.provider.metadata["token_endpoint"] in page
@@ -284,7 +284,7 @@ def test_an_operator_sees_the_providers_addresses_and_that_somebody_came(company
     assert SECRET not in page
 
 
-def test_an_operator_sees_why_the_last_login_failed(company: Company) -> None:
+def test_admin_shows_reason_of_failed_login(company: Company) -> None:
     company.provider.away = True
     assert company.browser.get("/accounts/company/login/").status_code == 502
     page = seen_by_an_operator()
@@ -293,8 +293,6 @@ def test_an_operator_sees_why_the_last_login_failed(company: Company) -> None:
     assert "answered 503" in page
 
 
-def test_an_operator_sees_nothing_of_a_provider_that_nobody_logs_in_by(
-    company: Company, settings: Any
-) -> None:
+def test_admin_hides_company_login_if_not_configured(company: Company, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "LOGIN_ISSUER": ""}
     assert "Company login" not in seen_by_an_operator()

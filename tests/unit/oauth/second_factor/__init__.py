@@ -1,1 +1,1 @@
-"""The second factor, by the doors that people come through."""
+"""The second factor at every login page."""

@@ -1,4 +1,4 @@
-"""A person with a password, their browser, and an authenticator app that knows no code of ours."""
+"""A user with a password, a browser, and an independent authenticator app."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ CODE, SET_UP, OWN = (f"/accounts/second-factor/{page}" for page in ("code/", "se
 
 
 class Visitor:
-    """Somebody's browser at the doors of the server."""
+    """A browser of one user at the server's pages."""
 
     def __init__(self, name: str, address: str = "192.0.2.1") -> None:
         self.name, self.browser = name, Browser(HTTP_HOST=HOST, REMOTE_ADDR=address)
 
     def log_in(self, door: str = "/accounts/login/", password: str = PASSWORD, following: str = "") -> Any:
-        """The answer to the password."""
+        """Return the answer to the password."""
         return self.browser.post(
             door, {"username": self.name, "password": password, "next": following or "/oauth/apps"}
         )
 
     def give(self, code: str, page: str = CODE, **more: str) -> Any:
-        """The answer to a code."""
+        """Return the answer to a code."""
         return self.browser.post(page, {"code": code, **more})
 
     def set_up(self) -> tuple[App, list[str]]:
-        """What the page shows, in an app, and the recovery codes."""
+        """Set up an app from the page; return it and the recovery codes."""
         app = App(self.secret())
         return app, self.codes_of(self.give(app.code(-1), SET_UP))
 
     def secret(self) -> str:
-        """What the page shows to scan, typed."""
+        """Return the secret that the page shows as text."""
         found = re.search(r"<code>([A-Z2-7 ]{32,})</code>", self.browser.get(SET_UP).content.decode())
         assert found
         return found[1].replace(" ", "")
 
     @staticmethod
     def codes_of(answer: Any) -> list[str]:
-        """The recovery codes that a page shows."""
+        """Return the recovery codes on a page."""
         text = html.unescape(answer.content.decode())
         found = re.findall(r"<li><code>(\d+)</code></li>", text)
         assert len(found) == 10, text
@@ -56,19 +56,19 @@ class Visitor:
 
     @property
     def user(self) -> str:
-        """Who is logged in, "" for nobody."""
+        """The id of the logged-in user, "" if there is none."""
         return str(self.browser.session.get("_auth_user_id", ""))
 
 
 @pytest.fixture(autouse=True)
 def person(transactional_db: None) -> Any:
-    """Somebody who may enter the admin, too."""
+    """Return a user who may also enter the admin."""
     return get_user_model().objects.create_superuser("ada", password=PASSWORD)
 
 
 @pytest.fixture
 def app(person: Any) -> tuple[App, list[str]]:
-    """The app that this person set up."""
+    """Return the app that this user set up."""
     visitor = Visitor("ada")
     visitor.log_in()
     assert visitor.user == str(person.pk)

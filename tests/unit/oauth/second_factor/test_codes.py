@@ -1,4 +1,4 @@
-"""Each code is good once, guessing ends soon, secrets are sealed, and every change is in the audit trail."""
+"""Codes are single-use, guessing is limited, secrets are sealed, and every change is audited."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ pytestmark = pytest.mark.postgres
 
 
 def trail() -> list[str]:
-    """What the audit trail has of second factors, oldest first."""
+    """Return the audit actions about second factors, oldest first."""
     rows = AuditEvent.objects.filter(action__startswith="second_factor.").order_by("id")
     return [row.action.partition(".")[2] for row in rows]
 
 
 def at_the_code(name: str = "ada", address: str = "192.0.2.1") -> Visitor:
-    """Somebody who has given the password."""
+    """Return a visitor who has entered the password."""
     visitor = Visitor(name, address)
     assert visitor.log_in()["Location"] == CODE
     return visitor
 
 
-def test_a_code_is_good_once_in_every_process(person: Any, app: tuple[App, list[str]]) -> None:
+def test_code_is_valid_once_across_processes(person: Any, app: tuple[App, list[str]]) -> None:
     code = app[0].code()
     assert at_the_code().give(code)["Location"] == "/oauth/apps"
     second = at_the_code()
@@ -44,18 +44,18 @@ def test_a_code_is_good_once_in_every_process(person: Any, app: tuple[App, list[
     assert at_the_code().give(app[0].code(1))["Location"] == "/oauth/apps"
 
 
-def test_the_code_that_set_the_app_up_is_spent(app: tuple[App, list[str]]) -> None:
+def test_setup_code_is_used_up(app: tuple[App, list[str]]) -> None:
     visitor = at_the_code()
     visitor.give(app[0].code(-1))
     assert not visitor.user
 
 
-def test_a_code_may_be_typed_as_the_app_shows_it(app: tuple[App, list[str]]) -> None:
+def test_code_may_contain_spaces(app: tuple[App, list[str]]) -> None:
     code = app[0].code()
     assert at_the_code().give(f" {code[:3]} {code[3:]}")["Location"] == "/oauth/apps"
 
 
-def test_a_recovery_code_lets_in_once(app: tuple[App, list[str]]) -> None:
+def test_recovery_code_is_valid_once(app: tuple[App, list[str]]) -> None:
     assert at_the_code().give(app[1][3])["Location"] == "/oauth/apps"
     second = at_the_code()
     second.give(app[1][3])
@@ -65,7 +65,7 @@ def test_a_recovery_code_lets_in_once(app: tuple[App, list[str]]) -> None:
     assert trail() == ["set_up", "recover", "recover"]
 
 
-def test_five_wrong_codes_end_the_guessing_from_every_address_and_the_right_one_is_not_heard_either(
+def test_five_wrong_codes_lock_account_from_every_address(
     app: tuple[App, list[str]],
 ) -> None:
     for number in range(factors.MAX_WRONG - 1):
@@ -80,7 +80,7 @@ def test_five_wrong_codes_end_the_guessing_from_every_address_and_the_right_one_
     assert trail() == ["set_up", "lock"]
 
 
-def test_after_ten_minutes_codes_are_heard_again(person: Any, app: tuple[App, list[str]]) -> None:
+def test_lock_ends_after_ten_minutes(person: Any, app: tuple[App, list[str]]) -> None:
     visitor = at_the_code()
     for _ in range(factors.MAX_WRONG):
         visitor.give(app[0].wrong())
@@ -91,20 +91,20 @@ def test_after_ten_minutes_codes_are_heard_again(person: Any, app: tuple[App, li
     assert visitor.give(app[0].code())["Location"] == "/oauth/apps"
 
 
-def test_the_right_password_does_not_lift_the_count_of_an_address(app: tuple[App, list[str]]) -> None:
+def test_correct_password_does_not_reset_failure_count(app: tuple[App, list[str]]) -> None:
     for _ in range(4):
         at_the_code().give(app[0].wrong())
     assert AccessAttempt.objects.get().failures_since_start == 4
 
 
-def test_a_login_of_others_is_not_hit(app: tuple[App, list[str]]) -> None:
+def test_lock_does_not_affect_other_users(app: tuple[App, list[str]]) -> None:
     get_user_model().objects.create_user("bob", password=PASSWORD)
     for number in range(factors.MAX_WRONG + 1):
         at_the_code(address=f"192.0.2.{number}").give(app[0].wrong())
     assert Visitor("bob").log_in()["Location"] == "/oauth/apps"
 
 
-def test_nothing_that_makes_codes_lies_open_in_the_database(person: Any) -> None:
+def test_secrets_and_recovery_codes_are_not_stored_in_plain_text(person: Any) -> None:
     visitor = Visitor("ada")
     visitor.log_in()
     secret = visitor.secret()
@@ -116,7 +116,7 @@ def test_nothing_that_makes_codes_lies_open_in_the_database(person: Any) -> None
     assert not any(code in kept for code in codes)
 
 
-def test_a_wrong_code_sets_nothing_up(person: Any) -> None:
+def test_wrong_code_does_not_set_up_app(person: Any) -> None:
     visitor = Visitor("ada")
     visitor.log_in()
     app = App(visitor.secret())
@@ -126,9 +126,7 @@ def test_a_wrong_code_sets_nothing_up(person: Any) -> None:
     assert has_factor(person)
 
 
-def test_one_app_cannot_be_replaced_by_who_only_has_the_session(
-    person: Any, app: tuple[App, list[str]]
-) -> None:
+def test_session_alone_cannot_replace_app(person: Any, app: tuple[App, list[str]]) -> None:
     visitor = at_the_code()
     visitor.give(app[0].code())
     before = factors.factor_of(person)
@@ -143,7 +141,7 @@ def test_one_app_cannot_be_replaced_by_who_only_has_the_session(
     assert trail() == ["set_up"]
 
 
-def test_a_person_gets_other_recovery_codes_and_the_former_end(app: tuple[App, list[str]]) -> None:
+def test_new_recovery_codes_invalidate_old_ones(app: tuple[App, list[str]]) -> None:
     visitor = at_the_code()
     visitor.give(app[0].code())
     fresh = visitor.codes_of(visitor.give(app[0].code(1), OWN, do="codes"))
@@ -156,7 +154,7 @@ def test_a_person_gets_other_recovery_codes_and_the_former_end(app: tuple[App, l
     assert trail() == ["set_up", "new_codes", "recover"]
 
 
-def test_a_person_removes_it_by_a_code(person: Any, app: tuple[App, list[str]]) -> None:
+def test_user_removes_second_factor_with_code(person: Any, app: tuple[App, list[str]]) -> None:
     visitor = at_the_code()
     visitor.give(app[0].code())
     visitor.give(app[1][0], OWN, do="remove")
@@ -165,7 +163,7 @@ def test_a_person_removes_it_by_a_code(person: Any, app: tuple[App, list[str]]) 
     assert trail() == ["set_up", "recover", "remove"]
 
 
-def test_an_administrator_removes_that_of_who_lost_the_device(app: tuple[App, list[str]]) -> None:
+def test_administrator_removes_second_factor_of_another_user(app: tuple[App, list[str]]) -> None:
     bob = get_user_model().objects.create_user("bob", password=PASSWORD)
     theirs = Visitor("bob")
     theirs.log_in()
@@ -184,7 +182,7 @@ def test_an_administrator_removes_that_of_who_lost_the_device(app: tuple[App, li
     )
 
 
-def test_the_only_administrator_has_a_command(person: Any, app: tuple[App, list[str]]) -> None:
+def test_command_removes_second_factor(person: Any, app: tuple[App, list[str]]) -> None:
     told = StringIO()
     call_command("mcp_remove_second_factor", "ada", stdout=told)
     assert told.getvalue() == "The second factor of ada was removed.\n"
@@ -195,7 +193,7 @@ def test_the_only_administrator_has_a_command(person: Any, app: tuple[App, list[
             call_command("mcp_remove_second_factor", name)
 
 
-def test_a_secret_that_cannot_be_opened_lets_nobody_in(
+def test_unreadable_secret_denies_login(
     settings: Any, person: Any, app: tuple[App, list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     visitor = at_the_code()
@@ -207,9 +205,7 @@ def test_a_secret_that_cannot_be_opened_lets_nobody_in(
     assert factors.remove(person, actor=None)
 
 
-def test_five_wrong_codes_are_counted_though_they_come_at_once(
-    person: Any, app: tuple[App, list[str]]
-) -> None:
+def test_concurrent_wrong_codes_are_counted(person: Any, app: tuple[App, list[str]]) -> None:
     row = factors.factor_of(person)
     assert row is not None
     row.data["wrong"] = [time.time()] * (factors.MAX_WRONG - 1)

@@ -1,4 +1,4 @@
-"""Nobody who has a second factor, or must have one, gets in by any door without it."""
+"""No login page admits a user without the second factor that the user has or must have."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ DOORS = ("/accounts/login/", "/admin/login/")
 
 @pytest.fixture(params=DOORS)
 def door(request: pytest.FixtureRequest) -> str:
-    """One of the pages that take passwords."""
+    """Return one of the pages that accept passwords."""
     return str(request.param)
 
 
-def test_the_app_of_the_tests_is_that_of_the_standard() -> None:
+def test_test_app_matches_rfc_6238_vectors() -> None:
     secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"  # RFC 6238, appendix B
     assert [App(secret).code(at=at) for at in (59, 1111111109, 20000000000)] == ["287082", "081804", "353130"]
 
 
-def test_a_password_alone_lets_in_who_has_no_second_factor(door: str, person: Any) -> None:
+def test_password_is_sufficient_without_second_factor(door: str, person: Any) -> None:
     visitor = Visitor("ada")
     assert visitor.log_in(door, following="/oauth/apps?x=1")["Location"] == "/oauth/apps?x=1"
     assert visitor.user == str(person.pk)
 
 
-def test_both_are_needed_by_who_has_one(door: str, person: Any, app: tuple[App, list[str]]) -> None:
+def test_password_and_code_are_required_with_second_factor(
+    door: str, person: Any, app: tuple[App, list[str]]
+) -> None:
     visitor = Visitor("ada")
     assert visitor.log_in(door, following="/oauth/apps?x=1")["Location"] == CODE
     assert not visitor.user
@@ -49,7 +51,7 @@ def test_both_are_needed_by_who_has_one(door: str, person: Any, app: tuple[App, 
     assert visitor.user == str(person.pk)
 
 
-def test_a_wrong_password_is_told_as_ever(door: str, app: tuple[App, list[str]]) -> None:
+def test_wrong_password_does_not_reveal_second_factor(door: str, app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
     answer = visitor.log_in(door, password="wrong")
     assert answer.status_code == 200
@@ -57,7 +59,7 @@ def test_a_wrong_password_is_told_as_ever(door: str, app: tuple[App, list[str]])
     assert visitor.browser.get(CODE).status_code == 400
 
 
-def test_the_way_on_leads_to_no_other_site(door: str, app: tuple[App, list[str]]) -> None:
+def test_next_url_leads_to_no_other_site(door: str, app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
     visitor.log_in(door, following="https://evil.example/")
     answer = visitor.log_in(door, following="//evil.example/")
@@ -66,7 +68,7 @@ def test_the_way_on_leads_to_no_other_site(door: str, app: tuple[App, list[str]]
     assert visitor.give(app[0].code())["Location"] == "/oauth/apps"
 
 
-def test_no_code_of_one_person_lets_another_in(app: tuple[App, list[str]]) -> None:
+def test_code_of_another_user_is_refused(app: tuple[App, list[str]]) -> None:
     get_user_model().objects.create_superuser("eve", password=PASSWORD)
     eve = Visitor("eve")
     eve.log_in()
@@ -77,7 +79,7 @@ def test_no_code_of_one_person_lets_another_in(app: tuple[App, list[str]]) -> No
     assert not again.user
 
 
-def test_a_page_of_the_first_step_cannot_be_skipped(app: tuple[App, list[str]]) -> None:
+def test_code_page_requires_password_first(app: tuple[App, list[str]]) -> None:
     stranger = Visitor("ada")
     assert stranger.browser.get(CODE).status_code == 400
     assert stranger.give(app[0].code()).status_code == 400
@@ -85,7 +87,7 @@ def test_a_page_of_the_first_step_cannot_be_skipped(app: tuple[App, list[str]]) 
     assert not stranger.user
 
 
-def test_half_a_login_ends_with_the_password_it_began_with(person: Any, app: tuple[App, list[str]]) -> None:
+def test_pending_login_ends_when_password_changes(person: Any, app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
     visitor.log_in()
     person.set_password("another long password")
@@ -93,9 +95,7 @@ def test_half_a_login_ends_with_the_password_it_began_with(person: Any, app: tup
     assert visitor.give(app[0].code()).status_code == 400
 
 
-def test_half_a_login_ends_with_the_account_and_after_ten_minutes(
-    person: Any, app: tuple[App, list[str]]
-) -> None:
+def test_pending_login_ends_on_deactivation_or_timeout(person: Any, app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
     visitor.log_in()
     session = visitor.browser.session
@@ -108,7 +108,7 @@ def test_half_a_login_ends_with_the_account_and_after_ten_minutes(
     assert visitor.give(app[0].code()).status_code == 400
 
 
-def test_the_session_has_another_name_after_each_step(app: tuple[App, list[str]]) -> None:
+def test_session_key_changes_after_each_step(app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
     visitor.browser.get("/accounts/login/")
     visitor.log_in()
@@ -117,7 +117,7 @@ def test_the_session_has_another_name_after_each_step(app: tuple[App, list[str]]
     assert visitor.browser.session.session_key != between
 
 
-def test_who_was_logged_in_as_another_is_nobody_between_the_steps(app: tuple[App, list[str]]) -> None:
+def test_pending_login_ends_session_of_previous_user(app: tuple[App, list[str]]) -> None:
     get_user_model().objects.create_user("eve", password=PASSWORD)
     visitor = Visitor("eve")
     visitor.log_in()
@@ -127,13 +127,13 @@ def test_who_was_logged_in_as_another_is_nobody_between_the_steps(app: tuple[App
     assert not visitor.user
 
 
-def test_code_that_asks_django_gets_no_user_either(rf: RequestFactory, app: tuple[App, list[str]]) -> None:
+def test_authenticate_raises_if_second_factor_is_due(rf: RequestFactory, app: tuple[App, list[str]]) -> None:
     with pytest.raises(gate.SecondFactorAsked):
         authenticate(rf.post("/"), username="ada", password=PASSWORD)
     assert authenticate(rf.post("/"), username="ada", password="wrong") is None
 
 
-def test_without_the_library_nobody_with_a_second_factor_gets_in(
+def test_missing_library_denies_users_with_second_factor(
     door: str, app: tuple[App, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = apps.is_installed
@@ -146,7 +146,7 @@ def test_without_the_library_nobody_with_a_second_factor_gets_in(
 
 
 @pytest.mark.parametrize(("required", "name"), [("staff", "ada"), ("everybody", "ada"), ("everybody", "bob")])
-def test_who_must_have_one_sets_it_up_before_getting_in(
+def test_required_second_factor_is_set_up_before_login(
     settings: Any, door: str, required: str, name: str
 ) -> None:
     settings.MCP = {**settings.MCP, "SECOND_FACTOR": required}
@@ -164,14 +164,14 @@ def test_who_must_have_one_sets_it_up_before_getting_in(
     assert codes
 
 
-def test_required_of_staff_is_not_required_of_others(settings: Any) -> None:
+def test_staff_requirement_does_not_apply_to_other_users(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "SECOND_FACTOR": "staff"}
     get_user_model().objects.create_user("bob", password=PASSWORD)
     visitor = Visitor("bob")
     assert visitor.log_in()["Location"] == "/oauth/apps"
 
 
-def test_logins_from_before_it_was_required_end(settings: Any, person: Any) -> None:
+def test_sessions_without_newly_required_second_factor_end(settings: Any, person: Any) -> None:
     visitor = Visitor("ada")
     visitor.log_in("/admin/login/")
     assert visitor.browser.get("/admin/").status_code == 200
@@ -180,7 +180,7 @@ def test_logins_from_before_it_was_required_end(settings: Any, person: Any) -> N
     assert not visitor.user
 
 
-def test_who_must_have_one_cannot_remove_it(settings: Any, app: tuple[App, list[str]]) -> None:
+def test_required_second_factor_cannot_be_removed(settings: Any, app: tuple[App, list[str]]) -> None:
     settings.MCP = {**settings.MCP, "SECOND_FACTOR": "staff"}
     visitor = Visitor("ada")
     visitor.log_in()
@@ -190,7 +190,7 @@ def test_who_must_have_one_cannot_remove_it(settings: Any, app: tuple[App, list[
     assert gate.has_factor(get_user_model().objects.get(username="ada"))
 
 
-def test_a_forged_form_does_nothing(app: tuple[App, list[str]]) -> None:
+def test_forms_require_csrf_token(app: tuple[App, list[str]]) -> None:
     strict = Browser(HTTP_HOST=HOST, enforce_csrf_checks=True)
     for page in (CODE, SET_UP, OWN):
         assert strict.post(page, {"code": app[0].code()}).status_code == 403
