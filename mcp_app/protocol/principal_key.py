@@ -24,7 +24,7 @@ Share = NewType("Share", str)
 class Bound(StrEnum):
     """A quantity that is limited for each person. Each has its row in ``docs/limits.md``."""
 
-    CALLS_PER_MINUTE = "tool"
+    TOOL_CALLS = "tool"
     RUNNING_CALLS = "running"
     OPEN_BACKGROUND_CALLS = "background"
     RUNNING_BACKGROUND_CALLS = "background-running"

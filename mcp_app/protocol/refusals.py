@@ -53,7 +53,7 @@ ANSWERS: Final = {
         InvalidParams, 400, "the arguments do not fit the tool's schema", as_result=True
     ),
     Code.RATE_LIMITED: RefusalAnswer(
-        InvalidParams, 429, "the person called the tool too often within a minute", as_result=True
+        InvalidParams, 429, "the person called the tool too often", as_result=True
     ),
     Code.TOO_MANY_RUNNING: RefusalAnswer(
         TooManyRequests, 429, "too many calls of the person run in this web process"

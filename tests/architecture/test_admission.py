@@ -6,19 +6,13 @@ import re
 
 import pytest
 
-from tests.architecture.test_source import SOURCES, name_of
+from tests.architecture.test_source import ROOT, SOURCES, name_of
 
 GATE = "mcp_app/execution/admission/"
 # By what a check cannot be written without: the places that need it for something else.
 CHECKS = {
     r"\bentry\.check\(": {},
-    # Nothing else needs to know a limit of a tool: "Add a limit" in docs/architecture.md.
-    r"\bcalls_per_minute\b": {
-        "mcp_app/catalogue/definitions/tool_limits.py": "its one definition",
-        "mcp_app/catalogue/definitions/decorators.py": "its documentation",
-        "mcp_app/models/catalogue.py": "its column",
-    },
-    r"\bCALLS_PER_MINUTE\b": {"mcp_app/protocol/principal_key.py": "its name"},
+    r"\bTOOL_CALLS\b": {"mcp_app/protocol/principal_key.py": "its name"},
     r"\bmax_running_calls_per_principal\b": {
         "mcp_app/conf.py": "the setting",
         "mcp_app/execution/calls/calls.py": "hands it to the gate, for requests of every kind",
@@ -54,6 +48,15 @@ def test_check_of_the_gate_has_no_second_copy(pattern: str) -> None:
 def test_every_exception_of_the_gate_still_exists(pattern: str) -> None:
     users = users_of(pattern)
     assert [place for place in CHECKS[pattern] if not any(user.startswith(place) for user in users)] == []
+
+
+def test_guide_to_a_limit_lists_exactly_the_files_that_name_one() -> None:
+    """Nothing else needs to know a limit of a tool, so that a new one touches four files and a migration."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    guide = page.partition("\n## Add a limit\n")[2].partition("\n## ")[0]
+    steps = re.findall(r"^\d\. `([\w/]+\.py)`", guide, re.MULTILINE)
+    assert {f"mcp_app/{step}" for step in steps} == users_of(r"\bcalls_per_minute\b")
+    assert len(steps) == 4
 
 
 def test_gate_is_asked_by_every_way_in() -> None:

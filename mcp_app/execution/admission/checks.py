@@ -27,11 +27,10 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.gateway import Streams
 
-MINUTE: Final = 60
 BACKLOG_SECONDS: Final = 5
 # Maximum number of principals whose open calls one process caches.
 REMEMBERED = 10_000
-RATE = "Rate limit: {} may be called {} times a minute. Try again later."
+RATE = "Rate limit: {} may be called {} times {}. Try again later."
 RUNNING = "Too many running calls: wait for one to end, or cancel one."
 BACKLOG = "Too many background calls wait or run: wait for some to end, or cancel some."
 APPROVALS = "Too many calls wait for approval: wait for a decision, or cancel one."
@@ -118,32 +117,50 @@ class Check(ABC):
     async def soon(self, call: Any) -> None:
         """Raise McpError if the call may not start."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def now(call: Any) -> None:
+    def now(cls, call: Any) -> None:
         """Raise McpError if the call may not start. For code without an event loop."""
 
 
-class CallsPerMinute(Check):
-    """A limit on calls of one tool by one principal per minute, shared by all processes and transports."""
+class CallsPerPeriod(Check):
+    """A limit on calls of one tool by one person within a period, shared by all processes and transports.
 
-    limit = "calls_per_minute"
-    concerns = attrgetter("limits.calls_per_minute")
+    A subclass needs the name of its limit and its period, in seconds and in words.
+    """
+
+    seconds: ClassVar[int]
+    period: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Set ``concerns`` to the tool's limit of that name."""
+        cls.concerns = attrgetter(f"limits.{cls.limit}")
 
     async def soon(self, call: Queued | Inline) -> None:
         """Count the call in the shared window. Raise the refusal if the window is full."""
-        limit = call.limits.calls_per_minute or 0
-        share = share_of(Bound.CALLS_PER_MINUTE, call.principal, call.tool)
-        if not await self._streams.windows.hit(share, limit, MINUTE):
-            raise refused(Code.RATE_LIMITED, RATE.format(call.tool, limit))
+        if not await self._streams.windows.hit(self.share(call), self.concerns(call), self.seconds):
+            raise self._refusal(call)
 
-    @staticmethod
-    def now(call: Queued) -> None:
+    @classmethod
+    def now(cls, call: Queued) -> None:
         """Count the call in the shared window. The refusal contains the seconds until the window ends."""
-        limit = call.limits.calls_per_minute or 0
-        share = share_of(Bound.CALLS_PER_MINUTE, call.principal, call.tool)
-        if wait := count(share, limit, MINUTE):
-            raise refused(Code.RATE_LIMITED, RATE.format(call.tool, limit), wait)
+        if wait := count(cls.share(call), cls.concerns(call), cls.seconds):
+            raise cls._refusal(call, wait)
+
+    @classmethod
+    def share(cls, call: Queued | Inline) -> Share:
+        """Return the name of the window in which a call counts."""
+        return share_of(Bound.TOOL_CALLS, call.principal, f"{cls.limit}/{call.tool}")
+
+    @classmethod
+    def _refusal(cls, call: Queued | Inline, wait: float = 0.0) -> McpError:
+        return refused(Code.RATE_LIMITED, RATE.format(call.tool, cls.concerns(call), cls.period), wait)
+
+
+class CallsPerMinute(CallsPerPeriod):
+    """The limit on calls of a tool by one person per minute."""
+
+    limit, seconds, period = "calls_per_minute", 60, "a minute"
 
 
 class RunningLimit(Check):
@@ -156,8 +173,8 @@ class RunningLimit(Check):
         share = share_of(Bound.RUNNING_CALLS, call.principal)
         check_running(call.running, share, self._settings.max_running_calls_per_principal)
 
-    @staticmethod
-    def now(call: Queued) -> None:
+    @classmethod
+    def now(cls, call: Queued) -> None:
         """Accept every call: no call runs inline outside an event loop."""
 
 
@@ -196,8 +213,8 @@ class Backlog(Check):
                 self._left.clear()
         self._left[person] = left - 1
 
-    @staticmethod
-    def now(call: Queued) -> None:
+    @classmethod
+    def now(cls, call: Queued) -> None:
         """Count the person's open calls in the database."""
         if open_of(person_of(call.principal)) >= conf.get().max_open_background_calls_per_principal:
             raise refused(Code.BACKLOG_FULL, BACKLOG, BACKLOG_SECONDS)
@@ -212,8 +229,8 @@ class Quota(Check):
         """Check the quota by the process's cached figures, or query Redis."""
         await quota.admit(self._streams, call.principal)
 
-    @staticmethod
-    def now(call: Queued) -> None:
+    @classmethod
+    def now(cls, call: Queued) -> None:
         """Check the quota in Redis.
 
         While Redis is down, accept the call: its row waits in the database (R4).
@@ -236,8 +253,8 @@ class ApprovalRequired(Check):
             raise refused(Code.APPROVAL_IMPOSSIBLE, NO_WAITING.format(call.tool))
         self.now(call)
 
-    @staticmethod
-    def now(call: Queued) -> None:
+    @classmethod
+    def now(cls, call: Queued) -> None:
         """Refuse calls that no operator could approve."""
         if call.four_eyes and call.user_id is None:
             raise refused(Code.CALLER_UNKNOWN, UNKNOWN_CALLER.format(call.tool))

@@ -151,7 +151,7 @@ def test_calls_are_counted_as_over_mcp_and_more_are_refused_with_the_time_to_wai
     assert 1 <= int(refused["Retry-After"]) <= 60
     assert "2 times a minute" in refused.json()["detail"]
     with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
-        assert [key for key in client.keys("mcp:window:*") if b"tool/count/user:" in key]
+        assert [key for key in client.keys("mcp:window:*") if b"tool/calls_per_minute/count/user:" in key]
 
 
 def test_no_more_calls_may_be_open_than_a_principal_may_have(api: Client, settings: Any) -> None:
@@ -245,7 +245,7 @@ def _refuse(code: str, call: Call, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_WAITING_APPROVALS_PER_PRINCIPAL": 0, **most}
     limit = 1 if "rate_limited" in later else None
     if limit:
-        count(share_of(Bound.CALLS_PER_MINUTE, call.principal, "count"), limit, 60)
+        count(share_of(Bound.TOOL_CALLS, call.principal, "calls_per_minute/count"), limit, 60)
     if "quota_exceeded" in later:
         with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
             client.hset(KEPT[2], person_of(call.principal), conf.get().max_kept_bytes_per_principal)

@@ -76,7 +76,7 @@ async def full_desk(streams: Streams, later: tuple[Code, ...], **settings: Any) 
         streams.log.limits = replace(streams.log.limits, kept_bytes=1)
         await streams.log.append(desk.session.id, "kept", b"x")
     if Code.RATE_LIMITED in later:
-        share = share_of(Bound.CALLS_PER_MINUTE, desk.principal.key, "work")
+        share = share_of(Bound.TOOL_CALLS, desk.principal.key, "calls_per_minute/work")
         await streams.windows.hit(share, 1, 60)
     return desk
 
@@ -134,17 +134,19 @@ async def test_documented_limit_is_checked_on_both_paths(streams: Streams) -> No
     chapter = (ROOT / "docs/architecture.md").read_text().partition("## Add a limit")[2]
     known = dict(vars(checks))
     exec(chapter.partition("```python")[2].partition("```")[0], known)
-    check = known["CallsPerHour"](streams, SETTINGS)
-    call = SimpleNamespace(principal="user:1", tool="work", limits=SimpleNamespace(calls_per_hour=1))
+    check = known["CallsPerDay"](streams, SETTINGS)
+    limits = SimpleNamespace(calls_per_day=1, calls_per_minute=1)
+    call = SimpleNamespace(principal="user:1", tool="work", limits=limits)
+    await checks.CallsPerMinute(streams, SETTINGS).soon(call)
     assert check.concerns(call) == 1
     await check.soon(call)
-    with pytest.raises(InvalidParams, match="1 times an hour") as refused:
+    with pytest.raises(InvalidParams, match="1 times a day") as refused:
         await check.soon(call)
     assert refused.value.refusal == Code.RATE_LIMITED
     check.now(call)
     with pytest.raises(InvalidParams) as refused:
         check.now(call)
-    assert 0 < refused.value.retry_after <= 3600
+    assert 0 < refused.value.retry_after <= 24 * 3600
 
 
 @pytest.mark.django_db(transaction=True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from mcp_app.admin.entries.catalogue import ToolAdmin
+from mcp_app.api.entry_fields import ToolGiven, ToolShown
+from mcp_app.catalogue.changes.revisions import state_of
 from mcp_app.catalogue.definitions.definition import ToolDefinition
 from mcp_app.catalogue.definitions.tool_definitions import ToolKeywords, ToolOptions
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.sources.preset.source import PRESET
+from mcp_app.catalogue.transfer.fields import names_of
 from mcp_app.models import Tool
 
 
@@ -28,6 +32,14 @@ def test_definitions_and_entries_have_every_limit_and_no_dict() -> None:
 def test_every_limit_is_editable_in_admin() -> None:
     assert set(COLUMNS.values()) <= CODE.editable(Tool)
     assert set(COLUMNS.values()) <= PRESET.editable(Tool)
+
+
+def test_form_api_file_and_history_have_every_limit() -> None:
+    form = {*ToolAdmin.limit_fields, *ToolAdmin.approval_fields}
+    file = set(names_of(Tool, CODE))
+    history = state_of(CODE.new(Tool)).keys()
+    for place in (form, file, history, set(ToolShown.Meta.fields), set(ToolGiven.Meta.fields)):
+        assert set(COLUMNS.values()) <= place
 
 
 def test_switches_are_boolean_limits() -> None:

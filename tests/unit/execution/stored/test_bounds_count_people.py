@@ -226,7 +226,7 @@ def oauth_connections(_: Streams, __: Any) -> Attempt:
 
 
 CASES: dict[Bound, Case] = {
-    Bound.CALLS_PER_MINUTE: request("tools/call", {"name": "echo"}),
+    Bound.TOOL_CALLS: request("tools/call", {"name": "echo"}),
     Bound.RUNNING_CALLS: request("tools/call", {"name": "hang"}, max_running_calls_per_principal=LIMIT),
     Bound.OPEN_BACKGROUND_CALLS: open_background_calls,
     Bound.RUNNING_BACKGROUND_CALLS: claims(RunningLimits(of_person=LIMIT)),
