@@ -19,13 +19,14 @@ Find = Callable[[str], Principal | None]
 # Runs in a database thread; returns the connections that ended together with their work.
 Ended = Callable[[frozenset[int]], frozenset[int]]
 
-_KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal, external.PREFIX: external.find_principal}
+# By prefix. A prefix that this server issues is also one of ``observability.redaction.PREFIXES``.
+KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal, external.PREFIX: external.find_principal}
 _ended: list[Ended] = []
 
 
 def register(prefix: str, find: Find) -> None:
     """Register ``find`` for tokens that begin with ``prefix``."""
-    _KINDS[prefix] = find
+    KINDS[prefix] = find
 
 
 def register_connections(ended: Ended) -> None:
@@ -45,7 +46,7 @@ async def aended(connections: frozenset[int]) -> frozenset[int]:
 
 def kind_of(token: str) -> Find | None:
     """Return the look-up for a token, or None for an API key."""
-    return next((find for prefix, find in _KINDS.items() if token.startswith(prefix)), None)
+    return next((find for prefix, find in KINDS.items() if token.startswith(prefix)), None)
 
 
 def find(token: str) -> Principal | None:

@@ -13,8 +13,12 @@ import orjson
 MARK = "[redacted]"
 # Protocol members whose names end like a secret's but only hold a position, a running request or a limit.
 HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
-CREDENTIALS = (b"bearer", b"basic", b"mcp_", b"mcpat_", b"mcprt_", b"mcpac_", b"mcpcs_")
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp(?:at|rt|ac|cs)?_[A-Za-z0-9_-]{16,}")
+# The prefixes of all secrets that this server issues. Tokens of identity providers are found by their scheme.
+PREFIXES = ("mcp_", "mcpat_", "mcprt_", "mcpac_", "mcpcs_")
+CREDENTIALS = (b"bearer", b"basic", *(prefix.encode() for prefix in PREFIXES))
+_BEARER = re.compile(
+    rf"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{{8,}}|\b(?:{'|'.join(PREFIXES)})[A-Za-z0-9_-]{{16,}}"
+)
 # Up to the last @ before the path: a password may contain one. The user may be missing, as for Redis.
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
 # The same in encoded text. A check for @ alone would mostly find e-mail addresses.

@@ -29,7 +29,7 @@ BASIC: Final = (MCP, TOOLS, RESOURCES, PROMPTS)
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _IMPLIED: Final = {ADMIN: ALL, **{scope: (MCP, scope) for scope in (TOOLS, RESOURCES, PROMPTS)}}
-_BY_METHOD: Final = {
+BY_METHOD: Final = {
     "tools/call": TOOLS,
     **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"), TOOLS),
     **dict.fromkeys(("resources/read", "resources/subscribe", "resources/unsubscribe"), RESOURCES),
@@ -64,7 +64,7 @@ def needed(method: str, params: Mapping[str, Any] = _NOTHING) -> str:
         return _of_completion(params)
     if method == "subscriptions/listen":
         return _of_subscription(params)
-    return _BY_METHOD.get(method, TOOLS)
+    return BY_METHOD.get(method, TOOLS)
 
 
 def _of_completion(params: Mapping[str, Any]) -> str:

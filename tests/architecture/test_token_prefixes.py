@@ -1,0 +1,37 @@
+"""Every prefix of secrets that this server issues is known to redaction."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from mcp_app.auth.external.principals import PREFIX as PROVIDERS
+from mcp_app.auth.tokens import KINDS
+from mcp_app.observability.redaction import MARK, PREFIXES, Redactor
+from tests.architecture.test_source import SOURCES, name_of, tree_of
+
+PREFIX = re.compile(r"mcp[a-z]*_(?:[a-z]+_)?")
+
+
+def prefixes_in(path: Path) -> set[str]:
+    """Return the strings of a module that look like the prefix of a secret."""
+    found = {node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant)}
+    return {text for text in found if isinstance(text, str) and PREFIX.fullmatch(text)}
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if prefixes_in(path)], ids=name_of)
+def test_every_prefix_in_the_source_is_redacted(path: Path) -> None:
+    for prefix in prefixes_in(path):
+        assert Redactor(()).text(f"a {prefix}{'Ab3-_9xY' * 5}") == f"a {MARK}", f"add {prefix} to PREFIXES"
+
+
+@pytest.mark.parametrize("prefix", sorted({*KINDS, *PREFIXES} - {PROVIDERS}))
+def test_token_of_every_registered_kind_is_redacted_without_its_scheme(prefix: str) -> None:
+    """Tokens of identity providers have no prefix of ours: they are found by ``Bearer`` before them."""
+    redactor = Redactor(())
+    token = prefix + "Ab3-_9xY" * 5
+    assert redactor.is_suspect(token.encode())
+    assert redactor.text(f"a {token}") == f"a {MARK}"
