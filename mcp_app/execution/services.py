@@ -21,9 +21,9 @@ from mcp_app.auth.services import principal_of
 from mcp_app.catalogue.snapshots.current_snapshot import refreshed_view
 from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval
-from mcp_app.execution.background.answer_streams import publish_now
+from mcp_app.execution.background.answer_streams import note_refused_now, publish_now
 from mcp_app.execution.background.celery import hand_on_new
-from mcp_app.execution.background.ended_notes import CANCELLED
+from mcp_app.execution.background.ended_notes import CANCELLED, RefusedCall
 from mcp_app.execution.stored import cancelling, pending_approvals, records, request_ids, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.approval_rules import ApprovalRules
@@ -178,9 +178,11 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     old = records.find(call_id)
     if old is None or not old.is_over:
         raise RetryRefused("Only a call that is over can be made again.")
+    session_id = f"operator-{secrets.token_hex(16)}"
+    asked = RefusedCall(session_id, old.principal, old.request_id, old.tool, old.arguments)
     try:
-        with _refusals(old.tool, WORDS_OF_RETRY):
-            new = _again(old, actor)
+        with _refusals(asked, WORDS_OF_RETRY):
+            new = _again(old, session_id, actor)
             with transaction.atomic():
                 call, _ = _accepted(new)
                 _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
@@ -190,7 +192,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     return call.id
 
 
-def _again(old: CallRecord, actor: Any) -> NewCall:
+def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
     # With the permissions of now, as the worker will look the tool up.
     caller = principal_of(old.principal, old.user_id, old.api_key_id, old.scopes)
     offers = refreshed_view(caller.permissions)
@@ -211,7 +213,7 @@ def _again(old: CallRecord, actor: Any) -> NewCall:
             scopes=frozenset(old.scopes.split()),
             connection_id=old.connection_id,
         ),
-        session_id=f"operator-{secrets.token_hex(16)}",
+        session_id=session_id,
         request_id=old.request_id,
         meta={"progressToken": OPERATOR_TOKEN},
         # There is no client to ask, so no capabilities either.
@@ -243,7 +245,8 @@ def start_call(
     Raise McpError with a code.
     """
     session_id = _session_of(principal, key)
-    with _refusals(tool, WORDS_OF_START):
+    asked = RefusedCall(session_id, principal.key, REQUEST_ID, tool, arguments)
+    with _refusals(asked, WORDS_OF_START):
         if key and (present := request_ids.find_request(session_id, REQUEST_ID)):
             return _repeated(present, tool, arguments)
         new = _started(principal, session_id, tool, arguments)
@@ -256,8 +259,8 @@ def start_call(
 
 
 @contextmanager
-def _refusals(tool: str, words: Mapping[Code, str]) -> Iterator[None]:
-    """Count refusals within this context, and replace the texts of those in ``words``."""
+def _refusals(call: RefusedCall, words: Mapping[Code, str]) -> Iterator[None]:
+    """Count and log refusals of ``call`` within this context, and replace the texts of those in ``words``."""
     try:
         yield
     except McpError as error:
@@ -265,10 +268,11 @@ def _refusals(tool: str, words: Mapping[Code, str]) -> Iterator[None]:
             raise
         code = Code(error.refusal)
         tally.note("refusal", code)
-        if (text := words.get(code)) is None:
-            raise
-        text = text.format(tool=tool[:128], words=error.message)
-        raise refused(code, text, error.retry_after) from None
+        if (text := words.get(code)) is not None:
+            text = text.format(tool=call.tool[:128], words=error.message)
+            error = refused(code, text, error.retry_after)
+        note_refused_now(call, error)
+        raise error from None
 
 
 def _accepted(new: NewCall) -> tuple[CallRecord, bool]:

@@ -14,9 +14,10 @@ from django.db import DatabaseError
 from mcp_app import conf
 from mcp_app.database.queries import aquery
 from mcp_app.execution.background import core_tasks
-from mcp_app.execution.background.ended_notes import hand_on_ended
+from mcp_app.execution.background.ended_notes import RefusedCall, hand_on_ended, hand_on_refused
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.protocol.errors import McpError
 from mcp_app.sessions.quota import keep_answer
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
@@ -52,6 +53,12 @@ def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, end
         return len(done)
 
     return connected(published) or 0
+
+
+def note_refused_now(call: RefusedCall, refusal: McpError) -> None:
+    """Log a refused call, from a thread without an event loop. Blocks. Without Redis, nothing happens."""
+    if conf.get().message_log:
+        connected(lambda streams: hand_on_refused(streams, call, refusal))
 
 
 def fence_off_now(call: CallRecord, attempt: int) -> None:

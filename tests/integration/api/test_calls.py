@@ -22,12 +22,15 @@ from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
 from mcp_app.execution import long_poll
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.statements import FINISH_UNSTARTED
-from mcp_app.models import AuditEvent, Call, Tool
+from mcp_app.message_log.counts.refusals import refusal_counts
+from mcp_app.message_log.writer import drain_once
+from mcp_app.models import AuditEvent, Call, Message, Tool
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.principal_key import Bound, person_of, share_of
 from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.connections.keys import KEPT
 from mcp_app.streams.gateway import Streams
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from mcpsite.redis_server import RedisServer
 from tests.integration.api.conftest import ClientOf, send
 from tests.racing import at_once
@@ -273,6 +276,41 @@ def test_gate_refuses_starts_and_retries_in_one_order(
     assert refused.status_code == REFUSALS[code][way == "retry"]
     assert (int(refused.get("Retry-After", 0)) > 0) == (refused.status_code == 429)
     assert Call.objects.count() == 1
+
+
+def _texts(answer: dict[str, Any]) -> list[str]:
+    """The text of an error, or those of a tool error."""
+    if "error" in answer:
+        return [answer["error"]["message"]]
+    return [block["text"] for block in answer["result"]["content"]]
+
+
+@pytest.mark.parametrize("code", ["unknown_tool", "invalid_arguments", "rate_limited", "backlog_full"])
+@pytest.mark.parametrize("way", ["start", "retry"])
+def test_refused_call_has_one_row_in_the_message_log_with_its_code(
+    way: str, code: str, api: Client, stopped: Call, settings: Any
+) -> None:
+    """Refusals of the API were in the metric alone, so that figures and the search by code missed them."""
+    drain_once(SyncMessageQueue.connect())
+    Message.objects.all().delete()
+    _refuse(code, stopped, settings)
+    arguments = orjson.loads(Call.objects.get(pk=stopped.pk).arguments)
+    if way == "start":
+        fits = code not in ("unknown_tool", "invalid_arguments")
+        secret = {} if fits else {"password": "hunter2", "huge": 10**30}
+        answer = _start(api, {"tool": "count", "arguments": {**arguments, **secret}})
+    else:
+        answer = api.post(f"/api/calls/{stopped.pk}/retry/")
+    drain_once(SyncMessageQueue.connect())
+    (row,) = Message.objects.all()
+    assert (row.refusal, row.method, row.principal) == (code, "tools/call", stopped.principal)
+    assert (row.kind, row.direction, row.duration_ms) == ("request", "in", None)
+    assert row.session_id.startswith("api-" if way == "start" else "operator-")
+    assert row.target == ("" if code == "unknown_tool" else "count")
+    assert orjson.loads(row.payload)["params"]["name"] == "count"
+    assert "hunter2" not in row.payload
+    assert answer.json()["detail"] in _texts(orjson.loads(row.answer))
+    assert [(found.code, found.calls) for found in refusal_counts(row.at)] == [(code, 1)]
 
 
 def test_retry_of_a_tool_that_the_caller_lost_is_refused(api: Client, stopped: Call) -> None:
