@@ -1,1 +1,1 @@
-"""Every feature of the protocol against real web processes, for each revision that is served."""
+"""Every feature of the protocol against real web processes, for each supported revision."""

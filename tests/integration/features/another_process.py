@@ -1,4 +1,4 @@
-"""Another process of the installation, as a worker's would be: runs what a test asks for at once."""
+"""Another process of the installation, such as a worker, that runs code for a test immediately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.servers.live import ROOT
 
 
 class AnotherProcess:
-    """Runs Python code inside the Django of a LiveServer, in one process that stays."""
+    """A process that runs Python code inside the Django of a LiveServer, for many runs."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -27,7 +27,7 @@ class AnotherProcess:
         )
 
     def run(self, code: str, **values: Any) -> Any:
-        """Run ``code`` with these JSON values as names; returns what it assigned to ``result``."""
+        """Run ``code`` with these JSON values as names; return its variable ``result``."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"code": textwrap.dedent(code), "values": values}) + "\n")
@@ -56,7 +56,7 @@ def _serve() -> None:
         "Resource": Resource,
         "ResourceTemplate": ResourceTemplate,
     }
-    # What code prints must not be taken for an answer.
+    # Output of the code must not be parsed as a result.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -36,7 +36,7 @@ Connect = Callable[..., Client]
 
 
 def unexplained(server: LiveServer) -> list[str]:
-    """Lines of the logs that must not be there; the failures of our own tools are logged as incidents."""
+    """Return unexpected lines of the logs; failures of the test tools are logged as incidents."""
     lines = server.logs().splitlines()
     return [
         line
@@ -46,7 +46,7 @@ def unexplained(server: LiveServer) -> list[str]:
 
 
 def connector(server: LiveServer) -> Iterator[Connect]:
-    """Makes clients with open sessions, and closes them at the end."""
+    """Yield a factory of clients with open sessions, and close them at the end."""
     opened: list[Client] = []
 
     def connect(
@@ -71,7 +71,7 @@ def connector(server: LiveServer) -> Iterator[Connect]:
 
 @pytest.fixture(scope="package")
 def server() -> Iterator[LiveServer]:
-    """Web processes A and B with ordinary limits."""
+    """Start web processes A and B with ordinary limits."""
     with LiveServer(2, settings=SETTINGS) as running:
         yield running
         assert not unexplained(running)
@@ -79,7 +79,7 @@ def server() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="package")
 def tight() -> Iterator[LiveServer]:
-    """Web processes A and B with small pages and short patience."""
+    """Start web processes A and B with small pages and short timeouts."""
     with LiveServer(2, settings=SETTINGS, env={"FEATURES_MCP": json.dumps(TIGHT)}) as running:
         yield running
         assert not unexplained(running)
@@ -87,7 +87,7 @@ def tight() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="package")
 def operator(server: LiveServer) -> Iterator[AnotherProcess]:
-    """A third process of the same installation."""
+    """Start a third process of the same installation."""
     made = AnotherProcess(server.environment)
     yield made
     made.close()
@@ -95,14 +95,14 @@ def operator(server: LiveServer) -> Iterator[AnotherProcess]:
 
 @pytest.fixture(scope="package")
 def keys(operator: AnotherProcess) -> dict[str, str]:
-    """API keys: ``reader`` holds the permission the restricted entries need, ``stranger`` holds none."""
+    """Issue API keys: ``reader`` has the permission of the restricted entries, ``stranger`` does not."""
     found: dict[str, str] = operator.run(KEYS)
     return found
 
 
 @pytest.fixture(scope="package")
 def tight_keys(tight: LiveServer) -> dict[str, str]:
-    """As ``keys``, of the installation with small limits."""
+    """As ``keys``, for the installation with small limits."""
     made = AnotherProcess(tight.environment)
     found: dict[str, str] = made.run(KEYS)
     made.close()
@@ -110,7 +110,7 @@ def tight_keys(tight: LiveServer) -> dict[str, str]:
 
 
 def settle(operator: AnotherProcess, connect: Connect) -> None:
-    """Wait until every process serves the newest catalogue: all of them saw a last entry come and go."""
+    """Wait until every process serves the newest catalogue, by adding and deleting a last entry."""
     mark = f"mark-{secrets.token_hex(4)}"
     sides = [connect(process=process) for process in (0, 1)]
 
@@ -137,5 +137,5 @@ def connect_tight(tight: LiveServer) -> Iterator[Connect]:
 
 @pytest.fixture(params=VERSIONS)
 def client(request: pytest.FixtureRequest, connect: Connect) -> Client:
-    """A session of each revision that is served."""
+    """Open a session of each supported revision."""
     return connect(request.param)

@@ -1,4 +1,4 @@
-"""A client that answers what the server asks, and judges every message it gets by the published schema."""
+"""A client that answers server requests and validates every message against the published schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Reply = Outcome | Callable[[dict[str, Any]], Outcome | None]
 
 
 class Fail(dict[str, Any]):
-    """An answer that is an error."""
+    """A response that is an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(code=code, message=message)
@@ -30,7 +30,7 @@ class Fail(dict[str, Any]):
 
 @dataclass
 class Conversation:
-    """Everything the server said about one request."""
+    """All messages of the server for one request."""
 
     response: dict[str, Any]
     before: list[dict[str, Any]] = field(default_factory=list)
@@ -50,30 +50,30 @@ class Conversation:
 
     @property
     def text(self) -> str:
-        """The text of the only block of a tool's answer."""
+        """The text of the only block of a tool result."""
         (block,) = self.result["content"]
         found: str = block["text"]
         return found
 
     @property
     def failed(self) -> bool:
-        """Whether the tool failed."""
+        """True if the tool failed."""
         return self.result.get("isError") is True
 
     def told(self, method: str) -> list[dict[str, Any]]:
-        """The params of each message of that method, in order."""
+        """Return the params of each message of that method, in order."""
         return [message.get("params", {}) for message in self.before if message["method"] == method]
 
 
 @dataclass
 class Client(Mcp):
-    """One session; ``replies`` says how it answers each method the server may ask."""
+    """A session; ``replies`` maps server methods to the client's responses."""
 
     replies: dict[str, Reply] = field(default_factory=dict)
     beside: list[Mcp] = field(default_factory=list)
 
     def at_port(self, port: int) -> Client:
-        """The same session through the process that listens on ``port``; closed with this client."""
+        """Return the same session through the process that listens on ``port``; closed with this client."""
         other = self.via(port)
         assert isinstance(other, Client)
         other.beside = []
@@ -86,7 +86,7 @@ class Client(Mcp):
         super().close()
 
     def listen(self) -> EventStream:
-        """The standalone stream, past the priming event that 2025-11-25 begins with."""
+        """Open the standalone stream, past the priming event of 2025-11-25."""
         stream = self.get_stream()
         if self.version == VERSIONS[-1]:
             priming = stream.next()
@@ -95,14 +95,14 @@ class Client(Mcp):
         return stream
 
     def open(self, version: str, capabilities: dict[str, Any] | None = None, **more: Any) -> Client:
-        """Begin a session of that revision."""
+        """Open a session of that revision."""
         result = self.initialize(version, capabilities, **more)
         self.judge({"jsonrpc": "2.0", "id": 0, "result": result}, "initialize")
         assert self.version == version
         return self
 
     def judge(self, message: dict[str, Any], method: str = "") -> dict[str, Any]:
-        """The message itself, if the published schema allows it."""
+        """Return the message if the published schema allows it."""
         assert self.version is not None
         found = referee.problems(self.version, message, method)
         assert not found, f"{found} in {json.dumps(message)[:2000]}"
@@ -111,7 +111,7 @@ class Client(Mcp):
     def converse(
         self, method: str, params: dict[str, Any] | None = None, *, answer_at: Mcp | None = None
     ) -> Conversation:
-        """Send a request, answer every question on the way, return all that was said."""
+        """Send a request, answer every server request, and return all messages."""
         body = json.dumps(self.request_message(method, params)).encode()
         found = self.client.open_stream("POST", self.path, self.headers(), body)
         if isinstance(found, EventStream):
@@ -138,7 +138,7 @@ class Client(Mcp):
         raise AssertionError(f"the stream of {method} ended without a response after {before}")
 
     def reply_to(self, question: dict[str, Any], sender: Mcp) -> None:
-        """Answer a question of the server as ``replies`` says, through ``sender``."""
+        """Answer a server request by ``replies``, through ``sender``."""
         reply = self.replies[question["method"]]
         outcome = reply(question.get("params", {})) if callable(reply) else reply
         if outcome is None:
@@ -159,7 +159,7 @@ class Client(Mcp):
         return self.converse("tools/call", {"name": tool, "arguments": arguments})
 
     def listed(self, method: str) -> list[dict[str, Any]]:
-        """The entries on all pages of a list."""
+        """Return the entries on all pages of a list."""
         member = {"resources/templates/list": "resourceTemplates"}.get(method, method.partition("/")[0])
         entries: list[dict[str, Any]] = []
         cursor: dict[str, Any] = {}
@@ -171,7 +171,7 @@ class Client(Mcp):
             cursor = {"cursor": page["nextCursor"]}
 
     def entry(self, method: str, key: str) -> dict[str, Any]:
-        """The one entry of a list whose name or URI is ``key``."""
+        """Return the only entry of a list whose name or URI is ``key``."""
         (found,) = [
             item
             for item in self.listed(method)

@@ -1,4 +1,4 @@
-"""Elicitation forms that tests send, and an answer that fits them."""
+"""Elicitation forms of the tests, and a response that fits them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What administrators make and change through the catalogue's services, as clients see it."""
+"""Entries that administrators create and change through the catalogue services, as clients see them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/li
 
 @pytest.fixture
 def office(operator: AnotherProcess, connect: Connect) -> Iterator[AnotherProcess]:
-    """The process that edits; what it made is gone everywhere after the test."""
+    """Return the process that edits; its entries are deleted everywhere after the test."""
     yield operator
     operator.run(FORGET)
     settle(operator, connect)
 
 
 def known(client: Client, method: str, name: str) -> dict[str, Any]:
-    """The entry of that name, as soon as the process has it."""
+    """Return the entry of that name, as soon as the process serves it."""
     eventually(lambda: name in [entry["name"] for entry in client.listed(method)], 2)
     return client.entry(method, name)
 
@@ -54,7 +54,7 @@ def known(client: Client, method: str, name: str) -> dict[str, Any]:
 @pytest.mark.requirement("PROMPT-01", "PROMPT-02", "PROMPT-05", "TITLE-01", "ICON-01")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_prompt_made_by_an_administrator_is_served(
+def test_prompt_created_by_an_administrator_is_served(
     version: str, process: int, connect: Connect, office: AnotherProcess
 ) -> None:
     values = {
@@ -82,7 +82,7 @@ def test_a_prompt_made_by_an_administrator_is_served(
 
 @pytest.mark.requirement("RES-01", "RES-02", "ANN-01")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_text_made_by_an_administrator_is_served(
+def test_text_resource_created_by_an_administrator_is_served(
     version: str, connect: Connect, office: AnotherProcess
 ) -> None:
     marks = {"audience": ["user"], "priority": 0.5, "lastModified": "2025-11-25T12:00:00Z"}
@@ -105,7 +105,7 @@ def test_a_text_made_by_an_administrator_is_served(
 
 @pytest.mark.requirement("RES-02", "RES-14")
 @pytest.mark.parametrize(("mime_type", "member"), [("text/plain", "text"), ("application/pdf", "blob")])
-def test_a_file_uploaded_by_an_administrator_is_served_by_every_process(
+def test_uploaded_resource_is_served_by_every_process(
     mime_type: str, member: str, connect: Connect, office: AnotherProcess
 ) -> None:
     office.run(UPLOAD, uri="memo://notes", mime_type=mime_type, data="aGVsbG8=")
@@ -126,7 +126,7 @@ def documents(server: LiveServer) -> Path:
 
 
 @pytest.mark.requirement("RES-05")
-def test_a_file_below_a_resource_directory_is_served_and_links_out_of_it_are_not(
+def test_file_in_a_resource_directory_is_served_without_following_links(
     connect: Connect, office: AnotherProcess, documents: Path
 ) -> None:
     file = documents / f"{secrets.token_hex(4)}.txt"
@@ -152,7 +152,7 @@ def test_a_file_below_a_resource_directory_is_served_and_links_out_of_it_are_not
     "tail",
     ["../db.sqlite3", "%2e%2e/db.sqlite3", "..%2Fdb.sqlite3", "a/../../db.sqlite3", "link/hosts", "%00", "."],
 )
-def test_an_address_out_of_the_resource_directories_is_refused(
+def test_uri_outside_the_resource_directories_is_refused(
     tail: str, office: AnotherProcess, documents: Path
 ) -> None:
     if not (link := documents / "link").is_symlink():
@@ -163,9 +163,7 @@ def test_an_address_out_of_the_resource_directories_is_refused(
 
 @pytest.mark.requirement("TOOL-02", "TOOL-21")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_preset_fixes_arguments_that_cannot_be_sent_any_more(
-    version: str, connect: Connect, office: AnotherProcess
-) -> None:
+def test_preset_hides_and_fixes_its_arguments(version: str, connect: Connect, office: AnotherProcess) -> None:
     code = """
         base = Tool.objects.get(name="measure")
         services.save_tool_preset(actor=None, name="kilometres", preset_of=base, fixed_arguments=fixed,
@@ -185,7 +183,7 @@ def test_a_preset_fixes_arguments_that_cannot_be_sent_any_more(
 
 @pytest.mark.requirement("TOOL-23", "TITLE-01")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_words_of_an_administrator_win_over_those_of_the_code(
+def test_text_of_an_administrator_overrides_code(
     version: str, connect: Connect, office: AnotherProcess
 ) -> None:
     words = {"title": "Say it again", "description": "Repeats."}
@@ -207,7 +205,7 @@ def test_the_words_of_an_administrator_win_over_those_of_the_code(
     ],
 )
 @pytest.mark.parametrize("change", [{"enabled": False}, {"permission": PERMISSION}])
-def test_an_entry_that_was_disabled_or_restricted_is_not_there_any_more(
+def test_disabled_or_restricted_entry_is_no_longer_served(
     kind: str, name: str, method: str, key: dict[str, Any], code: int, change: dict[str, Any],
     connect: Connect, office: AnotherProcess, keys: dict[str, str],
 ) -> None:  # fmt: skip
@@ -222,7 +220,7 @@ def test_an_entry_that_was_disabled_or_restricted_is_not_there_any_more(
 
 
 @pytest.mark.requirement("TOOL-22")
-def test_the_deadline_of_an_administrator_holds(connect: Connect, office: AnotherProcess) -> None:
+def test_timeout_set_by_an_administrator_applies(connect: Connect, office: AnotherProcess) -> None:
     client = connect()
     office.run(CHANGE.format(kind="Tool"), name="wait", values={"timeout_seconds": 0.3})
     said = [client.use("wait", seconds=1, mark="deadline") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""``@tool(atomic=True)``: all that a call writes is kept, or nothing."""
+"""``@tool(atomic=True)``: all writes of a call are committed, or none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def names() -> list[str]:
 
 
 def enrol(name: str, *, fails: bool = False) -> str:
-    """Enrol a group."""
+    """Create a group."""
     Group.objects.create(name=name)
     if fails:
         raise ToolError("no room")
@@ -37,7 +37,7 @@ def enrol(name: str, *, fails: bool = False) -> str:
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_what_an_atomic_tool_wrote_is_undone_when_it_raises(background: bool) -> None:
+def test_atomic_tool_rolls_back_on_exception(background: bool) -> None:
     tool(atomic=True, background=background)(enrol)
     assert call_tool("enrol", {"name": "kept"})["content"][0]["text"] == "True"
     failed = call_tool("enrol", {"name": "undone", "fails": True})
@@ -45,17 +45,17 @@ def test_what_an_atomic_tool_wrote_is_undone_when_it_raises(background: bool) ->
     assert names() == ["kept"]
 
 
-def test_without_it_each_write_is_kept() -> None:
+def test_tool_without_atomic_keeps_each_write() -> None:
     tool(enrol)
     assert call_tool("enrol", {"name": "a"})["content"][0]["text"] == "False"
     call_tool("enrol", {"name": "b", "fails": True})
     assert names() == ["a", "b"]
 
 
-def test_an_error_result_that_is_returned_keeps_what_was_written() -> None:
+def test_atomic_tool_returning_an_error_result_keeps_its_writes() -> None:
     @tool(atomic=True)
     def half() -> ToolResult:
-        """Half."""
+        """Create a group and return an error."""
         Group.objects.create(name="kept")
         return ToolResult("no room", is_error=True)
 
@@ -63,10 +63,10 @@ def test_an_error_result_that_is_returned_keeps_what_was_written() -> None:
     assert names() == ["kept"]
 
 
-async def test_an_atomic_tool_that_is_cancelled_undoes_what_it_wrote() -> None:
+async def test_cancelled_atomic_tool_rolls_back() -> None:
     @tool(atomic=True)
     def long(ctx: Context) -> None:
-        """Long."""
+        """Create a group and wait for the cancellation."""
         Group.objects.create(name="undone")
         ctx.info("written")
         while True:
@@ -78,10 +78,10 @@ async def test_an_atomic_tool_that_is_cancelled_undoes_what_it_wrote() -> None:
     assert [group async for group in Group.objects.all()] == []
 
 
-def test_rows_are_read_before_the_transaction_ends() -> None:
+def test_returned_rows_are_read_inside_the_transaction() -> None:
     @tool(atomic=True)
     def locked() -> Any:
-        """Locked."""
+        """Return locked rows."""
         Group.objects.create(name="a")
         return Group.objects.select_for_update().values("name")
 
@@ -89,10 +89,10 @@ def test_rows_are_read_before_the_transaction_ends() -> None:
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_an_atomic_tool_cannot_ask(version: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_atomic_tool_cannot_elicit(version: str, caplog: pytest.LogCaptureFixture) -> None:
     @tool(atomic=True)
     def ask(ctx: Context) -> str:
-        """Ask."""
+        """Create a group and elicit."""
         Group.objects.create(name="undone")
         return str(ctx.elicit("Really?", bool))
 
@@ -103,14 +103,14 @@ def test_an_atomic_tool_cannot_ask(version: str, caplog: pytest.LogCaptureFixtur
     assert names() == []
 
 
-def test_a_task_of_celery_can_be_atomic() -> None:
+def test_celery_task_can_be_atomic() -> None:
     from celery import Celery
 
     application = Celery("atomic", set_as_current=False)
 
     @application.task(name="atomic.twice")
     def twice(name: str) -> None:
-        """Enrol twice."""
+        """Create a group twice."""
         Group.objects.create(name=name)
         Group.objects.create(name=name)
 
@@ -122,9 +122,9 @@ def test_a_task_of_celery_can_be_atomic() -> None:
     assert names() == ["a"]
 
 
-def test_an_async_function_cannot_be_atomic() -> None:
+def test_async_function_cannot_be_atomic() -> None:
     async def write() -> None:
-        """Write."""
+        """Do nothing."""
 
     with pytest.raises(DefinitionError, match=r"write: atomic=True needs a synchronous function.*def"):
         tool(atomic=True)(write)

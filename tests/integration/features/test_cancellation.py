@@ -1,4 +1,4 @@
-"""Cancelling running calls, from any process."""
+"""Cancelling running calls from any process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANCELLED = {"code": -32800, "message": "Request cancelled"}
 
 
 def begin(client: Client, tool: str) -> tuple[EventStream, int, str]:
-    """A call that runs: its stream, its id, its mark."""
+    """Start a call and return its stream, id and mark."""
     mark = secrets.token_hex(4)
     arguments = {"seconds": 30, "mark": mark}
     stream = client.open_call("tools/call", {"name": tool, "arguments": arguments})
@@ -44,7 +44,7 @@ def end_of(client: Client, stream: EventStream) -> dict[str, Any]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("tool", ["wait", "wait_in_thread"])
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_cancel_at_any_process_stops_the_work_and_ends_the_stream(
+def test_cancellation_at_any_process_stops_the_call_and_ends_the_stream(
     version: str, tool: str, process: int, connect: Connect, server: LiveServer
 ) -> None:
     client = connect(version)
@@ -62,7 +62,7 @@ def test_a_cancel_at_any_process_stops_the_work_and_ends_the_stream(
 
 @pytest.mark.requirement("CAN-02")
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_server_that_is_set_so_ends_the_stream_of_a_cancelled_call_without_an_answer(
+def test_cancelled_stream_ends_without_response_if_configured(
     process: int, connect_tight: Connect, tight: LiveServer
 ) -> None:
     client = connect_tight()
@@ -71,7 +71,7 @@ def test_a_server_that_is_set_so_ends_the_stream_of_a_cancelled_call_without_an_
         params = {"requestId": request_id}
         assert client.at_port(tight.ports[process]).notify("notifications/cancelled", params).status == 202
         assert stream.messages() == []
-    # Also for a client that comes back to the stream.
+    # A client that resumes the stream gets no response either.
     with client.at_port(tight.ports[process]).get_stream(stream.last_event_id) as resumed:
         assert resumed.messages() == []
 
@@ -91,15 +91,13 @@ def test_a_server_that_is_set_so_ends_the_stream_of_a_cancelled_call_without_an_
         None,
     ],
 )
-def test_a_cancel_that_fits_nothing_is_accepted_and_ignored(
-    params: dict[str, Any] | None, client: Client
-) -> None:
+def test_invalid_cancellation_is_accepted_and_ignored(params: dict[str, Any] | None, client: Client) -> None:
     assert client.notify("notifications/cancelled", params).status == 202
     assert client.use("plain_text").text == "plain"
 
 
 @pytest.mark.requirement("CAN-03")
-def test_a_cancel_of_a_finished_request_changes_nothing(client: Client) -> None:
+def test_cancelling_a_finished_request_changes_nothing(client: Client) -> None:
     assert client.use("plain_text").text == "plain"
     assert client.notify("notifications/cancelled", {"requestId": client.next_id}).status == 202
     assert client.use("plain_text").text == "plain"
@@ -107,7 +105,7 @@ def test_a_cancel_of_a_finished_request_changes_nothing(client: Client) -> None:
 
 @pytest.mark.requirement("CAN-01")
 @pytest.mark.parametrize("wrong", [lambda found: str(found), lambda found: found + 1])
-def test_a_cancel_stops_the_request_of_exactly_that_id_and_type(wrong: Any, client: Client) -> None:
+def test_cancellation_matches_the_id_by_value_and_type(wrong: Any, client: Client) -> None:
     stream, request_id, mark = begin(client, "wait")
     with stream:
         client.notify("notifications/cancelled", {"requestId": wrong(request_id)})
@@ -118,7 +116,7 @@ def test_a_cancel_stops_the_request_of_exactly_that_id_and_type(wrong: Any, clie
 
 
 @pytest.mark.requirement("CAN-01")
-def test_a_cancel_in_another_session_stops_nothing(connect: Connect) -> None:
+def test_cancellation_in_another_session_is_ignored(connect: Connect) -> None:
     client, other = connect(), connect()
     stream, request_id, mark = begin(client, "wait")
     with stream:
@@ -130,9 +128,7 @@ def test_a_cancel_in_another_session_stops_nothing(connect: Connect) -> None:
 
 
 @pytest.mark.requirement("CAN-10")
-def test_a_cancel_that_races_with_the_end_has_exactly_one_outcome(
-    connect: Connect, server: LiveServer
-) -> None:
+def test_cancellation_racing_with_completion_has_one_outcome(connect: Connect, server: LiveServer) -> None:
     client = connect()
     outcomes: Counter[str] = Counter()
     for run in range(120):
@@ -151,9 +147,7 @@ def test_a_cancel_that_races_with_the_end_has_exactly_one_outcome(
 
 @pytest.mark.requirement("CAN-08", "ELI-14")
 @pytest.mark.parametrize("version", VERSIONS[1:])
-def test_a_question_is_withdrawn_when_its_call_ends_without_the_answer(
-    version: str, connect: Connect
-) -> None:
+def test_server_request_is_cancelled_when_its_call_times_out(version: str, connect: Connect) -> None:
     client = connect(version, {"elicitation": {}}, replies={"elicitation/create": lambda _: None})
     said = client.use("ask_with_deadline")
     (question, withdrawn) = said.before
@@ -166,7 +160,7 @@ def test_a_question_is_withdrawn_when_its_call_ends_without_the_answer(
 
 
 @pytest.mark.requirement("CAN-08")
-def test_cancelling_a_call_withdraws_its_question(connect: Connect) -> None:
+def test_cancelling_a_call_cancels_its_server_request(connect: Connect) -> None:
     client = connect(capabilities={"sampling": {}})
     with client.open_call("tools/call", {"name": "sample_in_thread", "arguments": {}}) as stream:
         question = client.judge(stream.message())

@@ -1,4 +1,4 @@
-"""Changes made in another process reach the clients' streams: lists once, resources once per subscriber."""
+"""Changes made in another process reach streams: list changes once, resource updates once per subscriber."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UPDATE = """
 
 @dataclass
 class Kind:
-    """How another process adds an entry of one kind, and how a client finds it."""
+    """How another process adds an entry of one kind, and how a client lists it."""
 
     add: str
     listing: str
@@ -56,7 +56,9 @@ Add = Callable[[str], str]
 
 @pytest.fixture
 def add(operator: AnotherProcess, connect: Connect) -> Any:
-    """Adds an entry in the other process; deletes it after the test, and waits until that is known."""
+    """Return a function that adds an entry in the other process; delete it after the test and wait for the
+    change.
+    """
     made: list[tuple[str, str]] = []
 
     def add_entry(kind: str) -> str:
@@ -85,7 +87,7 @@ def next_method(client: Client, stream: EventStream, seconds: float) -> str:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_change_is_told_once_within_a_second_and_the_new_list_is_readable(
+def test_list_change_notifies_once_within_a_second(
     version: str, kind: str, process: int, connect: Connect, add: Add
 ) -> None:
     client = connect(version, process=process)
@@ -100,7 +102,7 @@ def test_a_change_is_told_once_within_a_second_and_the_new_list_is_readable(
 
 
 @pytest.mark.requirement("TOOL-20", "TOOL-23")
-def test_every_session_in_every_process_is_told_of_a_change(connect: Connect, add: Add) -> None:
+def test_list_change_notifies_every_session_in_every_process(connect: Connect, add: Add) -> None:
     clients = [connect(process=number % 2) for number in range(6)]
     streams = [client.listen() for client in clients]
     name = add("tools")
@@ -114,9 +116,7 @@ def test_every_session_in_every_process_is_told_of_a_change(connect: Connect, ad
 
 @pytest.mark.requirement("TOOL-20")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_client_that_was_away_is_told_when_its_stream_opens(
-    version: str, connect: Connect, add: Add
-) -> None:
+def test_missed_list_change_is_sent_when_the_stream_opens(version: str, connect: Connect, add: Add) -> None:
     client, neighbour = connect(version), connect(version)
     add("prompts")
     newest = add("prompts")
@@ -128,7 +128,7 @@ def test_a_client_that_was_away_is_told_when_its_stream_opens(
 
 
 @pytest.mark.requirement("TOOL-20")
-def test_before_initialized_nothing_is_told(connect: Connect, add: Add) -> None:
+def test_list_change_waits_for_initialized(connect: Connect, add: Add) -> None:
     client = connect(confirm=False)
     with client.listen() as stream:
         add("tools")
@@ -138,7 +138,7 @@ def test_before_initialized_nothing_is_told(connect: Connect, add: Add) -> None:
 
 
 @pytest.mark.requirement("TOOL-23")
-def test_a_tool_that_was_added_can_be_called_and_one_that_was_disabled_is_gone(
+def test_added_tool_is_callable_and_disabled_tool_is_unknown(
     connect: Connect, add: Add, operator: AnotherProcess
 ) -> None:
     client = connect(process=1)
@@ -155,7 +155,7 @@ def test_a_tool_that_was_added_can_be_called_and_one_that_was_disabled_is_gone(
 @pytest.mark.requirement("RES-08", "RES-11")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("process", [0, 1])
-def test_an_update_from_another_process_reaches_a_subscriber_exactly_once(
+def test_resource_update_reaches_a_subscriber_exactly_once(
     version: str, process: int, connect: Connect, operator: AnotherProcess, server: LiveServer
 ) -> None:
     client = connect(version)
@@ -171,7 +171,7 @@ def test_an_update_from_another_process_reaches_a_subscriber_exactly_once(
 
 @pytest.mark.requirement("RES-08", "RES-11", "T-GET-09")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_update_without_an_open_stream_comes_with_the_next_one_and_only_there(
+def test_missed_resource_update_is_sent_on_the_next_stream_only(
     version: str, connect: Connect, operator: AnotherProcess, server: LiveServer
 ) -> None:
     client = connect(version)
@@ -185,7 +185,7 @@ def test_an_update_without_an_open_stream_comes_with_the_next_one_and_only_there
 
 
 def listen_again(client: Client) -> EventStream:
-    """The standalone stream once the server has noticed that the one before was closed."""
+    """Open the standalone stream once the server has noticed that the previous one was closed."""
     deadline = time.monotonic() + 5
     while not isinstance(found := client.try_get_stream(), EventStream):
         assert found.status == 409
@@ -197,9 +197,7 @@ def listen_again(client: Client) -> EventStream:
 
 
 @pytest.mark.requirement("RES-08")
-def test_unsubscribing_ends_the_updates_and_is_never_an_error(
-    client: Client, operator: AnotherProcess
-) -> None:
+def test_unsubscribe_ends_updates_and_is_idempotent(client: Client, operator: AnotherProcess) -> None:
     for method in ("subscribe", "unsubscribe", "unsubscribe"):
         assert client.converse(f"resources/{method}", {"uri": TEXT}).result == {}
     assert client.converse("resources/unsubscribe", {"uri": "doc://never-seen"}).result == {}
@@ -209,14 +207,14 @@ def test_unsubscribing_ends_the_updates_and_is_never_an_error(
 
 
 @pytest.mark.requirement("RES-09")
-def test_subscribing_needs_an_address_that_exists_or_fits_a_template(client: Client) -> None:
+def test_subscribe_requires_an_existing_or_matching_uri(client: Client) -> None:
     error = client.converse("resources/subscribe", {"uri": "doc://unknown"}).error
     assert (error["code"], error["data"]) == (-32002, {"uri": "doc://unknown"})
     assert client.converse("resources/subscribe", {"uri": "doc://item/5"}).result == {}
 
 
 @pytest.mark.requirement("RES-08", "RES-09")
-def test_an_address_of_a_template_is_updated_as_well(connect: Connect, operator: AnotherProcess) -> None:
+def test_template_uri_can_be_subscribed(connect: Connect, operator: AnotherProcess) -> None:
     client = connect()
     client.converse("resources/subscribe", {"uri": "doc://item/5"})
     with client.listen() as stream:
@@ -225,7 +223,7 @@ def test_an_address_of_a_template_is_updated_as_well(connect: Connect, operator:
 
 
 @pytest.mark.requirement("RES-09")
-def test_the_subscriptions_of_a_session_are_limited(connect_tight: Connect) -> None:
+def test_subscriptions_per_session_are_limited(connect_tight: Connect) -> None:
     client = connect_tight()
     said = [client.converse("resources/subscribe", {"uri": f"doc://item/{number}"}) for number in range(4)]
     assert [found.result for found in said[:3]] == [{}] * 3
@@ -237,7 +235,9 @@ def test_the_subscriptions_of_a_session_are_limited(connect_tight: Connect) -> N
 
 
 @pytest.mark.requirement("RES-11")
-def test_each_subscriber_is_told_once_and_nobody_else(connect: Connect, operator: AnotherProcess) -> None:
+def test_update_notifies_each_subscriber_once_and_no_other_session(
+    connect: Connect, operator: AnotherProcess
+) -> None:
     clients = [connect(process=number % 2) for number in range(5)]
     for client in clients[:4]:
         client.converse("resources/subscribe", {"uri": TEXT})

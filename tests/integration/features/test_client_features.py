@@ -1,4 +1,4 @@
-"""Asking the client for its roots and its model."""
+"""Requests to the client: roots and sampling."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def sampler(connect: Connect, version: str, reply: Any, **capability: Any) -> Cl
 @pytest.mark.requirement("ROOT-01")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("tool", ["roots", "roots_in_thread"])
-def test_a_client_that_declared_roots_is_asked_within_its_own_request(
-    version: str, tool: str, connect: Connect
-) -> None:
+def test_roots_are_requested_on_the_stream_of_the_call(version: str, tool: str, connect: Connect) -> None:
     client = roots_client(connect, version, {"roots": [HOME]})
     with client.listen() as standalone:
         said = client.use(tool)
@@ -58,7 +56,7 @@ def test_a_client_that_declared_roots_is_asked_within_its_own_request(
 
 
 @pytest.mark.requirement("ROOT-01")
-def test_a_client_that_declared_no_roots_is_not_asked(client: Client) -> None:
+def test_roots_are_not_requested_without_the_capability(client: Client) -> None:
     said = client.use("roots")
     assert (said.failed, said.before) == (True, [])
     assert "did not declare roots" in said.text
@@ -66,7 +64,7 @@ def test_a_client_that_declared_no_roots_is_not_asked(client: Client) -> None:
 
 @pytest.mark.requirement("ROOT-01")
 @pytest.mark.parametrize(("code", "words"), [(-32601, "Roots not supported"), (-32603, "Internal error")])
-def test_a_client_that_cannot_name_its_roots_fails_the_tool(code: int, words: str, connect: Connect) -> None:
+def test_roots_error_fails_the_tool(code: int, words: str, connect: Connect) -> None:
     said = roots_client(connect, VERSIONS[-1], Fail(code, words)).use("roots")
     assert said.failed
     assert words in said.text
@@ -75,7 +73,7 @@ def test_a_client_that_cannot_name_its_roots_fails_the_tool(code: int, words: st
 
 @pytest.mark.requirement("ROOT-02")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_roots_that_changed_are_asked_for_again(version: str, connect: Connect) -> None:
+def test_roots_are_requested_again_after_a_change(version: str, connect: Connect) -> None:
     changing = [{"roots": [HOME]}, {"roots": []}]
     client = roots_client(connect, version, lambda _: changing.pop(0))
     assert json.loads(client.use("roots").text) == [HOME]
@@ -98,7 +96,7 @@ def test_roots_that_changed_are_asked_for_again(version: str, connect: Connect) 
         None,
     ],
 )
-def test_a_root_that_is_no_plain_file_address_is_dropped(root: Any, connect: Connect) -> None:
+def test_root_other_than_a_plain_file_uri_is_dropped(root: Any, connect: Connect) -> None:
     client = roots_client(connect, VERSIONS[-1], {"roots": [root, HOME]})
     assert json.loads(client.use("roots").text) == [HOME]
 
@@ -108,7 +106,7 @@ def test_a_root_that_is_no_plain_file_address_is_dropped(root: Any, connect: Con
 @pytest.mark.parametrize(
     "reason", ["endTurn", "stopSequence", "maxTokens", "toolUse", "end_turn", "a new one", None]
 )
-def test_a_client_that_declared_sampling_is_asked_with_the_published_params(
+def test_sampling_request_has_the_published_params(
     version: str, reason: str | None, connect: Connect
 ) -> None:
     answer = SAMPLED if reason is None else {**SAMPLED, "stopReason": reason}
@@ -128,7 +126,7 @@ def test_a_client_that_declared_sampling_is_asked_with_the_published_params(
 
 
 @pytest.mark.requirement("SAMP-01")
-def test_synchronous_code_samples_as_well(client: Client, connect: Connect) -> None:
+def test_synchronous_tool_can_sample(client: Client, connect: Connect) -> None:
     assert json.loads(sampler(connect, str(client.version), SAMPLED).use("sample_in_thread").text) == SAMPLED
     refused = client.use("sample_in_thread")
     assert (refused.failed, refused.before) == (True, [])
@@ -140,7 +138,7 @@ def test_synchronous_code_samples_as_well(client: Client, connect: Connect) -> N
     ("options", "capability"),
     [({"tools": [SEARCH]}, "tools"), ({"tool_choice": {"mode": "auto"}}, "tools")],
 )
-def test_tools_are_sent_only_to_a_client_that_declared_them(
+def test_sampling_tools_require_the_capability(
     version: str, options: dict[str, Any], capability: str, connect: Connect
 ) -> None:
     refused = sampler(connect, version, SAMPLED).use("sample", options=options)
@@ -155,7 +153,7 @@ def test_tools_are_sent_only_to_a_client_that_declared_them(
 
 @pytest.mark.requirement("SAMP-02")
 @pytest.mark.parametrize("context", ["thisServer", "allServers"])
-def test_context_is_asked_for_only_of_a_client_that_declared_it(context: str, connect: Connect) -> None:
+def test_sampling_context_requires_the_capability(context: str, connect: Connect) -> None:
     options = {"include_context": context}
     refused = sampler(connect, VERSIONS[-1], SAMPLED).use("sample", options=options)
     assert (refused.failed, refused.before) == (True, [])
@@ -176,7 +174,7 @@ def test_context_is_asked_for_only_of_a_client_that_declared_it(context: str, co
         ([HELLO, used([USE]), answered([FOUND, HELLO["content"]])], False),
     ],
 )
-def test_tool_results_answer_the_tool_uses_before_them_one_by_one(
+def test_sampling_tool_results_must_match_their_tool_uses(
     messages: list[dict[str, Any]], sent: bool, connect: Connect
 ) -> None:
     client = sampler(connect, VERSIONS[-1], SAMPLED, tools={})
@@ -200,7 +198,7 @@ def test_tool_results_answer_the_tool_uses_before_them_one_by_one(
     ],
     ids=str,
 )
-def test_a_refusal_or_a_wrong_answer_reaches_the_tool_as_a_failure(
+def test_sampling_error_or_invalid_response_fails_the_tool(
     version: str, answer: Any, connect: Connect
 ) -> None:
     said = sampler(connect, version, answer).use("sample")
@@ -211,7 +209,9 @@ def test_a_refusal_or_a_wrong_answer_reaches_the_tool_as_a_failure(
 
 @pytest.mark.requirement("SAMP-04", "CAN-08")
 @pytest.mark.parametrize("tool", ["sample", "sample_in_thread"])
-def test_a_client_that_does_not_answer_in_time_fails_the_tool(tool: str, connect_tight: Connect) -> None:
+def test_unanswered_sampling_request_is_cancelled_and_fails_the_tool(
+    tool: str, connect_tight: Connect
+) -> None:
     client = connect_tight(capabilities={"sampling": {}}, replies={"sampling/createMessage": lambda _: None})
     said = client.use(tool)
     question, withdrawn = said.before
@@ -222,7 +222,9 @@ def test_a_client_that_does_not_answer_in_time_fails_the_tool(tool: str, connect
 
 @pytest.mark.requirement("ROOT-01")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_answer_may_come_to_another_process(version: str, connect: Connect, server: LiveServer) -> None:
+def test_server_request_is_answered_at_another_process(
+    version: str, connect: Connect, server: LiveServer
+) -> None:
     client = roots_client(connect, version, {"roots": [HOME]})
     said = client.converse("tools/call", {"name": "roots"}, answer_at=client.at_port(server.ports[1]))
     assert json.loads(said.text) == [HOME]

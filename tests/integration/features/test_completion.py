@@ -1,4 +1,4 @@
-"""Completing the arguments of prompts and templates."""
+"""Completing arguments of prompts and resource templates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def complete(client: Client, ref: Any, name: str, value: str, **known: str) -> d
 
 
 @pytest.mark.requirement("COMP-01")
-def test_completions_are_declared(client: Client) -> None:
+def test_completions_capability_is_declared(client: Client) -> None:
     assert client.server["capabilities"]["completions"] == {}
 
 
@@ -44,14 +44,14 @@ def test_completions_are_declared(client: Client) -> None:
         ({"type": "ref/resource", "uri": "doc://item/7"}, "key", "b", ["beta", "alphabet"]),
     ],
 )
-def test_arguments_of_prompts_and_templates_are_completed(
+def test_prompt_and_template_arguments_are_completed(
     ref: dict[str, Any], name: str, value: str, values: list[str], client: Client
 ) -> None:
     assert complete(client, ref, name, value)["values"] == values
 
 
 @pytest.mark.requirement("COMP-03")
-def test_at_most_a_hundred_values_are_given_and_a_cut_is_marked(client: Client) -> None:
+def test_completion_returns_at_most_100_values_and_marks_truncation(client: Client) -> None:
     cut = complete(client, TRAVEL, "word", "word")
     assert cut == {"values": WORDS[:100], "total": 150, "hasMore": True}
     assert complete(client, TRAVEL, "word", "WORD14")["hasMore"] is False
@@ -59,7 +59,7 @@ def test_at_most_a_hundred_values_are_given_and_a_cut_is_marked(client: Client) 
 
 
 @pytest.mark.requirement("COMP-03")
-def test_values_that_begin_with_the_text_come_before_those_that_contain_it(client: Client) -> None:
+def test_completion_ranks_prefix_matches_first(client: Client) -> None:
     assert complete(client, ITEM, "key", "b")["values"] == ["beta", "alphabet"]
 
 
@@ -81,7 +81,7 @@ def test_values_that_begin_with_the_text_come_before_those_that_contain_it(clien
         {},
     ],
 )
-def test_an_unknown_reference_or_argument_is_an_invalid_params_error(
+def test_invalid_completion_reference_is_an_invalid_params_error(
     wrong: dict[str, Any], client: Client
 ) -> None:
     assert client.converse("completion/complete", wrong).error["code"] == -32602
@@ -96,7 +96,7 @@ def test_an_unknown_reference_or_argument_is_an_invalid_params_error(
         ({"type": "ref/resource", "uri": "vault://silver"}, "gold"),
     ],
 )
-def test_completion_reveals_nothing_the_caller_may_not_read(
+def test_completion_hides_restricted_entries(
     ref: dict[str, Any], secret: str, connect: Connect, keys: dict[str, str]
 ) -> None:
     reader, stranger = connect(token=keys["reader"]), connect(token=keys["stranger"])
@@ -107,13 +107,13 @@ def test_completion_reveals_nothing_the_caller_may_not_read(
 
 
 @pytest.mark.requirement("COMP-06")
-def test_arguments_given_so_far_narrow_the_values_where_the_revision_has_them(client: Client) -> None:
+def test_completion_context_is_used_since_2025_06_18(client: Client) -> None:
     narrowed = complete(client, TRAVEL, "city", "B", country="it", unknown="x")["values"]
     assert narrowed == (["Bern", "Basel", "Bari"] if client.version == "2025-03-26" else ["Bari"])
 
 
 @pytest.mark.requirement("COMP-04")
-def test_a_completion_that_fails_is_an_internal_error_without_internals(client: Client) -> None:
+def test_failed_completion_is_an_internal_error_without_details(client: Client) -> None:
     said = client.converse("completion/complete", params({"type": "ref/prompt", "name": "guess"}, "word", ""))
     assert said.error["code"] == -32603
     assert "hunter2" not in str(said.response)

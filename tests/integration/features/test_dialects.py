@@ -1,4 +1,4 @@
-"""What older descriptions of the protocol make clients send, and what they are answered."""
+"""Deviations of clients written for older descriptions of the protocol."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def wait_call(client: Client, mark: str) -> dict[str, Any]:
     return {"name": "wait", "arguments": {"seconds": 30, "mark": mark}}
 
 
-def test_capabilities_that_clients_do_not_have_are_ignored(connect: Connect) -> None:
+def test_server_capabilities_sent_by_a_client_are_ignored(connect: Connect) -> None:
     client = connect(capabilities={"tools": {}, "resources": True, "prompts": [], "experimental": {"x": {}}})
     assert client.use("plain_text").text == "plain"
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, "2024-11-05", "1.0", "2099-01-01"])
-def test_every_initialize_is_answered_with_a_version_that_is_served(version: str, server: LiveServer) -> None:
+def test_initialize_negotiates_a_supported_version(version: str, server: LiveServer) -> None:
     client = Mcp.at(server.ports[0])
     try:
         assert client.initialize(version)["protocolVersion"] == (
@@ -34,16 +34,16 @@ def test_every_initialize_is_answered_with_a_version_that_is_served(version: str
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/list", "prompts/list", "resources/list"])
-def test_a_request_without_params_is_served(method: str, client: Client) -> None:
+def test_request_without_params_is_served(method: str, client: Client) -> None:
     assert client.converse(method).result == client.converse(method, {}).result
 
 
-def test_a_request_without_id_is_a_notification_and_gets_no_answer(client: Client) -> None:
+def test_request_without_id_gets_no_response(client: Client) -> None:
     answer = client.notify("tools/call", {"name": "plain_text", "arguments": {}})
     assert (answer.status, answer.body) == (202, b"")
 
 
-def test_cancel_request_is_taken_for_a_cancel(client: Client) -> None:
+def test_cancel_request_notification_cancels_the_call(client: Client) -> None:
     with client.open_call("tools/call", wait_call(client, f"dialect-{client.version}")) as stream:
         client.judge(stream.message())
         assert client.notify("$/cancelRequest", {"id": client.next_id}).status == 202
@@ -62,7 +62,7 @@ def test_cancel_request_is_taken_for_a_cancel(client: Client) -> None:
         ("notifications/initialized", {}, -32601, None),
     ],
 )
-def test_errors_have_the_published_codes_and_the_notion_in_their_data(
+def test_errors_have_published_codes_and_kinds(
     method: str, params: dict[str, Any], code: int, kind: str | None, client: Client
 ) -> None:
     error = client.converse(method, params).error
@@ -70,14 +70,14 @@ def test_errors_have_the_published_codes_and_the_notion_in_their_data(
     assert error.get("data", {}).get("kind") == kind
 
 
-def test_headers_of_newer_revisions_do_not_disturb_a_session(client: Client) -> None:
+def test_routing_headers_are_accepted_in_a_session(client: Client) -> None:
     message = client.request_message("tools/call", {"name": "plain_text", "arguments": {}})
     answer = client.post(message, **{"Mcp-Method": "tools/call", "Mcp-Name": "plain_text"})
     assert answer.status == 200
     assert answer.json()["result"]["content"][0]["text"] == "plain"
 
 
-def test_questions_never_travel_on_the_standalone_stream(connect: Connect) -> None:
+def test_server_requests_never_use_the_standalone_stream(connect: Connect) -> None:
     client = connect(
         capabilities={"sampling": {}, "roots": {}, "elicitation": {}},
         replies={"roots/list": {"roots": []}, "elicitation/create": {"action": "decline"}},
@@ -88,14 +88,14 @@ def test_questions_never_travel_on_the_standalone_stream(connect: Connect) -> No
         assert standalone.quiet(0.2)
 
 
-def test_progress_and_logs_have_the_published_names(client: Client) -> None:
+def test_progress_and_log_notifications_have_published_names(client: Client) -> None:
     params = {"name": "report", "arguments": {"values": [1]}, "_meta": {"progressToken": 1}}
     methods = {found["method"] for found in client.converse("tools/call", params).before}
     methods |= {found["method"] for found in client.use("log_data").before}
     assert methods == {"notifications/progress", "notifications/message"}
 
 
-def test_without_a_session_a_request_is_refused_with_a_json_rpc_error(server: LiveServer) -> None:
+def test_request_without_session_is_a_json_rpc_error(server: LiveServer) -> None:
     client = Mcp.at(server.ports[0])
     try:
         answer = client.post(client.request_message("tools/list"))
@@ -105,7 +105,7 @@ def test_without_a_session_a_request_is_refused_with_a_json_rpc_error(server: Li
     assert json.loads(answer.body)["error"]["code"] == -32600
 
 
-def test_a_cancelled_tool_of_the_old_name_really_stops(connect: Connect) -> None:
+def test_cancel_request_notification_stops_the_tool(connect: Connect) -> None:
     client = connect()
     with client.open_call("tools/call", wait_call(client, "old name")) as stream:
         stream.message()

@@ -1,4 +1,4 @@
-"""Asking the person behind the client, by form and by URL."""
+"""Elicitation by form and by URL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def asker(connect: Connect, version: str, reply: Any, **capability: Any) -> Clie
     "answer",
     [ADA, {"action": "decline"}, {"action": "cancel"}, {"action": "decline", "content": {"name": "x"}}],
 )
-def test_the_three_answers_are_told_apart(
+def test_accept_decline_and_cancel_are_distinguished(
     version: str, tool: str, answer: dict[str, Any], connect: Connect
 ) -> None:
     said = asker(connect, version, answer).use(tool, form=NAME_FORM)
@@ -58,7 +58,7 @@ def test_the_three_answers_are_told_apart(
         (NEWEST, {"elicitation": {"form": {}, "url": {}}}, True, True),
     ],
 )
-def test_a_mode_that_was_not_declared_is_never_sent(
+def test_undeclared_elicitation_mode_is_never_sent(
     version: str, capabilities: dict[str, Any], form: bool, url: bool, connect: Connect
 ) -> None:
     client = connect(version, capabilities, replies={"elicitation/create": {"action": "decline"}})
@@ -68,7 +68,7 @@ def test_a_mode_that_was_not_declared_is_never_sent(
 
 
 @pytest.mark.requirement("ELI-03")
-def test_a_form_of_every_field_kind_goes_out_as_it_is(connect: Connect) -> None:
+def test_form_with_every_field_kind_is_sent_unchanged(connect: Connect) -> None:
     said = asker(connect, NEWEST, ANSWER).use("ask", form=EVERY_FIELD)
     assert said.told("elicitation/create")[0]["requestedSchema"] == EVERY_FIELD
     assert json.loads(said.text)["content"] == CONTENT
@@ -92,13 +92,13 @@ WRONG_FORMS: list[dict[str, Any]] = [
 
 @pytest.mark.requirement("ELI-03")
 @pytest.mark.parametrize("form", WRONG_FORMS, ids=lambda form: json.dumps(form)[:60])
-def test_a_form_that_is_not_flat_and_simple_is_not_sent(form: dict[str, Any], connect: Connect) -> None:
+def test_form_that_is_not_flat_is_not_sent(form: dict[str, Any], connect: Connect) -> None:
     said = asker(connect, NEWEST, ANSWER).use("ask", form=form)
     assert (said.failed, said.before) == (True, [])
 
 
 @pytest.mark.requirement("ELI-04")
-def test_a_form_for_2025_06_18_has_only_what_it_knows(connect: Connect) -> None:
+def test_form_for_2025_06_18_has_only_supported_fields(connect: Connect) -> None:
     fields = EVERY_FIELD["properties"]
     single = {name: field for name, field in fields.items() if field["type"] != "array"}
     said = asker(connect, "2025-06-18", ANSWER).use("ask", form={**EVERY_FIELD, "properties": single})
@@ -110,7 +110,7 @@ def test_a_form_for_2025_06_18_has_only_what_it_knows(connect: Connect) -> None:
 
 
 @pytest.mark.requirement("ELI-04")
-def test_a_multiple_choice_is_explained_instead_of_sent_to_2025_06_18(connect: Connect) -> None:
+def test_multiple_choice_for_2025_06_18_fails_with_an_explanation(connect: Connect) -> None:
     said = asker(connect, "2025-06-18", ANSWER).use("ask", form=EVERY_FIELD)
     assert (said.failed, said.before) == (True, [])
     assert "choice of several values" in said.text
@@ -139,7 +139,7 @@ WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.requirement("ELI-05")
 @pytest.mark.parametrize(("content", "field"), WRONG_ANSWERS, ids=lambda value: str(value)[:40])
-def test_an_answer_that_does_not_fit_the_form_is_a_tool_error_that_names_the_field(
+def test_response_that_does_not_fit_the_form_names_the_field(
     content: dict[str, Any], field: str, connect: Connect
 ) -> None:
     said = asker(connect, NEWEST, {"action": "accept", "content": content}).use("ask", form=EVERY_FIELD)
@@ -160,7 +160,7 @@ def test_an_answer_that_does_not_fit_the_form_is_a_tool_error_that_names_the_fie
     ],
     ids=str,
 )
-def test_an_answer_without_action_or_content_is_a_tool_error(
+def test_response_without_action_or_content_is_a_tool_error(
     version: str, answer: Any, connect: Connect
 ) -> None:
     assert asker(connect, version, answer).use("ask", form=NAME_FORM).failed
@@ -172,13 +172,13 @@ def test_an_answer_without_action_or_content_is_a_tool_error(
     [{"password": {"type": "string"}}, {"apiKey": {"type": "string"}}, {"access_token": {"type": "string"}},
      {"a": {"type": "string", "title": "Credit card number"}}],
 )  # fmt: skip
-def test_a_form_that_asks_for_a_secret_is_not_sent(field: dict[str, Any], connect: Connect) -> None:
+def test_form_that_asks_for_a_secret_is_not_sent(field: dict[str, Any], connect: Connect) -> None:
     said = asker(connect, NEWEST, ANSWER).use("ask", form={"type": "object", "properties": field})
     assert (said.failed, said.before) == (True, [])
 
 
 @pytest.mark.requirement("ELI-07")
-def test_a_url_is_asked_with_an_id_and_completed_later(connect: Connect) -> None:
+def test_url_elicitation_has_an_id_and_is_completed_later(connect: Connect) -> None:
     said = asker(connect, NEWEST, {"action": "accept"}, url={}).use("ask_by_url", url=PAGE)
     assert said.told("elicitation/create") == [
         {"mode": "url", "message": "Please sign there.", "url": PAGE, "elicitationId": "signature-1"}
@@ -189,14 +189,14 @@ def test_a_url_is_asked_with_an_id_and_completed_later(connect: Connect) -> None
 
 @pytest.mark.requirement("ELI-07")
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_url_that_was_declined_is_not_completed(action: str, connect: Connect) -> None:
+def test_declined_url_elicitation_is_not_completed(action: str, connect: Connect) -> None:
     said = asker(connect, NEWEST, {"action": action}, url={}).use("ask_by_url", url=PAGE)
     assert said.text == action
     assert said.told("notifications/elicitation/complete") == []
 
 
 @pytest.mark.requirement("ELI-08")
-def test_a_call_may_demand_a_url_first_from_2025_11_25_on(client: Client) -> None:
+def test_url_elicitation_required_error_exists_since_2025_11_25(client: Client) -> None:
     said = client.use("demand_url")
     if client.version != NEWEST:
         assert (said.failed, said.text) == (True, "Agree first.")
@@ -213,13 +213,13 @@ def test_a_call_may_demand_a_url_first_from_2025_11_25_on(client: Client) -> Non
     ["http://pages.example/", "https://ada:pass@pages.example/", "javascript:alert(1)", "file:///etc/passwd",
      "https://", "https://pages.example/ x", "pages.example"],
 )  # fmt: skip
-def test_a_url_that_is_not_https_or_holds_a_credential_is_not_sent(url: str, connect: Connect) -> None:
+def test_url_without_https_or_with_credentials_is_not_sent(url: str, connect: Connect) -> None:
     said = asker(connect, NEWEST, {"action": "accept"}, url={}).use("ask_by_url", url=url)
     assert (said.failed, said.before) == (True, [])
 
 
 @pytest.mark.requirement("ELI-12")
-def test_only_the_principal_that_was_asked_can_answer(connect: Connect, keys: dict[str, str]) -> None:
+def test_another_principal_cannot_answer_an_elicitation(connect: Connect, keys: dict[str, str]) -> None:
     client = connect(NEWEST, {"elicitation": {}}, token=keys["reader"])
     stranger = connect(token=keys["stranger"])
     with client.open_call("tools/call", {"name": "ask", "arguments": {"form": NAME_FORM}}) as stream:
@@ -235,7 +235,7 @@ def test_only_the_principal_that_was_asked_can_answer(connect: Connect, keys: di
 
 
 @pytest.mark.requirement("ELI-12")
-def test_an_answer_in_another_session_of_the_same_principal_is_not_taken(connect: Connect) -> None:
+def test_another_session_cannot_answer_an_elicitation(connect: Connect) -> None:
     client, other = (connect(NEWEST, {"elicitation": {}}) for _ in range(2))
     with client.open_call("tools/call", {"name": "ask", "arguments": {"form": NAME_FORM}}) as stream:
         question = client.judge(stream.message())
@@ -246,7 +246,7 @@ def test_an_answer_in_another_session_of_the_same_principal_is_not_taken(connect
 
 
 @pytest.mark.requirement("ELI-13")
-def test_what_a_client_sends_along_with_a_url_answer_is_dropped(connect: Connect) -> None:
+def test_content_of_a_url_response_is_dropped(connect: Connect) -> None:
     answer = {"action": "accept", "content": {"token": "hunter2"}}
     said = asker(connect, NEWEST, answer, url={}).use("ask_by_url", url=PAGE)
     assert said.text == "accept"
@@ -274,7 +274,7 @@ TYPED: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.requirement("ELI-03", "ELI-05")
 @pytest.mark.parametrize("version", ASKING)
 @pytest.mark.parametrize(("kind", "content", "found"), TYPED, ids=[kind for kind, _, _ in TYPED])
-def test_a_python_type_becomes_a_form_and_the_answer_a_value(
+def test_python_type_becomes_a_form_and_the_response_a_value(
     version: str, kind: str, content: dict[str, Any], found: str, connect: Connect
 ) -> None:
     client = asker(connect, version, {"action": "accept", "content": content})
@@ -283,7 +283,7 @@ def test_a_python_type_becomes_a_form_and_the_answer_a_value(
 
 @pytest.mark.requirement("ELI-14")
 @pytest.mark.parametrize("tool", ["ask", "ask_in_thread"])
-def test_two_hundred_waiting_questions_hold_no_worker(tool: str, connect: Connect) -> None:
+def test_200_pending_elicitations_block_no_worker(tool: str, connect: Connect) -> None:
     client = connect(NEWEST, {"elicitation": {}})
     params = {"name": tool, "arguments": {"form": NAME_FORM}}
     with ExitStack() as stack:
@@ -299,7 +299,7 @@ def test_two_hundred_waiting_questions_hold_no_worker(tool: str, connect: Connec
 
 
 @pytest.mark.requirement("ELI-14")
-def test_the_end_of_the_session_releases_what_waits(connect: Connect) -> None:
+def test_ending_the_session_ends_pending_calls(connect: Connect) -> None:
     client = connect(NEWEST, {"elicitation": {}})
     with client.open_call(
         "tools/call", {"name": "ask_in_thread", "arguments": {"form": NAME_FORM}}
@@ -310,7 +310,7 @@ def test_the_end_of_the_session_releases_what_waits(connect: Connect) -> None:
         assert stream.ended
 
 
-def test_titles_of_choices_reach_the_newest_revision(connect: Connect) -> None:
+def test_choice_titles_are_sent_to_the_newest_revision(connect: Connect) -> None:
     form = {"type": "object", "properties": {"size": {"type": "string", "oneOf": CHOICES}}}
     said = asker(connect, NEWEST, {"action": "accept", "content": {"size": "l"}}).use("ask", form=form)
     assert said.told("elicitation/create")[0]["requestedSchema"] == form

@@ -1,4 +1,4 @@
-"""One scenario over every feature for each revision: the wire holds only what the revision publishes."""
+"""One scenario over every feature for each revision: only messages that the revision publishes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SEEN = {
 
 
 def walk(client: Client) -> tuple[set[str], str]:
-    """Use every feature once; the methods the server sent, and all of its words."""
+    """Use every feature once; return the methods that the server sent, and all text of its messages."""
     said = [client.converse(method) for method in (*LISTS, "ping")]
     for name, arguments in CALLS:
         meta = {"progressToken": f"token-{name}"}
@@ -97,9 +97,7 @@ def walk(client: Client) -> tuple[set[str], str]:
     "ANN-01",
 )
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_message_of_the_server_is_published_by_the_negotiated_revision(
-    version: str, connect: Connect
-) -> None:
+def test_every_server_message_is_valid_in_the_negotiated_revision(version: str, connect: Connect) -> None:
     client = connect(version, EVERYTHING, replies=REPLIES)
     methods, words = walk(client)
     expected = set().union(*(seen for revision, seen in SEEN.items() if revision <= version))

@@ -1,4 +1,4 @@
-"""Log messages to clients."""
+"""Log notifications."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def levels(said: Conversation) -> list[str]:
 
 
 @pytest.mark.requirement("LOG-01")
-def test_logging_is_declared_and_each_of_the_eight_levels_can_be_set(client: Client) -> None:
+def test_logging_is_declared_and_all_eight_levels_can_be_set(client: Client) -> None:
     assert client.server["capabilities"]["logging"] == {}
     assert LEVELS == ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
     assert [client.converse("logging/setLevel", {"level": level}).result for level in LEVELS] == [{}] * 8
@@ -26,14 +26,14 @@ def test_logging_is_declared_and_each_of_the_eight_levels_can_be_set(client: Cli
 
 @pytest.mark.requirement("LOG-01")
 @pytest.mark.parametrize("level", ["verbose", "INFO", "", 3, None, ["info"], {"level": "info"}])
-def test_another_level_is_an_invalid_params_error(level: Any, client: Client) -> None:
+def test_unknown_log_level_is_an_invalid_params_error(level: Any, client: Client) -> None:
     assert client.converse("logging/setLevel", {"level": level}).error["code"] == -32602
     assert client.converse("logging/setLevel").error["code"] == -32602
 
 
 @pytest.mark.requirement("LOG-02")
 @pytest.mark.parametrize("level", [None, *LEVELS])
-def test_messages_at_and_above_the_level_are_sent(level: str | None, client: Client) -> None:
+def test_messages_at_or_above_the_level_are_sent(level: str | None, client: Client) -> None:
     if level is not None:
         client.converse("logging/setLevel", {"level": level})
     said = client.use("log_every_level")
@@ -47,9 +47,7 @@ def test_messages_at_and_above_the_level_are_sent(level: str | None, client: Cli
 
 
 @pytest.mark.requirement("LOG-02")
-def test_the_level_of_a_session_holds_in_every_process_and_only_there(
-    server: LiveServer, connect: Connect
-) -> None:
+def test_log_level_applies_to_one_session_in_every_process(server: LiveServer, connect: Connect) -> None:
     client, other = connect(), connect()
     elsewhere = client.at_port(server.ports[1])
     assert levels(elsewhere.use("log_every_level"))[0] == "info"
@@ -58,7 +56,7 @@ def test_the_level_of_a_session_holds_in_every_process_and_only_there(
     assert levels(other.use("log_every_level"))[0] == "info"
 
 
-def test_data_of_a_message_is_sent_as_json_under_the_name_of_the_tool(client: Client) -> None:
+def test_log_data_is_sent_as_json_with_the_tool_as_logger(client: Client) -> None:
     (params,) = client.use("log_data").told("notifications/message")
     assert params == {
         "level": "warning",
@@ -67,7 +65,7 @@ def test_data_of_a_message_is_sent_as_json_under_the_name_of_the_tool(client: Cl
     }
 
 
-def test_values_of_python_are_logged_in_their_json_form(client: Client) -> None:
+def test_python_values_are_logged_as_json(client: Client) -> None:
     said = client.use("log_values")
     assert said.text == "logged"
     *sent, refused = [params["data"] for params in said.told("notifications/message")]
@@ -80,7 +78,7 @@ def test_values_of_python_are_logged_in_their_json_form(client: Client) -> None:
 
 
 @pytest.mark.requirement("LOG-05")
-def test_no_credential_leaves_in_a_log_message(client: Client) -> None:
+def test_log_messages_redact_credentials(client: Client) -> None:
     said = client.use("log_secrets")
     told = said.told("notifications/message")
     assert len(told) == 3
@@ -89,7 +87,7 @@ def test_no_credential_leaves_in_a_log_message(client: Client) -> None:
 
 
 @pytest.mark.requirement("LOG-06")
-def test_ten_thousand_messages_of_a_call_are_cut_with_a_word_about_it(client: Client) -> None:
+def test_excess_log_messages_are_dropped_with_a_warning(client: Client) -> None:
     said = client.use("log_much", count=10_000)
     told = said.told("notifications/message")
     assert said.text == "logged"
@@ -99,7 +97,7 @@ def test_ten_thousand_messages_of_a_call_are_cut_with_a_word_about_it(client: Cl
 
 
 @pytest.mark.requirement("LOG-07")
-def test_a_message_logged_during_a_call_travels_on_its_stream_only(client: Client) -> None:
+def test_log_message_of_a_call_uses_its_stream_only(client: Client) -> None:
     with client.listen() as standalone:
         assert levels(client.use("log_every_level")) == list(LEVELS[1:])
         assert standalone.quiet(0.2)

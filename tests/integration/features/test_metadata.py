@@ -1,4 +1,4 @@
-"""Metadata, unknown members and text encoding of messages, whatever their method."""
+"""Metadata, unknown members and text encoding, for every method."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.requirement("GEN-02")
 @pytest.mark.parametrize(("method", "params"), METHODS, ids=[method for method, _ in METHODS])
-def test_unknown_members_of_params_are_ignored(method: str, params: dict[str, Any], client: Client) -> None:
+def test_unknown_params_are_ignored(method: str, params: dict[str, Any], client: Client) -> None:
     plain = client.converse(method, params).result
     more = {"x-foo": 1, "_meta": {"example.com/unknown": [1]}}
     inner = {name: {**value, "x-foo": 1} for name, value in params.items() if name in ("ref", "argument")}
@@ -38,7 +38,7 @@ def test_unknown_members_of_params_are_ignored(method: str, params: dict[str, An
 
 
 @pytest.mark.requirement("GEN-02")
-def test_unknown_members_of_initialize_are_ignored(connect: Connect) -> None:
+def test_unknown_initialize_members_are_ignored(connect: Connect) -> None:
     client = connect(
         "2025-11-25", {"tools": {}, "prompts": {}, "example.com/own": 5, "sampling": {"x-foo": 1}}
     )
@@ -47,13 +47,13 @@ def test_unknown_members_of_initialize_are_ignored(connect: Connect) -> None:
 
 @pytest.mark.requirement("GEN-03")
 @pytest.mark.parametrize("text", ["héllo", "\U0001f600 日本語", "\u2028\u0000\u001f", "e\u0301"])
-def test_text_of_any_plane_comes_back_as_it_was_sent(text: str, client: Client) -> None:
+def test_unicode_text_is_returned_unchanged(text: str, client: Client) -> None:
     assert client.use("echo", text=text).text == text
 
 
 @pytest.mark.requirement("GEN-03")
 @pytest.mark.parametrize("damage", [b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf0\x9f\x98"])
-def test_a_body_that_is_not_utf_8_is_a_parse_error(damage: bytes, client: Client) -> None:
+def test_body_that_is_not_utf_8_is_a_parse_error(damage: bytes, client: Client) -> None:
     body = json.dumps(
         client.request_message("tools/call", {"name": "echo", "arguments": {"text": "@"}})
     ).encode()
@@ -62,12 +62,12 @@ def test_a_body_that_is_not_utf_8_is_a_parse_error(damage: bytes, client: Client
 
 
 @pytest.mark.requirement("GEN-03")
-def test_half_of_a_character_from_a_tool_is_replaced(client: Client) -> None:
+def test_lone_surrogate_from_a_tool_is_replaced(client: Client) -> None:
     assert client.use("broken_text").text == "half ?"
 
 
 @pytest.mark.requirement("META-07")
-def test_every_metadata_key_of_ours_follows_the_grammar_and_is_not_reserved(connect: Connect) -> None:
+def test_own_metadata_keys_are_valid_and_not_reserved(connect: Connect) -> None:
     client = connect()
     listed = [client.listed(method) for method in ("tools/list", "prompts/list", "resources/list")]
     keys = {key for entries in listed for entry in entries for key in entry.get("_meta", {})}
@@ -87,6 +87,6 @@ def test_unknown_metadata_reaches_the_tool_and_is_not_echoed(client: Client) -> 
 
 @pytest.mark.requirement("META-11")
 @pytest.mark.parametrize("token", [1.5, {"a": 1}, ["a"], True, "x" * 5000])
-def test_a_progress_token_that_is_no_string_or_integer_is_refused(token: Any, client: Client) -> None:
+def test_progress_token_of_the_wrong_type_is_refused(token: Any, client: Client) -> None:
     params = {"name": "report", "arguments": {"values": [1]}, "_meta": {"progressToken": token}}
     assert client.converse("tools/call", params).error["code"] == -32602

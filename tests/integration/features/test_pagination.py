@@ -1,4 +1,4 @@
-"""Pages of lists, with two entries a page."""
+"""Pagination of lists, with two entries a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LISTS = {
 
 
 def pages(sides: list[Client], method: str) -> list[dict[str, Any]]:
-    """Every page of a list, each asked of the next side in turn."""
+    """Return every page of a list, each requested from the next client in turn."""
     found = [sides[0].converse(method).result]
     while "nextCursor" in found[-1]:
         assert len(found) < 200
@@ -34,7 +34,7 @@ def pages(sides: list[Client], method: str) -> list[dict[str, Any]]:
 @pytest.mark.requirement("PAGE-01", "PAGE-03")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("method", LISTS)
-def test_pages_from_processes_in_turn_hold_every_entry_once_in_order(
+def test_pages_from_alternating_processes_hold_every_entry_in_order(
     version: str, method: str, connect: Connect, connect_tight: Connect, tight: LiveServer
 ) -> None:
     client = connect_tight(version)
@@ -72,7 +72,7 @@ def altered(cursor: str) -> str:
         lambda cursor: cursor.upper(),
     ],
 )
-def test_a_cursor_that_is_not_ours_is_an_invalid_params_error(
+def test_invalid_cursor_is_an_invalid_params_error(
     wrong: Callable[[str], Any], connect_tight: Connect
 ) -> None:
     client = connect_tight()
@@ -81,7 +81,7 @@ def test_a_cursor_that_is_not_ours_is_an_invalid_params_error(
 
 
 @pytest.mark.requirement("PAGE-02")
-def test_a_cursor_of_another_list_is_refused(connect_tight: Connect) -> None:
+def test_cursor_of_another_list_is_refused(connect_tight: Connect) -> None:
     client = connect_tight()
     cursor = client.converse("tools/list").result["nextCursor"]
     for method in LISTS:
@@ -90,7 +90,7 @@ def test_a_cursor_of_another_list_is_refused(connect_tight: Connect) -> None:
 
 
 @pytest.mark.requirement("PAGE-03")
-def test_a_cursor_tells_nothing_but_a_position(connect_tight: Connect) -> None:
+def test_cursor_reveals_no_entry_name(connect_tight: Connect) -> None:
     cursor: str = connect_tight().converse("tools/list").result["nextCursor"]
     decoded = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     assert b"plain_text" not in decoded
@@ -98,7 +98,7 @@ def test_a_cursor_tells_nothing_but_a_position(connect_tight: Connect) -> None:
 
 
 @pytest.mark.requirement("PAGE-05")
-def test_an_ordinary_catalogue_fits_on_one_page(client: Client) -> None:
-    # Some clients read the first page only, so it holds more tools than any of them shows a model.
+def test_ordinary_catalogue_fits_on_one_page(client: Client) -> None:
+    # Some clients read the first page only, so a page holds more tools than any client shows a model.
     assert conf.Settings().page_size == 1_000
     assert all("nextCursor" not in client.converse(method).result for method in LISTS)

@@ -1,4 +1,4 @@
-"""Entries that need a Django permission exist only for callers whose user holds it."""
+"""Restricted entries exist only for callers whose user has the permission."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def keys_of(entries: list[dict[str, Any]]) -> set[str]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("process", [0, 1])
 @pytest.mark.parametrize(("listing", "key", "method", "params", "code"), ENTRIES)
-def test_a_restricted_entry_is_listed_to_and_used_by_its_holders_only(
+def test_restricted_entry_is_visible_only_with_the_permission(
     version: str, process: int, listing: str, key: str, method: str, params: dict[str, Any], code: int,
     connect: Connect, keys: dict[str, str],
 ) -> None:  # fmt: skip
@@ -40,9 +40,7 @@ def test_a_restricted_entry_is_listed_to_and_used_by_its_holders_only(
 
 
 @pytest.mark.requirement("TOOL-08")
-def test_the_refusal_of_a_restricted_tool_is_that_of_an_unknown_one(
-    connect: Connect, keys: dict[str, str]
-) -> None:
+def test_restricted_tool_is_refused_like_an_unknown_tool(connect: Connect, keys: dict[str, str]) -> None:
     stranger = connect(token=keys["stranger"])
     refused = [stranger.use(name).error for name in ("restricted", "restrictee")]
     assert refused[0] == {
@@ -53,16 +51,14 @@ def test_the_refusal_of_a_restricted_tool_is_that_of_an_unknown_one(
 
 
 @pytest.mark.requirement("TOOL-08")
-def test_the_permission_decides_nothing_but_the_restricted_entries(
-    connect: Connect, keys: dict[str, str]
-) -> None:
+def test_permission_affects_only_the_restricted_entries(connect: Connect, keys: dict[str, str]) -> None:
     reader, stranger = connect(token=keys["reader"]), connect(token=keys["stranger"])
     lists = [[entry["name"] for entry in side.listed("tools/list")] for side in (reader, stranger)]
     assert [name for name in lists[0] if name != "restricted"] == lists[1]
 
 
 @pytest.mark.requirement("PAGE-03")
-def test_a_cursor_of_one_view_of_a_list_does_not_open_another(
+def test_cursor_is_bound_to_the_view_of_its_caller(
     connect_tight: Connect, tight_keys: dict[str, str]
 ) -> None:
     reader = connect_tight(token=tight_keys["reader"])

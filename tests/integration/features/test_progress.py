@@ -23,14 +23,14 @@ def values(said: Conversation) -> list[float]:
 
 @pytest.mark.requirement("PROG-01")
 @pytest.mark.parametrize("token", ["a token", "7", 7, 0, -1, 9007199254740991, ""])
-def test_progress_carries_the_token_as_it_was_sent(token: str | int, client: Client) -> None:
+def test_progress_has_the_token_with_its_type(token: str | int, client: Client) -> None:
     (params,) = use(client, "report", token, values=[1.5], total=4).told("notifications/progress")
     assert params == {"progressToken": token, "progress": 1.5, "total": 4, "message": "at 1.5"}
     assert type(params["progressToken"]) is type(token)
 
 
 @pytest.mark.requirement("PROG-01")
-def test_without_a_token_no_progress_is_sent(client: Client) -> None:
+def test_no_progress_is_sent_without_a_token(client: Client) -> None:
     said = use(client, "report", None, values=[1, 2])
     assert (said.text, said.before) == ("reported", [])
 
@@ -47,14 +47,14 @@ def test_without_a_token_no_progress_is_sent(client: Client) -> None:
         ([0], [0]),
     ],
 )
-def test_progress_only_grows(tool: str, sent: list[float], received: list[float], client: Client) -> None:
+def test_progress_only_increases(tool: str, sent: list[float], received: list[float], client: Client) -> None:
     said = use(client, tool, values=sent)
     assert values(said) == received
     assert said.text == "reported"
 
 
 @pytest.mark.requirement("PROG-03")
-def test_nothing_follows_the_response(client: Client) -> None:
+def test_no_message_follows_the_response(client: Client) -> None:
     said = use(client, "report_late")
     assert values(said) == [1]
     with client.listen() as standalone:
@@ -62,7 +62,7 @@ def test_nothing_follows_the_response(client: Client) -> None:
 
 
 @pytest.mark.requirement("PROG-04")
-def test_a_burst_is_limited_in_rate_and_its_last_value_always_sent(client: Client) -> None:
+def test_progress_is_rate_limited_and_the_last_value_is_sent(client: Client) -> None:
     begun = time.monotonic()
     said = use(client, "report", values=list(range(1, 2001)))
     allowed = 10 + 10 * (time.monotonic() - begun) + 1
@@ -71,14 +71,14 @@ def test_a_burst_is_limited_in_rate_and_its_last_value_always_sent(client: Clien
 
 
 @pytest.mark.requirement("PROG-05")
-def test_progress_travels_on_the_stream_of_its_request_only(client: Client) -> None:
+def test_progress_uses_the_stream_of_its_request_only(client: Client) -> None:
     with client.listen() as standalone:
         assert values(use(client, "report", values=[1])) == [1]
         assert standalone.quiet(0.2)
 
 
 @pytest.mark.parametrize("tool", ["track", "track_async"])
-def test_tracking_a_list_reports_each_item_and_the_end(tool: str, client: Client) -> None:
+def test_track_reports_each_item_and_the_end(tool: str, client: Client) -> None:
     said = use(client, tool, count=3)
     assert said.text == "0,1,2"
     told = said.told("notifications/progress")
@@ -89,7 +89,7 @@ def test_tracking_a_list_reports_each_item_and_the_end(tool: str, client: Client
 
 @pytest.mark.requirement("PING-01")
 @pytest.mark.parametrize("confirm", [True, False])
-def test_a_ping_is_answered_at_once_also_before_initialized(confirm: bool, connect: Connect) -> None:
+def test_ping_is_answered_at_once_even_before_initialized(confirm: bool, connect: Connect) -> None:
     client = connect(confirm=confirm)
     begun = time.monotonic()
     said = client.converse("ping")

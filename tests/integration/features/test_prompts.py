@@ -23,7 +23,7 @@ def words(message: dict[str, Any]) -> tuple[str, str]:
 
 
 @pytest.mark.requirement("PROMPT-01", "TITLE-01", "ICON-01")
-def test_prompts_are_declared_and_listed_with_the_members_of_the_revision(client: Client) -> None:
+def test_prompts_are_declared_and_listed_by_revision(client: Client) -> None:
     assert client.server["capabilities"]["prompts"] == {"listChanged": True}
     entry = client.entry("prompts/list", "greet")
     assert entry["description"] == "Greets somebody."
@@ -36,7 +36,7 @@ def test_prompts_are_declared_and_listed_with_the_members_of_the_revision(client
 
 
 @pytest.mark.requirement("PROMPT-02")
-def test_a_prompt_gives_its_description_and_one_message_of_one_block(client: Client) -> None:
+def test_prompt_returns_its_description_and_message(client: Client) -> None:
     result = client.converse("prompts/get", {"name": "simple"}).result
     assert result == {
         "description": "One fixed message.",
@@ -45,7 +45,7 @@ def test_a_prompt_gives_its_description_and_one_message_of_one_block(client: Cli
 
 
 @pytest.mark.requirement("PROMPT-02", "PROMPT-05", "TOOL-14")
-def test_every_kind_of_content_travels_in_a_prompt(client: Client) -> None:
+def test_prompt_may_contain_every_kind_of_content(client: Client) -> None:
     messages = get(client, "every_content")
     text, answer, image, audio, inside, inside_bytes, link = [message["content"] for message in messages]
     assert [message["role"] for message in messages] == ["user", "assistant", *["user"] * 5]
@@ -71,7 +71,7 @@ def test_every_kind_of_content_travels_in_a_prompt(client: Client) -> None:
         ({"name": "refusing_prompt"}, "There is nothing to review today."),
     ],
 )
-def test_an_unknown_prompt_or_a_wrong_argument_is_an_invalid_params_error(
+def test_invalid_prompt_request_is_an_invalid_params_error(
     params: dict[str, Any], message: str, client: Client
 ) -> None:
     error = client.converse("prompts/get", params).error
@@ -81,7 +81,7 @@ def test_an_unknown_prompt_or_a_wrong_argument_is_an_invalid_params_error(
 
 @pytest.mark.requirement("PROMPT-03")
 @pytest.mark.parametrize("name", ["broken_prompt", "no_message"])
-def test_a_prompt_that_fails_is_an_internal_error_without_internals(name: str, client: Client) -> None:
+def test_failed_prompt_is_an_internal_error_without_details(name: str, client: Client) -> None:
     said = client.converse("prompts/get", {"name": name})
     assert said.error["code"] == -32603
     assert "hunter2" not in json.dumps(said.response)
@@ -89,24 +89,24 @@ def test_a_prompt_that_fails_is_an_internal_error_without_internals(name: str, c
 
 @pytest.mark.requirement("PROMPT-04")
 @pytest.mark.parametrize("value", [5, True, None, ["Ada"], {"name": "Ada"}])
-def test_an_argument_that_is_no_string_is_refused(value: Any, client: Client) -> None:
+def test_prompt_argument_other_than_a_string_is_refused(value: Any, client: Client) -> None:
     params = {"name": "greet", "arguments": {"name": value}}
     assert client.converse("prompts/get", params).error["code"] == -32602
 
 
 @pytest.mark.requirement("PROMPT-05")
 @pytest.mark.parametrize("value", ["{tone}", "{{name}}", "%s", "\u202e", '"}]}', "<script>"])
-def test_an_argument_is_inserted_as_text_only(value: str, client: Client) -> None:
+def test_prompt_argument_is_inserted_as_plain_text(value: str, client: Client) -> None:
     (message,) = get(client, "greet", name=value)
     assert words(message) == ("user", f"Greet {value} in a warm tone.")
 
 
-def test_arguments_the_prompt_does_not_know_are_ignored(client: Client) -> None:
+def test_unknown_prompt_arguments_are_ignored(client: Client) -> None:
     assert words(get(client, "greet", name="Ada", more="x")[0])[1] == "Greet Ada in a warm tone."
 
 
 @pytest.mark.requirement("PROG-05")
-def test_a_prompt_may_report_progress_and_read_resources_of_its_caller(client: Client) -> None:
+def test_prompt_reports_progress_and_reads_resources(client: Client) -> None:
     params = {"name": "slow_prompt", "arguments": {"uri": "doc://text"}, "_meta": {"progressToken": 4}}
     said = client.converse("prompts/get", params)
     assert said.told("notifications/progress") == [{"progressToken": 4, "progress": 1, "total": 2}]

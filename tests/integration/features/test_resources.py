@@ -34,7 +34,7 @@ def refusal(client: Client, uri: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("RES-01", "ANN-01", "TITLE-01", "ICON-01")
-def test_resources_are_declared_and_listed_with_the_members_of_the_revision(client: Client) -> None:
+def test_resources_are_declared_and_listed_by_revision(client: Client) -> None:
     assert client.server["capabilities"]["resources"] == {"subscribe": True, "listChanged": True}
     version = str(client.version)
     marks = {"audience": ["user"], "priority": 1.0}
@@ -48,12 +48,12 @@ def test_resources_are_declared_and_listed_with_the_members_of_the_revision(clie
 
 
 @pytest.mark.requirement("RES-01")
-def test_the_size_of_a_resource_is_listed(client: Client) -> None:
+def test_resource_size_is_listed(client: Client) -> None:
     assert client.entry("resources/list", "doc://text")["size"] == len(text(client, "doc://text"))
 
 
 @pytest.mark.requirement("RES-02", "RES-14")
-def test_content_comes_as_text_or_base64_with_its_type(client: Client) -> None:
+def test_content_is_text_or_base64_with_its_type(client: Client) -> None:
     assert contents(client, "doc://text") == [
         {"uri": "doc://text", "mimeType": "text/plain", "text": "Hello there"}
     ]
@@ -64,7 +64,7 @@ def test_content_comes_as_text_or_base64_with_its_type(client: Client) -> None:
 
 
 @pytest.mark.requirement("RES-02")
-def test_one_read_may_give_several_contents(client: Client) -> None:
+def test_one_read_may_return_several_contents(client: Client) -> None:
     first, second = contents(client, "doc://directory")
     assert first == {"uri": "doc://directory/first", "mimeType": "text/plain", "text": "first"}
     assert (second["uri"], second["blob"]) == ("doc://directory/second", "AAE=")
@@ -76,13 +76,13 @@ def test_one_read_may_give_several_contents(client: Client) -> None:
     ["doc://unknown", "doc://TEXT", "DOC://text", "doc://text/", "doc://text?x", "doc://text#x", "doc://t%65xt",
      "doc:text", "text", "doc://nothing", "doc://lost", "file:///etc/passwd", "https://example.com/"],
 )  # fmt: skip
-def test_an_address_without_a_resource_is_minus_32002_and_named(uri: str, client: Client) -> None:
+def test_unknown_uri_returns_32002_with_the_uri(uri: str, client: Client) -> None:
     error = refusal(client, uri)
     assert error == {"code": -32002, "message": "Resource not found", "data": {"uri": uri}}
 
 
 @pytest.mark.requirement("RES-03")
-def test_a_resource_that_fails_is_an_internal_error_without_internals(client: Client) -> None:
+def test_failed_resource_is_an_internal_error_without_details(client: Client) -> None:
     error = refusal(client, "doc://broken")
     assert error["code"] == -32603
     assert "hunter2" not in json.dumps(error)
@@ -90,14 +90,14 @@ def test_a_resource_that_fails_is_an_internal_error_without_internals(client: Cl
 
 @pytest.mark.requirement("RES-05")
 @pytest.mark.parametrize("uri", [None, 5, "", ["doc://text"], "doc://" + "x" * 3000])
-def test_a_malformed_address_is_an_invalid_params_error(uri: Any, client: Client) -> None:
+def test_malformed_uri_is_an_invalid_params_error(uri: Any, client: Client) -> None:
     for method in ("resources/read", "resources/subscribe", "resources/unsubscribe"):
         assert client.converse(method, {} if uri is None else {"uri": uri}).error["code"] == -32602
 
 
 @pytest.mark.requirement("RES-06")
 @pytest.mark.parametrize("uri", ["doc://restricted", "vault://gold"])
-def test_what_the_caller_may_not_read_does_not_exist_for_it(
+def test_restricted_resource_is_refused_like_an_unknown_one(
     uri: str, connect: Connect, keys: dict[str, str]
 ) -> None:
     reader, stranger = connect(token=keys["reader"]), connect(token=keys["stranger"])
@@ -110,7 +110,9 @@ def test_what_the_caller_may_not_read_does_not_exist_for_it(
 
 @pytest.mark.requirement("RES-06")
 @pytest.mark.parametrize("tool", ["read", "read_in_thread"])
-def test_a_tool_reads_resources_as_its_caller_may(tool: str, connect: Connect, keys: dict[str, str]) -> None:
+def test_tool_reads_resources_with_the_permissions_of_its_caller(
+    tool: str, connect: Connect, keys: dict[str, str]
+) -> None:
     reader, stranger = connect(token=keys["reader"]), connect(token=keys["stranger"])
     found = json.loads(reader.use(tool, uri="doc://restricted").text)
     assert found["contents"][0]["text"] == "for the few"
@@ -118,7 +120,7 @@ def test_a_tool_reads_resources_as_its_caller_may(tool: str, connect: Connect, k
     assert (said.failed, said.text) == (True, "Resource not found: doc://restricted")
 
 
-def test_more_threads_than_may_run_read_resources_of_threads_without_blocking_each_other(
+def test_nested_resource_reads_from_many_threads_do_not_deadlock(
     connect: Connect,
 ) -> None:
     client = connect()
@@ -130,7 +132,7 @@ def test_more_threads_than_may_run_read_resources_of_threads_without_blocking_ea
 
 
 @pytest.mark.requirement("RES-05")
-def test_a_resource_that_is_too_large_is_an_internal_error(client: Client) -> None:
+def test_too_large_resource_is_an_internal_error(client: Client) -> None:
     error = refusal(client, f"large://{9 * 1024 * 1024}")
     assert error["code"] == -32603
     assert "too large" in error["message"]
@@ -138,7 +140,7 @@ def test_a_resource_that_is_too_large_is_an_internal_error(client: Client) -> No
 
 @pytest.mark.requirement("RES-07")
 @pytest.mark.parametrize("uri", ["readme.txt", "/etc/motd", "://x", "1doc://x", "do c://x", "{scheme}://x"])
-def test_an_address_without_a_scheme_of_rfc_3986_is_refused_at_registration(uri: str) -> None:
+def test_uri_without_a_valid_scheme_is_refused_at_registration(uri: str) -> None:
     def function(scheme: str = "") -> str:
         return scheme
 
@@ -147,7 +149,7 @@ def test_an_address_without_a_scheme_of_rfc_3986_is_refused_at_registration(uri:
 
 
 @pytest.mark.requirement("TPL-01")
-def test_templates_are_listed_with_the_members_of_the_revision(client: Client) -> None:
+def test_templates_are_listed_by_revision(client: Client) -> None:
     entry = client.entry("resources/templates/list", "doc://item/{key}")
     version = str(client.version)
     plain = {"name": "item", "description": "An item by its key.", "mimeType": "text/plain"}
@@ -172,9 +174,7 @@ def test_templates_are_listed_with_the_members_of_the_revision(client: Client) -
         ("year://1999", "year 1999"),
     ],
 )
-def test_an_address_that_fits_a_template_is_read_with_values_decoded_once(
-    uri: str, found: str, client: Client
-) -> None:
+def test_template_values_are_decoded_once(uri: str, found: str, client: Client) -> None:
     assert text(client, uri) == found
 
 
@@ -207,16 +207,16 @@ TRAVERSALS = [
 
 @pytest.mark.requirement("TPL-03", "RES-05")
 @pytest.mark.parametrize("uri", TRAVERSALS)
-def test_no_separator_or_traversal_gets_into_a_value(uri: str, client: Client) -> None:
+def test_template_values_contain_no_separator_or_traversal(uri: str, client: Client) -> None:
     assert refusal(client, uri)["code"] == -32002
 
 
-def test_a_value_of_the_wrong_type_fits_no_resource(client: Client) -> None:
+def test_template_value_of_the_wrong_type_is_refused(client: Client) -> None:
     assert refusal(client, "year://soon")["code"] in (-32002, -32602)
 
 
 @pytest.mark.requirement("TPL-04")
-def test_a_resource_wins_over_a_template_and_the_first_template_over_later_ones(client: Client) -> None:
+def test_exact_resource_wins_over_templates_and_first_template_wins(client: Client) -> None:
     assert text(client, "doc://item/0") == "exactly zero"
     assert text(client, "doc://item/last") == "item last"
     assert text(client, "doc://other/last") == "last other"

@@ -1,4 +1,4 @@
-"""Schemas of tools as they are listed and applied, and icons."""
+"""Schemas of tools as listed and applied, and icons."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def function(**arguments: Any) -> str:
 @pytest.mark.parametrize(
     ("name", "schema"), [("every_keyword", EVERY_KEYWORD), ("seventh_draft", SEVENTH_DRAFT)]
 )
-def test_every_keyword_of_a_schema_is_listed_untouched(
-    name: str, schema: dict[str, Any], client: Client
-) -> None:
+def test_every_schema_keyword_is_listed_unchanged(name: str, schema: dict[str, Any], client: Client) -> None:
     assert client.entry("tools/list", name)["inputSchema"] == schema
 
 
@@ -46,7 +44,7 @@ def test_every_keyword_of_a_schema_is_listed_untouched(
         ("seventh_draft", {"pair": [0, "zero"]}, False),
     ],
 )
-def test_every_keyword_of_a_schema_is_applied_in_its_dialect(
+def test_every_schema_keyword_is_applied_in_its_dialect(
     name: str, arguments: dict[str, Any], fits: bool, client: Client
 ) -> None:
     said = client.use(name, **arguments)
@@ -69,7 +67,7 @@ def test_every_keyword_of_a_schema_is_applied_in_its_dialect(
         {"type": "object", "properties": []},
     ],
 )
-def test_a_schema_of_an_unknown_dialect_or_with_a_foreign_reference_is_refused(
+def test_schema_with_unknown_dialect_or_external_reference_is_refused(
     schema: dict[str, Any],
 ) -> None:
     with registry.isolated(), pytest.raises(DefinitionError):
@@ -77,12 +75,12 @@ def test_a_schema_of_an_unknown_dialect_or_with_a_foreign_reference_is_refused(
 
 
 @pytest.mark.requirement("SCHEMA-05")
-def test_validators_are_compiled_once_per_catalogue_revision() -> None:
+def test_current_snapshot_is_one_object() -> None:
     assert current_snapshot.current() is current_snapshot.current()
 
 
 @pytest.mark.requirement("ICON-01")
-def test_icons_are_listed_from_2025_11_25_on(client: Client) -> None:
+def test_icons_are_listed_since_2025_11_25(client: Client) -> None:
     icon = {"src": ICON, "mimeType": "image/png", "sizes": ["48x48"]}
     entry = client.entry("tools/list", "dressed")
     assert entry.get("icons") == ([icon] if client.version == "2025-11-25" else None)
@@ -100,6 +98,6 @@ def test_icons_are_listed_from_2025_11_25_on(client: Client) -> None:
         "",
     ],
 )
-def test_an_icon_of_another_scheme_is_refused(src: str) -> None:
+def test_icon_with_a_forbidden_scheme_is_refused(src: str) -> None:
     with registry.isolated(), pytest.raises(DefinitionError):
         tool(icons=[{"src": src}])(lambda: "x")

@@ -1,4 +1,4 @@
-"""What tools answer with: content blocks and structure, in the form each revision knows."""
+"""Tool results: content blocks and structured content, in the form of each revision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGED = {"lastModified": "2025-11-25T12:00:00Z"}
 
 
 @pytest.mark.requirement("TOOL-13", "TOOL-14", "TOOL-15", "ANN-01", "RES-14")
-def test_every_kind_of_block_arrives_in_the_form_its_revision_knows(client: Client) -> None:
+def test_every_kind_of_block_has_the_form_of_the_revision(client: Client) -> None:
     marks = MARKS if client.version == "2025-03-26" else MARKS | CHANGED
     text, image, audio, inside, inside_bytes, link = client.use("every_block").result["content"]
     assert text == {"type": "text", "text": "words", "annotations": marks}
@@ -35,7 +35,7 @@ def test_every_kind_of_block_arrives_in_the_form_its_revision_knows(client: Clie
 
 
 @pytest.mark.requirement("TOOL-13")
-def test_result_of_a_tool_that_returns_nothing_is_never_empty(client: Client) -> None:
+def test_result_of_none_has_one_text_block(client: Client) -> None:
     assert client.use("no_content").result == {"content": [{"type": "text", "text": "null"}]}
 
 
@@ -55,7 +55,7 @@ STRUCTURES: list[tuple[str, dict[str, Any], bool]] = [
 
 @pytest.mark.requirement("TOOL-16", "TOOL-17", "TOOL-18")
 @pytest.mark.parametrize(("tool", "value", "declared"), STRUCTURES, ids=[name for name, _, _ in STRUCTURES])
-def test_structure_is_an_object_that_also_comes_as_text(
+def test_structured_result_is_an_object_and_also_text(
     tool: str, value: dict[str, Any], declared: bool, client: Client
 ) -> None:
     said = client.use(tool)
@@ -71,7 +71,7 @@ def test_structure_is_an_object_that_also_comes_as_text(
 
 
 @pytest.mark.requirement("TOOL-18")
-def test_a_list_that_was_not_declared_goes_as_text_only(client: Client) -> None:
+def test_undeclared_list_result_is_text_only(client: Client) -> None:
     said = client.use("unknown_list")
     assert json.loads(said.text) == [1, "two", None]
     assert "structuredContent" not in said.result
@@ -79,7 +79,7 @@ def test_a_list_that_was_not_declared_goes_as_text_only(client: Client) -> None:
 
 @pytest.mark.requirement("TOOL-16")
 @pytest.mark.parametrize("tool", ["wrong_structure", "missing_structure"])
-def test_structure_that_does_not_fit_its_schema_is_never_sent(tool: str, client: Client) -> None:
+def test_structured_content_that_violates_its_schema_is_never_sent(tool: str, client: Client) -> None:
     said = client.use(tool)
     assert said.failed
     assert "output schema" in said.text
@@ -87,19 +87,19 @@ def test_structure_that_does_not_fit_its_schema_is_never_sent(tool: str, client:
 
 
 @pytest.mark.requirement("TOOL-16")
-def test_a_failure_needs_no_structure(client: Client) -> None:
+def test_failed_tool_needs_no_structured_content(client: Client) -> None:
     said = client.use("failed_structure")
     assert (said.failed, said.text) == (True, "it went wrong")
 
 
-def test_a_result_may_carry_metadata_of_its_own(client: Client) -> None:
+def test_result_may_have_metadata(client: Client) -> None:
     said = client.use("with_metadata")
     assert said.text == "told"
     assert said.result["_meta"] == {"example.com/trace": "1"}
 
 
 @pytest.mark.requirement("TOOL-02", "TOOL-19", "TITLE-01", "ICON-01")
-def test_a_tool_is_listed_with_the_members_of_the_revision(client: Client) -> None:
+def test_tool_is_listed_with_the_members_of_the_revision(client: Client) -> None:
     entry = client.entry("tools/list", "dressed")
     hints = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
     since = {
@@ -117,5 +117,5 @@ def test_a_tool_is_listed_with_the_members_of_the_revision(client: Client) -> No
 
 
 @pytest.mark.requirement("TOOL-19")
-def test_a_hint_that_was_not_given_is_not_listed(client: Client) -> None:
+def test_tool_without_hints_has_no_annotations(client: Client) -> None:
     assert "annotations" not in client.entry("tools/list", "plain_text")

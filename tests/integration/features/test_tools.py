@@ -18,12 +18,12 @@ from tests.views import seen
 
 @pytest.mark.requirement("TOOL-01")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_list_of_no_tools_is_an_empty_list(version: str) -> None:
+def test_empty_catalogue_lists_no_tools(version: str) -> None:
     assert seen(EMPTY, frozenset()).page("tools", version) == b'{"tools":[]}'
 
 
 @pytest.mark.requirement("TOOL-01", "TOOL-02")
-def test_tools_are_declared_and_each_has_a_name_a_description_and_an_object_schema(client: Client) -> None:
+def test_tools_are_declared_and_have_name_description_and_schema(client: Client) -> None:
     assert client.server["capabilities"]["tools"] == {"listChanged": True}
     tools = client.listed("tools/list")
     assert {"plain_text", "echo", "measure"} <= {tool["name"] for tool in tools}
@@ -31,13 +31,13 @@ def test_tools_are_declared_and_each_has_a_name_a_description_and_an_object_sche
 
 
 @pytest.mark.requirement("TOOL-03")
-def test_a_tool_without_parameters_takes_an_empty_closed_object(client: Client) -> None:
+def test_tool_without_parameters_takes_an_empty_closed_object(client: Client) -> None:
     schema = client.entry("tools/list", "plain_text")["inputSchema"]
     assert schema == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 @pytest.mark.requirement("TOOL-04")
-def test_the_order_of_tools_is_that_of_the_code_in_every_process(server: LiveServer, client: Client) -> None:
+def test_tools_are_listed_in_code_order_by_every_process(server: LiveServer, client: Client) -> None:
     other = client.at_port(server.ports[1])
     lists = [
         [tool["name"] for tool in side.call("tools/list")["result"]["tools"]] for side in [client, other] * 2
@@ -47,7 +47,7 @@ def test_the_order_of_tools_is_that_of_the_code_in_every_process(server: LiveSer
 
 
 @pytest.mark.requirement("TOOL-06")
-def test_every_listed_name_is_unique_and_allowed(client: Client) -> None:
+def test_tool_names_are_unique_and_valid(client: Client) -> None:
     names = [tool["name"] for tool in client.listed("tools/list")]
     assert len(names) == len(set(names))
     assert [check_name(name) for name in names]
@@ -55,7 +55,7 @@ def test_every_listed_name_is_unique_and_allowed(client: Client) -> None:
 
 @pytest.mark.requirement("TOOL-06", "TOOL-08")
 @pytest.mark.parametrize("name", ["Plain_Text", "plain_text ", "nobody", "", "x" * 5000])
-def test_an_unknown_tool_is_an_invalid_params_error_that_names_it(name: str, client: Client) -> None:
+def test_unknown_tool_is_an_invalid_params_error_with_its_name(name: str, client: Client) -> None:
     error = client.converse("tools/call", {"name": name, "arguments": {}}).error
     assert error["code"] == -32602
     assert error["message"] == f"Unknown tool: {name[:128]}"
@@ -64,12 +64,12 @@ def test_an_unknown_tool_is_an_invalid_params_error_that_names_it(name: str, cli
 
 @pytest.mark.requirement("TOOL-07")
 @pytest.mark.parametrize("tool", ["plain_text", "plain_text_async"])
-def test_missing_arguments_equal_none(tool: str, client: Client) -> None:
+def test_missing_arguments_equal_an_empty_object(tool: str, client: Client) -> None:
     assert client.converse("tools/call", {"name": tool}).text == "plain"
     assert client.converse("tools/call", {"name": tool, "arguments": {}}).text == "plain"
 
 
-def test_arguments_reach_the_function_with_its_defaults(client: Client) -> None:
+def test_arguments_and_defaults_reach_the_function(client: Client) -> None:
     assert json.loads(client.use("measure", size=3).text) == {"size": 3, "unit": "m", "tags": None}
     given = {"size": 10, "unit": "km", "tags": ["a"]}
     assert json.loads(client.use("measure", **given).text) == given
@@ -90,7 +90,7 @@ WRONG_ARGUMENTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 
 @pytest.mark.requirement("TOOL-09", "TOOL-10", "TOOL-21")
 @pytest.mark.parametrize(("arguments", "words"), WRONG_ARGUMENTS, ids=lambda value: str(value)[:30])
-def test_wrong_arguments_are_answered_as_the_revision_says_with_path_expected_and_got(
+def test_invalid_arguments_report_path_expected_and_actual_value(
     arguments: dict[str, Any], words: tuple[str, ...], client: Client
 ) -> None:
     said = client.use("measure", **arguments)
@@ -109,7 +109,7 @@ def test_wrong_arguments_are_answered_as_the_revision_says_with_path_expected_an
     [{}, {"arguments": {}}, {"name": 5}, {"name": None}, {"name": "echo", "arguments": ["hello"]},
      {"name": "echo", "arguments": "hello"}],
 )  # fmt: skip
-def test_a_malformed_call_is_an_invalid_params_error_in_every_revision(
+def test_malformed_call_is_an_invalid_params_error_in_every_revision(
     params: dict[str, Any], client: Client
 ) -> None:
     assert client.converse("tools/call", params).error["code"] == -32602
@@ -128,9 +128,7 @@ def test_a_malformed_call_is_an_invalid_params_error_in_every_revision(
         ("fails_to_encode", "cannot be sent"),
     ],
 )
-def test_a_tool_that_fails_gives_an_error_result_without_internals(
-    tool: str, words: str, client: Client
-) -> None:
+def test_failed_tool_returns_an_error_result_without_details(tool: str, words: str, client: Client) -> None:
     said = client.use(tool)
     assert said.failed
     assert words in said.text
@@ -140,15 +138,13 @@ def test_a_tool_that_fails_gives_an_error_result_without_internals(
 
 
 @pytest.mark.requirement("TOOL-12")
-def test_an_incident_is_found_in_the_log_by_its_number(server: LiveServer, client: Client) -> None:
+def test_incident_number_appears_in_the_log(server: LiveServer, client: Client) -> None:
     number = client.use("fails_unexpectedly").text.split("incident ")[1].rstrip(").")
     eventually(lambda: f"Incident {number}" in server.logs())
 
 
 @pytest.mark.requirement("TOOL-21")
-def test_calls_above_the_limit_are_error_results_for_this_caller_in_every_process(
-    connect: Connect, keys: dict[str, str]
-) -> None:
+def test_rate_limit_counts_one_caller_across_processes(connect: Connect, keys: dict[str, str]) -> None:
     mine = [connect(token=keys["reader"], process=number % 2) for number in range(4)]
     said = [client.use("limited") for client in mine]
     assert [found.failed for found in said] == [False, False, False, True]
@@ -157,7 +153,7 @@ def test_calls_above_the_limit_are_error_results_for_this_caller_in_every_proces
 
 
 @pytest.mark.requirement("TOOL-22")
-def test_a_call_that_passes_its_deadline_is_an_error_result(client: Client) -> None:
+def test_call_past_its_timeout_is_an_error_result(client: Client) -> None:
     assert client.use("short_deadline", seconds=0).text == "in time"
     late = client.use("short_deadline", seconds=30)
     assert late.failed
@@ -166,18 +162,18 @@ def test_a_call_that_passes_its_deadline_is_an_error_result(client: Client) -> N
 
 @pytest.mark.requirement("TOOL-24")
 @pytest.mark.parametrize("size", [8 * 1024 * 1024 + 1, 50 * 1024 * 1024])
-def test_a_result_that_is_too_large_becomes_a_clear_error(size: int, client: Client) -> None:
+def test_too_large_result_is_an_error_with_its_size(size: int, client: Client) -> None:
     said = client.use("large", size=size)
     assert said.failed
     assert "too large" in said.text
     assert str(size) in said.text
 
 
-def test_a_large_result_within_the_limit_arrives_whole(client: Client) -> None:
+def test_large_result_within_the_limit_arrives_whole(client: Client) -> None:
     assert len(client.use("large", size=4 * 1024 * 1024).text) == 4 * 1024 * 1024
 
 
-def test_a_tool_sees_its_caller(connect: Connect, keys: dict[str, str]) -> None:
+def test_context_describes_the_caller(connect: Connect, keys: dict[str, str]) -> None:
     client = connect(token=keys["reader"], capabilities={"sampling": {}})
     assert client.use("caller").result["structuredContent"] == {
         "request_id": client.next_id,
