@@ -1,4 +1,4 @@
-"""A registry with three entries of every kind's sort, and the list of announced revisions."""
+"""A registry with one entry of each kind, and the list of announced revisions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def note(slug: str) -> str:
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[Registry]:
-    """A tool, a prompt, a resource and a template."""
+    """Register a tool, a prompt, a resource and a template."""
     with registry.isolated() as alone:
         tool(add)
         prompt(code_review)
@@ -47,7 +47,7 @@ def registered() -> Iterator[Registry]:
 
 @pytest.fixture(autouse=True)
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The revisions announced so far."""
+    """Return the list of announced revisions."""
     heard: list[int] = []
     monkeypatch.setattr(announce, "broadcast", heard.append)
     return heard
@@ -62,5 +62,5 @@ def _unloaded() -> Iterator[None]:
 
 @pytest.fixture
 def someone(db: Any, django_user_model: Any) -> Any:
-    """An administrator."""
+    """Create an administrator."""
     return django_user_model.objects.create_superuser("someone", password="x")

@@ -1,4 +1,7 @@
-"""The source added on the architecture page is listed, called, restricted, edited and moved as any other."""
+"""The source added on the architecture page:
+
+listing, calling, restricting, editing and transferring its entries.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def phrases() -> Iterator[dict[str, str]]:
-    """The dict behind the source of the page, which is added and mirrored."""
+    """Register the source of the page, mirror it, and return the dict behind it."""
     (code,) = re.findall(
         r"^```python\n(# phrases/.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE
     )
@@ -91,7 +94,7 @@ def test_overrides_of_an_added_source_are_exported_and_imported() -> None:
     assert Tool.objects.get(name="hello").title == "Greet"
 
 
-def test_entry_that_an_added_source_no_longer_has_is_missing(phrases: dict[str, str]) -> None:
+def test_entry_removed_from_an_added_source_is_missing(phrases: dict[str, str]) -> None:
     del phrases["hello"]
     mirror()
     row = Tool.objects.get(name="hello")
@@ -99,7 +102,7 @@ def test_entry_that_an_added_source_no_longer_has_is_missing(phrases: dict[str, 
     assert source_of(row).problem(row) == "the code that defined it is not installed"
 
 
-def test_row_of_an_unknown_source_is_shown_and_not_offered(someone: Any, client: Browser) -> None:
+def test_row_of_an_unknown_source_is_shown_and_not_served(someone: Any, client: Browser) -> None:
     Tool.objects.filter(name="hello").update(source="unheard of")
     client.force_login(someone)
     row = Tool.objects.get(name="hello")

@@ -1,4 +1,4 @@
-"""An administrator decides which tools need approval; what code asks for stays, and presets inherit it."""
+"""Approval options: administrators may require approval, code's requirements stay, presets inherit both."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def plain(n: int = 0) -> str:
-    """Code says nothing about approval."""
+    """Return nothing; code has no approval options."""
     return "x"
 
 
 def guarded(n: int = 0) -> str:
-    """Code says everything about approval."""
+    """Return nothing; code has every approval option."""
     return "x"
 
 
@@ -49,13 +49,13 @@ def _preset(base: str, **more: Any) -> None:
     )
 
 
-def test_without_an_administrator_the_code_decides() -> None:
+def test_approval_options_default_to_the_code() -> None:
     assert _approval("plain") == (False, 60, False, False)
     assert _approval("guarded") == (True, 5, True, True)
     assert (_row("guarded").needs_approval, _row("guarded").four_eyes) == (True, True)
 
 
-def test_an_administrator_has_any_tool_wait_and_clients_hear_of_it_and_it_is_kept_in_history() -> None:
+def test_administrator_requires_approval_with_history_and_new_revision() -> None:
     before = current_snapshot.refresh_now().revisions["tools"]
     services.update_entry(entry=_row("plain"), actor=None, needs_approval=True, approval_minutes=9)
     assert _approval("plain") == (True, 9, False, True)
@@ -83,7 +83,7 @@ def test_an_administrator_has_any_tool_wait_and_clients_hear_of_it_and_it_is_kep
         ("plain", {}, {}, (False, 60, False, False)),
     ],
 )
-def test_a_preset_needs_approval_when_its_tool_does(
+def test_preset_inherits_approval_of_its_tool(
     base: str, of_base: dict[str, Any], of_preset: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     services.update_entry(entry=_row(base), actor=None, **of_base)
@@ -101,7 +101,7 @@ def test_a_preset_needs_approval_when_its_tool_does(
         ("plain", {"approval_minutes": 1441}, "approval_minutes", "1 to 1440"),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_field(
+def test_invalid_approval_option_is_refused_at_its_field(
     name: str, values: dict[str, Any], field: str, says: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
@@ -110,7 +110,7 @@ def test_what_cannot_be_is_refused_at_its_field(
     assert says in refused.value.message_dict[field][0]
 
 
-def test_code_that_asks_for_approval_later_reaches_its_row_and_no_longer_asking_leaves_it_on() -> None:
+def test_approval_added_by_code_reaches_the_row_and_stays_when_removed() -> None:
     tool(needs_approval=True)(plain)
     mirror()
     assert _row("plain").needs_approval

@@ -1,4 +1,4 @@
-"""A process serves one snapshot at a time and replaces it as a whole."""
+"""The snapshot of a process: it serves one at a time, and replaces it as a whole."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def prepare() -> Tool:
     return Tool.objects.get(name="add")
 
 
-def test_before_anything_is_loaded_nothing_is_offered() -> None:
+def test_unloaded_process_serves_no_entry() -> None:
     assert current_snapshot.current().revision == -1
     assert current_snapshot.Views(SERVER).of(NOBODY).tool("add") is None
 
 
-def test_the_snapshot_in_use_does_not_change_until_it_is_refreshed() -> None:
+def test_snapshot_is_immutable_until_refreshed() -> None:
     row = prepare()
     held = current_snapshot.current()
     services.set_enabled(entries=[row], enabled=False, actor=None)
@@ -41,7 +41,7 @@ def test_the_snapshot_in_use_does_not_change_until_it_is_refreshed() -> None:
     assert seen(held, NOBODY).tool("add") is not None
 
 
-def test_a_refresh_without_a_new_revision_is_one_query_and_keeps_the_snapshot() -> None:
+def test_refresh_without_a_new_revision_is_one_query() -> None:
     prepare()
     held = current_snapshot.current()
     with CaptureQueriesContext(
@@ -53,7 +53,7 @@ def test_a_refresh_without_a_new_revision_is_one_query_and_keeps_the_snapshot() 
 
 
 @pytest.mark.requirement("TOOL-23")
-async def test_many_refreshes_at_once_all_see_the_newest_revision() -> None:
+async def test_concurrent_refreshes_return_the_newest_revision() -> None:
     row = await sync_to_async(prepare)()
     await sync_to_async(services.set_enabled)(entries=[row], enabled=False, actor=None)
     found: list[Any] = await asyncio.gather(*(current_snapshot.refresh() for _ in range(20)))
@@ -62,7 +62,7 @@ async def test_many_refreshes_at_once_all_see_the_newest_revision() -> None:
     assert current_snapshot.current() is found[0]
 
 
-def test_a_row_with_an_unusable_schema_does_not_take_the_others_with_it(registered: Any) -> None:
+def test_unusable_schema_removes_only_its_own_entry(registered: Any) -> None:
     prepare()
     registered.tools["add"].wire["outputSchema"] = {"type": "nothing"}
     held = current_snapshot.refresh_now(force=True)

@@ -1,4 +1,4 @@
-"""Drafts wait unseen, are checked when saved and when published, and never overwrite what came between."""
+"""Drafts are invisible to clients, validated on save and on publish, and never overwrite newer changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _mirrored(announced: list[int]) -> None:
 
 @pytest.fixture
 def uploads(tmp_path: Path, settings: Any) -> Path:
-    """The upload directory."""
+    """Set an empty upload directory."""
     settings.MEDIA_ROOT = str(tmp_path)
     settings.MCP = {**settings.MCP, "UPLOAD_DIRECTORY": str(tmp_path), "MAX_RESULT_BYTES": 4000}
     return tmp_path
@@ -49,7 +49,7 @@ def uploads(tmp_path: Path, settings: Any) -> Path:
 
 @pytest.fixture
 def editor(db: None, django_user_model: Any) -> Any:
-    """Somebody who may change prompts, and publish nothing."""
+    """Create a user who may change prompts and not publish."""
     user = django_user_model.objects.create_user("editor", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=["change_prompt", "add_prompt"]))
     return user
@@ -76,7 +76,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_draft_is_seen_by_no_client_and_is_no_revision(announced: list[int]) -> None:
+def test_draft_is_invisible_and_creates_no_revision(announced: list[int]) -> None:
     row = save_prompt()
     announced.clear()
     before = current_snapshot.refresh_now()
@@ -95,7 +95,7 @@ def test_a_draft_is_seen_by_no_client_and_is_no_revision(announced: list[int]) -
     assert audited()[-2:] == ["catalogue.draft_saved"] * 2
 
 
-def test_publishing_makes_it_what_clients_are_offered_and_says_who_when_and_why(
+def test_published_draft_is_served_with_history_and_audit(
     announced: list[int], someone: Any, editor: Any
 ) -> None:
     row = save_prompt()
@@ -118,12 +118,12 @@ def test_publishing_makes_it_what_clients_are_offered_and_says_who_when_and_why(
     assert not Draft.objects.exists()
 
 
-def test_the_note_of_a_draft_is_why_when_the_publisher_says_nothing_else() -> None:
+def test_draft_note_is_the_default_reason_of_publishing() -> None:
     drafts.publish_draft(draft=draft_of(save_prompt(), title="T", note="typo"), actor=None)
     assert CatalogueChange.objects.latest("id").why == "typo"
 
 
-def test_a_new_entry_is_made_when_its_draft_is_published() -> None:
+def test_publishing_a_draft_creates_a_new_entry() -> None:
     draft = new_prompt(title="T")
     row = drafts.publish_draft(draft=draft, actor=None)
     assert (row.name, row.title, row.template, row.source) == ("new", "T", "Hello", "admin")
@@ -131,7 +131,7 @@ def test_a_new_entry_is_made_when_its_draft_is_published() -> None:
     assert (change.action, change.before, change.entry_id) == ("published", None, row.pk)
 
 
-def test_a_preset_and_the_dress_of_a_code_entry_are_drafted() -> None:
+def test_presets_and_overrides_of_code_entries_can_be_drafted() -> None:
     add = Tool.objects.get(name="add")
     draft = drafts.save_draft(
         kind=Tool, actor=None, name="add-five", preset_of=add, fixed_arguments={"b": 5}, timeout_seconds=2.5
@@ -159,7 +159,7 @@ def test_a_preset_and_the_dress_of_a_code_entry_are_drafted() -> None:
         ({"note": "x" * 501}, "why"),
     ],
 )
-def test_a_wrong_draft_is_refused_when_it_is_saved(values: dict[str, Any], field: str) -> None:
+def test_invalid_draft_is_refused_on_save(values: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as caught:
         new_prompt(**values)
     told = caught.value.message_dict if hasattr(caught.value, "error_dict") else {"__all__": 1}
@@ -167,7 +167,7 @@ def test_a_wrong_draft_is_refused_when_it_is_saved(values: dict[str, Any], field
     assert not Draft.objects.exists()
 
 
-def test_a_draft_that_became_wrong_is_refused_when_it_is_published() -> None:
+def test_draft_that_became_invalid_is_refused_on_publish() -> None:
     draft = new_prompt()
     save_prompt(name="new")
     with pytest.raises(ValidationError) as caught:
@@ -181,7 +181,7 @@ def test_a_draft_that_became_wrong_is_refused_when_it_is_published() -> None:
         drafts.publish_draft(draft=preset, actor=None)
 
 
-def test_a_draft_that_differs_in_nothing_is_refused() -> None:
+def test_draft_without_differences_is_refused() -> None:
     row = save_prompt()
     with pytest.raises(ValidationError, match="Nothing differs"):
         draft_of(row, template="Hi", title="")
@@ -191,7 +191,7 @@ def test_a_draft_that_differs_in_nothing_is_refused() -> None:
         drafts.publish_draft(draft=draft, actor=None, seen=3)
 
 
-def test_a_change_since_the_draft_began_needs_a_fresh_look(someone: Any) -> None:
+def test_draft_over_a_newer_change_needs_a_fresh_review(someone: Any) -> None:
     row = save_prompt()
     draft = draft_of(row, template="Draft")
     services.save_prompt(actor=someone, entry=row, title="Between")
@@ -204,7 +204,7 @@ def test_a_change_since_the_draft_began_needs_a_fresh_look(someone: Any) -> None
     assert (row.template, row.title) == ("Draft", "Between")
 
 
-def test_saving_the_draft_again_after_a_fresh_look_ends_the_conflict() -> None:
+def test_saving_a_reviewed_draft_resolves_the_conflict() -> None:
     row = save_prompt()
     draft = draft_of(row, template="Draft")
     services.save_prompt(actor=None, entry=row, title="Between")
@@ -236,7 +236,7 @@ def test_two_editors_never_overwrite_each_others_draft(someone: Any) -> None:
     assert audited()[-1] == "catalogue.draft_discarded"
 
 
-def test_a_saved_form_does_not_overwrite_a_change_that_it_did_not_show() -> None:
+def test_saved_form_does_not_overwrite_an_unseen_change() -> None:
     row = save_prompt()
     services.save_prompt(actor=None, entry=row, title="One", seen=2)
     with pytest.raises(ChangedMeanwhile):
@@ -247,7 +247,7 @@ def test_a_saved_form_does_not_overwrite_a_change_that_it_did_not_show() -> None
         services.update_entry(actor=None, entry=add, title="Two", seen=1)
 
 
-def test_of_two_who_publish_at_once_one_publishes(someone: Any) -> None:
+def test_concurrent_publish_succeeds_once(someone: Any) -> None:
     draft = draft_of(save_prompt(), template="Draft")
     publish = partial(drafts.publish_draft, draft=draft, actor=someone)
     refused = [outcome for outcome in at_once([publish] * 2) if isinstance(outcome, Exception)]
@@ -255,7 +255,7 @@ def test_of_two_who_publish_at_once_one_publishes(someone: Any) -> None:
     assert CatalogueChange.objects.filter(action="published").count() == 1
 
 
-def test_one_new_entry_has_one_draft() -> None:
+def test_new_entry_has_at_most_one_draft() -> None:
     draft = new_prompt()
     with pytest.raises(ValidationError, match="waits already"):
         new_prompt()
@@ -264,7 +264,7 @@ def test_one_new_entry_has_one_draft() -> None:
     new_prompt()
 
 
-def test_a_draft_goes_with_its_entry_and_follows_its_name() -> None:
+def test_draft_is_renamed_and_deleted_with_its_entry() -> None:
     row = save_prompt()
     draft_of(row, title="T")
     services.save_prompt(actor=None, entry=row, name="q")
@@ -274,12 +274,12 @@ def test_a_draft_goes_with_its_entry_and_follows_its_name() -> None:
     assert audited()[-2:] == ["catalogue.draft_discarded", "catalogue.deleted"]
 
 
-def test_an_upload_waits_with_its_draft_and_goes_with_it(uploads: Path) -> None:
+def test_upload_is_stored_and_deleted_with_its_draft(uploads: Path) -> None:
     given = {"uri": "memo://1", "name": "m"}
     upload = SimpleUploadedFile("../a b.txt", b"one")
     draft = drafts.save_draft(kind=Resource, actor=None, file=upload, **given)
     assert files(uploads) == ["drafts/a_b.txt"]
-    # Saved again without choosing a file, as a form does it.
+    # Saved again without choosing a file, as a form does.
     form_file = Resource().file
     draft = drafts.save_draft(kind=Resource, actor=None, draft=draft, file=form_file, title="T", **given)
     row = drafts.publish_draft(draft=draft, actor=None)
@@ -298,7 +298,7 @@ def test_an_upload_waits_with_its_draft_and_goes_with_it(uploads: Path) -> None:
     assert files(uploads) == []
 
 
-def test_a_refused_draft_leaves_no_file_and_a_lost_file_is_said(uploads: Path) -> None:
+def test_refused_draft_leaves_no_file_and_lost_file_is_reported(uploads: Path) -> None:
     given = {"uri": "memo://1", "name": "m"}
     with transaction.atomic():
         drafts.save_draft(kind=Resource, actor=None, file=SimpleUploadedFile("a.txt", b"x"), **given)
@@ -312,7 +312,9 @@ def test_a_refused_draft_leaves_no_file_and_a_lost_file_is_said(uploads: Path) -
     assert files(uploads) == []
 
 
-def test_who_may_not_publish_may_only_save_and_discard_drafts(editor: Any, announced: list[int]) -> None:
+def test_user_without_publish_permission_only_saves_and_discards_drafts(
+    editor: Any, announced: list[int]
+) -> None:
     row = save_prompt()
     announced.clear()
     draft = drafts.save_draft(kind=Prompt, actor=editor, entry=row, title="T")

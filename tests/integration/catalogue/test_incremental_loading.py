@@ -1,4 +1,4 @@
-"""A load of the catalogue builds only the entries whose rows, code or settings have changed."""
+"""A catalogue load builds only the entries whose rows, code or settings changed."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def numbered(number: int) -> Callable[..., int]:
 
 
 def offer(count: int) -> list[str]:
-    """Serve that many tools of code and return their names."""
+    """Serve that many tools from code and return their names."""
     for number in range(count):
         tool(numbered(number))
     names = [f"t{number}" for number in range(count)]
-    # To mirror 1,200 would take most of the test.
+    # Mirroring 1,200 tools would take most of the test's time.
     Tool.objects.bulk_create(Tool(name=name, source=StoredSource.CODE) for name in names)
     current_snapshot.refresh_now()
     return names
@@ -53,7 +53,7 @@ def edit(name: str, **values: Any) -> None:
 
 
 def rebuilt(names: list[str], change: Callable[[], Any]) -> list[str]:
-    """Return the names of the tools whose entries or validators a change had built again."""
+    """Return the names of the tools whose entries or validators a change built again."""
     before = {name: found(current_snapshot.current(), name) for name in names}
     change()
     held = current_snapshot.refresh_now()
@@ -86,11 +86,11 @@ def test_one_edit_among_1200_tools_builds_one_entry() -> None:
     ],
     ids=lambda values: next(iter(values)),
 )
-def test_edit_of_any_override_builds_the_entry(values: dict[str, Any]) -> None:
+def test_editing_any_override_builds_the_entry(values: dict[str, Any]) -> None:
     assert rebuilt(offer(3), lambda: edit("t1", **values)) == ["t1"]
 
 
-def test_edit_of_a_tool_builds_its_presets() -> None:
+def test_editing_a_tool_builds_its_presets() -> None:
     names = offer(3)
     mirror()
     base = Tool.objects.get(name="t1")
@@ -105,7 +105,7 @@ def test_edit_of_a_tool_builds_its_presets() -> None:
     assert found(current_snapshot.refresh_now(), "fixed").wire["title"] == "Preset"
 
 
-def test_row_written_past_the_services_is_built_with_the_next_revision() -> None:
+def test_row_written_without_the_services_is_built_with_the_next_revision() -> None:
     names = offer(3)
 
     def write() -> None:
@@ -150,7 +150,7 @@ def test_approval_entry_has_the_revision_of_each_snapshot() -> None:
     assert found(later, "t1").input is found(held, "t1").input
 
 
-def test_removed_entries_are_not_kept() -> None:
+def test_removed_entries_are_not_cached() -> None:
     offer(3)
     text = services.save_resource(actor=None, uri="notes://new", name="new", text="a")
     prompt = services.save_prompt(actor=None, name="hello", template="Hello")
@@ -178,5 +178,5 @@ def test_load_after_an_edit_reads_one_row_in_full() -> None:
     edit("t1", title="T")
     with CaptureQueriesContext(connection) as queries:
         current_snapshot.refresh_now()
-    # The revision before and after, the digests of four kinds, the edited row.
+    # The revision before and after, the digests of four kinds, and the edited row.
     assert len(queries) == 7

@@ -1,4 +1,4 @@
-"""The code's entries stand as rows, and administrators keep what they said of them."""
+"""Mirroring: the code's entries become rows, and overrides of administrators stay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 NOBODY: frozenset[str] = frozenset()
 
 
-def test_the_first_run_makes_a_row_of_every_entry_and_one_revision(announced: list[int]) -> None:
+def test_first_mirror_creates_a_row_per_entry_and_one_revision(announced: list[int]) -> None:
     assert mirror() == Mirrored(revision=1, changed=4)
     row = Tool.objects.get(name="add")
     assert (row.source, row.enabled, row.missing, row.title, row.drifted) == ("code", True, False, "", False)
@@ -43,7 +43,7 @@ def test_the_first_run_makes_a_row_of_every_entry_and_one_revision(announced: li
     assert CatalogueChange.objects.filter(revision=1, action="mirrored").count() == 4
 
 
-def test_a_second_run_changes_nothing(announced: list[int]) -> None:
+def test_second_mirror_changes_nothing(announced: list[int]) -> None:
     mirror()
     audited = AuditEvent.objects.count()
     assert mirror() == Mirrored()
@@ -51,13 +51,13 @@ def test_a_second_run_changes_nothing(announced: list[int]) -> None:
     assert AuditEvent.objects.count() == audited
 
 
-def test_runs_at_once_agree() -> None:
+def test_concurrent_mirrors_agree() -> None:
     results = at_once([mirror] * 3)
     assert sorted(result.changed for result in results) == [0, 0, 4]
 
 
 @pytest.mark.requirement("TOOL-04")
-def test_code_entries_come_in_the_order_of_the_code_and_before_those_of_administrators(
+def test_code_entries_are_listed_in_code_order_before_admin_entries(
     registered: Registry,
 ) -> None:
     for name in ("zebra", "ant"):
@@ -72,7 +72,7 @@ def test_code_entries_come_in_the_order_of_the_code_and_before_those_of_administ
     assert places == sorted(places)
 
 
-def test_an_entry_whose_code_is_gone_is_marked_and_comes_back_as_it_was(registered: Registry) -> None:
+def test_removed_code_entry_is_marked_missing_and_restored_unchanged(registered: Registry) -> None:
     mirror()
     services.update_entry(entry=Tool.objects.get(name="add"), actor=None, title="Mine")
     gone = registered.tools.pop("add")
@@ -86,7 +86,7 @@ def test_an_entry_whose_code_is_gone_is_marked_and_comes_back_as_it_was(register
     assert entry.wire["title"] == "Mine"
 
 
-def test_changed_code_is_drift_until_an_administrator_accepts_it(registered: Registry) -> None:
+def test_changed_code_is_drift_until_accepted(registered: Registry) -> None:
     mirror()
     services.update_entry(entry=Tool.objects.get(name="add"), actor=None, description="Mine")
     registered.tools.clear()
@@ -107,7 +107,7 @@ def test_changed_code_is_drift_until_an_administrator_accepts_it(registered: Reg
     assert history.before["definition"]["inputSchema"]["required"] == ["a"]
 
 
-def test_an_administrators_entry_keeps_its_name_when_code_wants_it_later(registered: Registry) -> None:
+def test_admin_entry_keeps_its_name_when_code_claims_it(registered: Registry) -> None:
     mirror()
     services.save_prompt(actor=None, name="taken", template="Hi")
     from mcp_app import prompt
@@ -119,7 +119,7 @@ def test_an_administrators_entry_keeps_its_name_when_code_wants_it_later(registe
     assert entry.render({}) == "Hi"
 
 
-def test_a_permission_given_in_code_cannot_be_emptied_only_replaced(registered: Registry) -> None:
+def test_permission_from_code_can_be_replaced_but_not_cleared(registered: Registry) -> None:
     tool(name="guarded", permission="app.use")(lambda: None)
     mirror()
     row = Tool.objects.get(name="guarded")

@@ -1,4 +1,4 @@
-"""Values that code states are in force, and are not taken for a person's choice by export and import."""
+"""Values from code apply, and are not treated as overrides by export and import."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IN_CODE: dict[str, Any] = {
     "approval_minutes": 6,
     "four_eyes": True,
 }
-# What code must state beside some limits.
+# Other options that code needs with some limits.
 BESIDE = {
     **{name: {"background": True} for name in ("retries", "queue", "priority", "max_running")},
     **{name: {"needs_approval": True} for name in ("approval_minutes", "four_eyes")},
@@ -62,7 +62,7 @@ def test_limit_stated_in_code_is_neither_exported_nor_pruned(options: dict[str, 
     assert (planned.differences, planned.changes, planned.removed) == ([], [], [])
 
 
-def test_permission_stated_in_code_is_named_where_an_administrator_has_cleared_it() -> None:
+def test_cleared_permission_falls_back_to_the_code() -> None:
     def guarded() -> str:
         return ""
 
@@ -78,7 +78,7 @@ def test_permission_stated_in_code_is_named_where_an_administrator_has_cleared_i
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_switch_that_a_person_has_set_is_exported_and_pruned(switch: str) -> None:
+def test_switch_set_by_an_administrator_is_exported_and_pruned(switch: str) -> None:
     mirror()
     Tool.objects.filter(name="add").update(**{switch: True})
     (found,) = json.loads(export_catalogue())["tools"]

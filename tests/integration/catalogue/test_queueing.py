@@ -1,4 +1,4 @@
-"""An administrator decides which tools run in the background, from which queue, how often and how many."""
+"""Queueing options: administrators choose background, queue, retries, priority and concurrency of tools."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def plain() -> str:
-    """Code says nothing about queueing."""
+    """Return nothing; code has no queueing options."""
     return "x"
 
 
 def long() -> str:
-    """Code says everything about queueing."""
+    """Return nothing; code has every queueing option."""
     return "x"
 
 
@@ -48,12 +48,12 @@ def _queueing(entry: ToolEntry) -> tuple[Any, ...]:
     return entry.background, entry.retries, entry.queue, entry.priority, entry.max_running
 
 
-def test_without_an_administrator_the_code_decides() -> None:
+def test_queueing_options_default_to_the_code() -> None:
     assert _queueing(_entry("plain")) == (False, 0, "", 0, None)
     assert _queueing(_entry("long")) == (True, 3, "slow", 4, 7)
 
 
-def test_an_administrator_sends_any_tool_to_the_background_and_it_is_kept_in_history() -> None:
+def test_administrator_moves_a_tool_to_the_background_with_history() -> None:
     services.update_entry(
         entry=_row("plain"), actor=None, background=True, retries=1, queue="gpu", priority=9, max_running=2
     )
@@ -63,12 +63,12 @@ def test_an_administrator_sends_any_tool_to_the_background_and_it_is_kept_in_his
     assert (after["background"], after["queue"], after["max_running"]) == (True, "gpu", 2)
 
 
-def test_the_row_wins_over_the_code_also_with_zero() -> None:
+def test_row_wins_over_code_even_with_zero() -> None:
     services.update_entry(entry=_row("long"), actor=None, retries=0, priority=0, max_running=1)
     assert _queueing(_entry("long")) == (True, 0, "slow", 0, 1)
 
 
-def test_a_preset_is_queued_like_its_tool_unless_it_says_otherwise() -> None:
+def test_preset_inherits_queueing_options_unless_overridden() -> None:
     services.update_entry(entry=_row("add"), actor=None, background=True, queue="gpu", max_running=2)
     services.save_tool_preset(
         actor=None, name="five", preset_of=_row("add"), fixed_arguments={"b": 5}, max_running=1
@@ -88,7 +88,7 @@ def test_a_preset_is_queued_like_its_tool_unless_it_says_otherwise() -> None:
         ("long", {"background": False}, "background", "cannot be switched off"),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_field(
+def test_invalid_queueing_option_is_refused_at_its_field(
     name: str, values: dict[str, Any], field: str, says: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
@@ -97,14 +97,14 @@ def test_what_cannot_be_is_refused_at_its_field(
     assert says in refused.value.message_dict[field][0]
 
 
-def test_retries_end_when_code_no_longer_says_that_the_tool_is_idempotent() -> None:
+def test_retries_end_when_the_tool_is_no_longer_idempotent() -> None:
     services.update_entry(entry=_row("plain"), actor=None, background=True, retries=2)
-    tool(plain)  # Reloaded, after its author took the promise back.
+    tool(plain)  # Reloaded without ``idempotent``.
     current_snapshot.refresh_now(force=True)
     assert _entry("plain").retries == 0
 
 
-def test_code_that_sends_a_tool_to_the_background_later_reaches_its_row() -> None:
+def test_background_added_by_code_reaches_the_row() -> None:
     tool(background=True)(plain)
     mirror()
     assert _row("plain").background

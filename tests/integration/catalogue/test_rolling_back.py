@@ -1,4 +1,4 @@
-"""Every state that history knows can be had again: by a new change, checked as any other."""
+"""Rolling back: every state in history can be restored by a new, validated change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _mirrored(announced: list[int]) -> None:
 
 @pytest.fixture
 def uploads(tmp_path: Path, settings: Any) -> Path:
-    """The upload directory."""
+    """Set an empty upload directory."""
     settings.MEDIA_ROOT = str(tmp_path)
     settings.MCP = {**settings.MCP, "UPLOAD_DIRECTORY": str(tmp_path)}
     return tmp_path
@@ -39,7 +39,7 @@ def save_prompt(entry: Prompt | None = None, **values: Any) -> Prompt:
 
 
 def change(number: int, key: str = "p") -> CatalogueChange:
-    """The ``number``-th change of an entry."""
+    """Return the ``number``-th change of an entry."""
     return CatalogueChange.objects.filter(key=key).order_by("id")[number]
 
 
@@ -47,9 +47,7 @@ def back(number: int, key: str = "p", **more: Any) -> Any:
     return roll_back(**{"to": change(number, key), "actor": None, "why": "it broke", **more})
 
 
-def test_rolling_back_is_a_new_change_that_says_who_to_where_and_why(
-    announced: list[int], someone: Any
-) -> None:
+def test_roll_back_is_a_new_change_with_actor_state_and_reason(announced: list[int], someone: Any) -> None:
     row = save_prompt(name="p", template="One", title="A")
     save_prompt(row, template="Two", title="B", enabled=False)
     announced.clear()
@@ -66,11 +64,11 @@ def test_rolling_back_is_a_new_change_that_says_who_to_where_and_why(
     assert event.detail == {
         "revision": 4, "to": 2, "changed": ["enabled", "template", "title"], "why": "it broke"
     }  # fmt: skip
-    # Forward again, by the same means.
+    # Roll forward by the same means.
     assert back(1).template == "Two"
 
 
-def test_a_new_name_is_rolled_back_and_history_knows_both() -> None:
+def test_renamed_entry_is_rolled_back_by_either_name() -> None:
     row = save_prompt(name="p", template="One")
     save_prompt(row, name="q")
     assert back(0).name == "p"
@@ -81,7 +79,7 @@ def test_a_new_name_is_rolled_back_and_history_knows_both() -> None:
     assert "name" in caught.value.message_dict
 
 
-def test_a_deleted_entry_comes_back_whole() -> None:
+def test_deleted_entry_is_restored_whole() -> None:
     row = save_prompt(name="p", template="{{a}}", arguments=[{"name": "a"}], title="T", enabled=False)
     services.delete_entry(entry=row, actor=None)
     plan = plan_roll_back(change(1))
@@ -97,7 +95,7 @@ def test_a_deleted_entry_comes_back_whole() -> None:
     assert back(0).title == "T"
 
 
-def test_a_preset_comes_back_with_its_tool_and_not_without(registered: Any) -> None:
+def test_preset_is_restored_only_with_its_tool(registered: Any) -> None:
     add = Tool.objects.get(name="add")
     given: dict[str, Any] = {"name": "five", "preset_of": add, "fixed_arguments": {"b": 5}}
     preset = services.save_tool_preset(actor=None, **given)
@@ -113,11 +111,11 @@ def test_a_preset_comes_back_with_its_tool_and_not_without(registered: Any) -> N
         back(0, "add")
     registered.tools["add"] = definition
     mirror()
-    # The tool has another row now; the preset finds it by its name.
+    # The tool has another row now; the preset finds it by name.
     assert back(0, "five").preset_of == Tool.objects.get(name="add")
 
 
-def test_a_state_from_before_names_of_tools_were_kept_is_understood() -> None:
+def test_state_without_a_stored_tool_name_is_rolled_back() -> None:
     add = Tool.objects.get(name="add")
     preset = services.save_tool_preset(actor=None, name="five", preset_of=add, fixed_arguments={"b": 5})
     old = change(0, "five")
@@ -127,7 +125,7 @@ def test_a_state_from_before_names_of_tools_were_kept_is_understood() -> None:
     assert back(0, "five").preset_of == add
 
 
-def test_what_became_invalid_is_refused_with_the_reason(registered: Any) -> None:
+def test_invalid_former_state_is_refused_with_the_reason(registered: Any) -> None:
     add = Tool.objects.get(name="add")
     preset = services.save_tool_preset(actor=None, name="five", preset_of=add, fixed_arguments={"b": 5})
     services.save_tool_preset(actor=None, entry=preset, fixed_arguments={})
@@ -138,7 +136,7 @@ def test_what_became_invalid_is_refused_with_the_reason(registered: Any) -> None
     assert CatalogueChange.objects.filter(action="rolled_back").count() == 0
 
 
-def test_only_what_an_administrator_says_of_a_code_entry_is_rolled_back(registered: Any) -> None:
+def test_roll_back_of_a_code_entry_restores_overrides_only(registered: Any) -> None:
     add = Tool.objects.get(name="add")
     services.update_entry(entry=add, actor=None, title="One", calls_per_minute=3)
     services.update_entry(entry=add, actor=None, title="Two", calls_per_minute=None)
@@ -151,7 +149,7 @@ def test_only_what_an_administrator_says_of_a_code_entry_is_rolled_back(register
     assert (row.title, row.calls_per_minute, row.definition["description"]) == ("One", 3, "new code")
 
 
-def test_an_entry_that_changed_hands_is_not_rolled_back(registered: Any) -> None:
+def test_entry_that_changed_source_is_not_rolled_back(registered: Any) -> None:
     row = save_prompt(name="p", template="x")
     services.delete_entry(entry=row, actor=None)
     Prompt.objects.filter(name="code_review").update(name="p")
@@ -159,14 +157,14 @@ def test_an_entry_that_changed_hands_is_not_rolled_back(registered: Any) -> None
         back(0)
 
 
-def test_an_upload_that_is_gone_is_said_and_the_rest_is_rolled_back(uploads: Path) -> None:
+def test_missing_upload_is_reported_and_other_fields_are_rolled_back(uploads: Path) -> None:
     given: dict[str, Any] = {"uri": "memo://1", "name": "m"}
     row = services.save_resource(actor=None, file=SimpleUploadedFile("a.txt", b"1"), title="A", **given)
     services.save_resource(actor=None, entry=row, title="B")
     assert plan_roll_back(change(0, "memo://1")).notes == ()
     assert back(0, "memo://1").title == "A"
     services.save_resource(actor=None, entry=row, file=SimpleUploadedFile("b.txt", b"2"), title="C")
-    # Another upload of the same name is not the one that is gone.
+    # Another upload of the same name is not the missing one.
     services.save_resource(actor=None, entry=row, file=SimpleUploadedFile("a.txt", b"3"))
     row.refresh_from_db()
     assert row.file.name == change(0, "memo://1").after["file"]
@@ -181,7 +179,7 @@ def test_an_upload_that_is_gone_is_said_and_the_rest_is_rolled_back(uploads: Pat
     assert not Resource.objects.filter(uri="memo://1").exists()
 
 
-def test_a_text_that_a_file_replaced_comes_back(uploads: Path) -> None:
+def test_text_replaced_by_a_file_is_restored(uploads: Path) -> None:
     row = services.save_resource(actor=None, uri="memo://1", name="m", text="words")
     services.save_resource(actor=None, entry=row, text="", file=SimpleUploadedFile("a.txt", b"1"))
     restored = back(0, "memo://1")
@@ -189,7 +187,7 @@ def test_a_text_that_a_file_replaced_comes_back(uploads: Path) -> None:
     assert not list((uploads / "resources").iterdir())
 
 
-def test_a_roll_back_needs_a_look_at_the_present_state() -> None:
+def test_roll_back_requires_a_review_of_the_current_state() -> None:
     row = save_prompt(name="p", template="One")
     save_prompt(row, template="Two")
     seen = plan_roll_back(change(0)).revision

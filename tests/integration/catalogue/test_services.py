@@ -1,4 +1,4 @@
-"""Every write of an administrator is checked, kept in history, audited and announced after commit."""
+"""Catalogue services: every write is validated, stored in history, audited, and announced after commit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def _mirrored(announced: list[int]) -> None:
 
 @pytest.fixture
 def uploads(tmp_path: Path, settings: Any) -> Path:
-    """The upload directory, and a resource directory beside it with one file and one link out of it."""
+    """Create an upload directory, and beside it a resource directory with a file and a link that leads
+    outside.
+    """
     uploads, shelf = tmp_path / "uploads", tmp_path / "shelf"
     uploads.mkdir()
     shelf.mkdir()
@@ -81,7 +83,7 @@ def read(uri: str) -> Any:
 
 
 @pytest.mark.requirement("TOOL-23")
-def test_a_change_is_announced_after_commit_and_not_when_it_is_rolled_back(announced: list[int]) -> None:
+def test_change_is_announced_after_commit_only(announced: list[int]) -> None:
     with transaction.atomic():
         save_prompt()
         transaction.set_rollback(True)
@@ -93,7 +95,7 @@ def test_a_change_is_announced_after_commit_and_not_when_it_is_rolled_back(annou
     assert CatalogueRevision.objects.get().number == 2
 
 
-def test_a_change_says_who_what_and_when_and_what_was_before(someone: Any) -> None:
+def test_change_records_actor_action_and_former_state(someone: Any) -> None:
     row = services.save_prompt(actor=someone, name="p", template="Old")
     services.save_prompt(actor=someone, entry=row, template="New")
     services.delete_entry(entry=row, actor=someone)
@@ -113,13 +115,13 @@ def test_a_change_says_who_what_and_when_and_what_was_before(someone: Any) -> No
     assert events[1].actor_name == "someone"
 
 
-def test_saving_without_a_difference_is_no_revision(announced: list[int]) -> None:
+def test_saving_without_a_difference_creates_no_revision(announced: list[int]) -> None:
     row = save_prompt()
     services.save_prompt(actor=None, entry=row, template="Hi")
     assert announced == [2]
 
 
-def test_only_the_list_that_changed_gets_the_new_revision() -> None:
+def test_only_the_changed_list_gets_the_new_revision() -> None:
     assert set(current_snapshot.refresh_now().revisions.values()) == {1}
     save_prompt()
     after = current_snapshot.refresh_now()
@@ -127,7 +129,7 @@ def test_only_the_list_that_changed_gets_the_new_revision() -> None:
 
 
 @pytest.mark.requirement("PROMPT-01", "PROMPT-05")
-def test_an_admin_made_prompt_is_offered_and_rendered() -> None:
+def test_admin_prompt_is_served_and_rendered() -> None:
     save_prompt(template="Review {{code}} {{7*7}}", arguments=[{"name": "code", "required": True}], title="T")
     entry = current_snapshot.refreshed_view(NOBODY).prompt("p")
     assert entry is not None
@@ -162,7 +164,7 @@ def test_an_admin_made_prompt_is_offered_and_rendered() -> None:
         ({"source": "code"}, "source"),
     ],
 )
-def test_a_wrong_prompt_is_refused_at_its_field(
+def test_invalid_prompt_is_refused_at_its_field(
     values: dict[str, Any], field: str, announced: list[int]
 ) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -173,7 +175,7 @@ def test_a_wrong_prompt_is_refused_at_its_field(
 
 
 @pytest.mark.requirement("TOOL-21")
-def test_a_preset_hides_its_fixed_arguments_and_sends_them() -> None:
+def test_preset_hides_and_sends_its_fixed_arguments() -> None:
     save_preset(timeout_seconds=5, calls_per_minute=3, description="Adds five.")
     entry = current_snapshot.refreshed_view(NOBODY).tool("add-five")
     assert entry is not None
@@ -186,7 +188,7 @@ def test_a_preset_hides_its_fixed_arguments_and_sends_them() -> None:
     assert entry.function.call(**entry.function.bind({"a": 1})) == 6
 
 
-def test_a_preset_goes_with_the_tool_it_is_made_of() -> None:
+def test_preset_is_disabled_with_its_tool() -> None:
     save_preset()
     services.set_enabled(entries=[add_tool()], enabled=False, actor=None)
     assert current_snapshot.refreshed_view(NOBODY).tool("add-five") is None
@@ -206,13 +208,13 @@ def test_a_preset_goes_with_the_tool_it_is_made_of() -> None:
         ({"calls_per_minute": 0}, "calls_per_minute"),
     ],
 )
-def test_a_wrong_preset_is_refused_at_its_field(values: dict[str, Any], field: str) -> None:
+def test_invalid_preset_is_refused_at_its_field(values: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as caught:
         save_preset(**values)
     assert field in caught.value.message_dict
 
 
-def test_a_preset_of_a_preset_is_refused() -> None:
+def test_preset_of_a_preset_is_refused() -> None:
     with pytest.raises(ValidationError, match="another preset"):
         save_preset(name="again", preset_of=save_preset())
 
@@ -229,19 +231,19 @@ def test_a_preset_of_a_preset_is_refused() -> None:
     ],
 )
 @pytest.mark.usefixtures("uploads")
-def test_uploaded_media_is_read_with_the_type_of_its_bytes(name: str, data: bytes, mime_type: str) -> None:
+def test_uploaded_media_has_the_type_of_its_bytes(name: str, data: bytes, mime_type: str) -> None:
     save_resource(file=SimpleUploadedFile(name, data))
     assert [each["mimeType"] for each in read("memo://1")] == [mime_type]
 
 
 @pytest.mark.requirement("RES-02")
-def test_a_text_resource_is_read() -> None:
+def test_text_resource_is_read() -> None:
     save_resource(text="hello", mime_type="text/markdown", annotations={"priority": 0.5})
     assert read("memo://1") == [{"uri": "memo://1", "mimeType": "text/markdown", "text": "hello"}]
 
 
 @pytest.mark.requirement("RES-02", "RES-14")
-def test_an_uploaded_file_is_read_as_text_or_bytes_and_goes_when_it_is_replaced(uploads: Path) -> None:
+def test_uploaded_file_is_read_and_deleted_when_replaced(uploads: Path) -> None:
     row = save_resource(file=SimpleUploadedFile("../../a b.txt", b"hello"))
     assert read("memo://1") == [{"uri": "memo://1", "mimeType": "text/plain", "text": "hello"}]
     first = uploads / str(row.file.name)
@@ -256,7 +258,7 @@ def test_an_uploaded_file_is_read_as_text_or_bytes_and_goes_when_it_is_replaced(
 
 
 @pytest.mark.requirement("RES-05", "RES-06")
-def test_a_stored_file_name_that_leads_outside_is_a_resource_that_is_not_there(uploads: Path) -> None:
+def test_stored_file_name_outside_uploads_is_not_found(uploads: Path) -> None:
     row = save_resource(file=SimpleUploadedFile("a.txt", b"hello"))
     (uploads / "link").symlink_to("/etc")
     for name in ("../secret", "/etc/passwd", "link/passwd", "resources/missing"):
@@ -267,7 +269,7 @@ def test_a_stored_file_name_that_leads_outside_is_a_resource_that_is_not_there(u
 
 
 @pytest.mark.requirement("RES-05")
-def test_a_file_of_a_resource_directory_is_offered_by_its_uri(uploads: Path) -> None:
+def test_file_of_a_resource_directory_is_served_by_its_uri(uploads: Path) -> None:
     shelf = uploads.parent / "shelf"
     uri = f"file://{shelf}/a.md"
     save_resource(uri=uri)
@@ -294,14 +296,14 @@ def test_a_file_of_a_resource_directory_is_offered_by_its_uri(uploads: Path) -> 
         ({"text": "x" * 3001}, "text"),
     ],
 )
-def test_a_wrong_resource_is_refused_at_its_field(values: dict[str, Any], field: str, uploads: Path) -> None:
+def test_invalid_resource_is_refused_at_its_field(values: dict[str, Any], field: str, uploads: Path) -> None:
     with pytest.raises(ValidationError) as caught:
         save_resource(**values)
     assert field in caught.value.message_dict
     assert not list(uploads.rglob("*.txt"))
 
 
-def test_an_administrator_dresses_and_limits_a_code_entry_but_does_not_redefine_it() -> None:
+def test_administrator_overrides_but_does_not_redefine_a_code_entry() -> None:
     row = services.update_entry(
         entry=add_tool(), actor=None, title="Sum", description="Mine", timeout_seconds=2, enabled=True,
         meta={"example.com/a": 1}, icons=[{"src": "https://example.com/i.png"}],
@@ -319,7 +321,7 @@ def test_an_administrator_dresses_and_limits_a_code_entry_but_does_not_redefine_
         services.save_tool_preset(actor=None, entry=row, title="x")
 
 
-def test_members_of_a_group_get_its_entries_whichever_way_that_is_said(someone: Any) -> None:
+def test_group_members_get_its_entries_however_the_permission_was_set(someone: Any) -> None:
     groups = [Group.objects.create(name=name) for name in ("Cashiers", "Editors", "Guests")]
     first, second, third = (membership_of(group) for group in groups)
     row = services.update_entry(entry=add_tool(), actor=None, permission=first)
@@ -329,14 +331,14 @@ def test_members_of_a_group_get_its_entries_whichever_way_that_is_said(someone: 
     assert permissions_of(someone) == frozenset()
     someone.groups.set(groups)
     assert permissions_of(someone) == {first, second, third}
-    # What the group lost by hand comes back when the entry is saved with it again.
+    # Saving the entry restores a permission that was removed from the group.
     groups[0].permissions.clear()
     services.update_entry(entry=row, actor=None, permission=first)
     assert first in permissions_of(someone)
 
 
 @pytest.mark.parametrize("kind", [Tool, Prompt, Resource, ResourceTemplate])
-def test_every_kind_can_be_switched_off_and_on(kind: Any, announced: list[int]) -> None:
+def test_every_kind_can_be_disabled_and_enabled(kind: Any, announced: list[int]) -> None:
     row = kind.objects.get()
     assert services.set_enabled(entries=[row], enabled=False, actor=None) == 1
     assert services.set_enabled(entries=[row], enabled=False, actor=None) == 0
@@ -348,7 +350,7 @@ def test_every_kind_can_be_switched_off_and_on(kind: Any, announced: list[int]) 
     assert announced == [2, 3]
 
 
-def test_a_bulk_action_is_one_revision(announced: list[int]) -> None:
+def test_bulk_action_is_one_revision(announced: list[int]) -> None:
     rows: list[Any] = [save_prompt(name="a"), save_prompt(name="b"), add_tool()]
     announced.clear()
     assert services.set_enabled(entries=rows, enabled=False, actor=None) == 3
@@ -356,7 +358,7 @@ def test_a_bulk_action_is_one_revision(announced: list[int]) -> None:
     assert len(announced) == 2
 
 
-def test_changes_of_many_entries_are_one_revision_or_none_at_all(uploads: Path, announced: list[int]) -> None:
+def test_bulk_change_is_one_revision_or_none(uploads: Path, announced: list[int]) -> None:
     upload = {"uri": "memo://1", "name": "m", "file": SimpleUploadedFile("a.txt", b"x")}
     old = save_prompt(name="old")
     announced.clear()
@@ -376,7 +378,7 @@ def test_changes_of_many_entries_are_one_revision_or_none_at_all(uploads: Path, 
     assert not Prompt.objects.filter(name="old").exists()
 
 
-def test_code_entries_stay_unless_their_code_is_gone(registered: Any) -> None:
+def test_code_entry_is_deleted_only_without_code_and_presets(registered: Any) -> None:
     with pytest.raises(ValidationError, match="disable it instead"):
         services.delete_entry(entry=add_tool(), actor=None)
     preset = save_preset()

@@ -1,4 +1,4 @@
-"""A catalogue moves between installations as a file: whole, checked first, as one revision."""
+"""Transfer of a catalogue between installations as a file: complete, validated first, as one revision."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _mirrored(announced: list[int]) -> None:
 
 @pytest.fixture(autouse=True)
 def uploads(tmp_path: Path, settings: Any) -> Path:
-    """An empty upload directory; 3,000 bytes fit into an entry."""
+    """Set an empty upload directory, and limit the content of an entry to 3,000 bytes."""
     folder = tmp_path / "uploads"
     folder.mkdir()
     settings.MEDIA_ROOT = str(folder)
@@ -62,11 +62,11 @@ def preset(**values: Any) -> dict[str, Any]:
     return {"name": "x", "source": "admin", **values}
 
 
-def test_an_untouched_catalogue_is_an_empty_file() -> None:
+def test_untouched_catalogue_exports_an_empty_file() -> None:
     assert exported() == {**HEAD, "tools": [], "prompts": [], "resources": [], "templates": []}
 
 
-def test_of_code_entries_only_what_an_administrator_changed_is_in_the_file() -> None:
+def test_export_contains_only_overrides_of_code_entries() -> None:
     services.update_entry(entry=Tool.objects.get(name="add"), actor=None, title="Sum", retries=None)
     services.set_enabled(entries=[Prompt.objects.get()], enabled=False, actor=None)
     document = exported()
@@ -74,7 +74,7 @@ def test_of_code_entries_only_what_an_administrator_changed_is_in_the_file() -> 
     assert document["prompts"] == [{"name": "code_review", "source": "code", "enabled": False}]
 
 
-def test_entries_made_in_the_admin_are_in_the_file_whole_and_in_order() -> None:
+def test_export_contains_admin_entries_whole_and_in_order() -> None:
     fill()
     document = exported()
     assert [entry["name"] for entry in document["tools"]] == ["add", "five", "same"]
@@ -85,7 +85,7 @@ def test_entries_made_in_the_admin_are_in_the_file_whole_and_in_order() -> None:
     assert document["resources"][1]["file"]["name"] == "a_b.tar.gz"
 
 
-def test_the_code_may_change_its_mind_without_that_being_an_administrators_word(registered: Registry) -> None:
+def test_code_changes_are_not_exported_as_overrides(registered: Registry) -> None:
     registered.tools.clear()
     tool(name="early", permission="app.use")(lambda: None)
     tool(name="add")(lambda: None)
@@ -93,7 +93,7 @@ def test_the_code_may_change_its_mind_without_that_being_an_administrators_word(
     assert exported()["tools"] == []
 
 
-def test_nothing_of_people_or_machines_is_in_the_file(someone: Any, uploads: Path) -> None:
+def test_export_contains_no_users_keys_or_paths(someone: Any, uploads: Path) -> None:
     _, key = issue_api_key(user=someone, name="secret-key-name")
     fill()
     services.save_prompt(actor=someone, name="mine", template="x")
@@ -111,7 +111,7 @@ def test_nothing_of_people_or_machines_is_in_the_file(someone: Any, uploads: Pat
         assert hidden not in text
 
 
-def test_an_entry_whose_code_is_gone_is_neither_exported_nor_imported(registered: Registry) -> None:
+def test_missing_code_entry_is_neither_exported_nor_imported(registered: Registry) -> None:
     services.update_entry(entry=Tool.objects.get(name="add"), actor=None, title="Sum")
     registered.tools.clear()
     mirror()
@@ -120,7 +120,7 @@ def test_an_entry_whose_code_is_gone_is_neither_exported_nor_imported(registered
     assert bring({}, prune=True).differences == ()
 
 
-def test_an_upload_that_cannot_be_read_stops_the_export(uploads: Path) -> None:
+def test_unreadable_upload_stops_the_export(uploads: Path) -> None:
     fill()
     (uploads / "resources" / "a_b.tar.gz").unlink()
     with pytest.raises(TransferRefused, match=r"memo://2: file: .* Upload it again"):
@@ -128,7 +128,7 @@ def test_an_upload_that_cannot_be_read_stops_the_export(uploads: Path) -> None:
 
 
 @pytest.mark.parametrize("notation", NOTATIONS)
-def test_what_was_exported_makes_the_same_catalogue_elsewhere(notation: str, uploads: Path) -> None:
+def test_import_recreates_the_exported_catalogue(notation: str, uploads: Path) -> None:
     fill()
     before = export_catalogue(notation)
     assert not any(sign in before for sign in ("\x1b", "\u202e"))
@@ -145,7 +145,7 @@ def test_what_was_exported_makes_the_same_catalogue_elsewhere(notation: str, upl
 
 @pytest.mark.parametrize("notation", NOTATIONS)
 @pytest.mark.parametrize("prune", [False, True])
-def test_importing_what_was_exported_changes_nothing(
+def test_importing_an_unchanged_export_changes_nothing(
     notation: str, prune: bool, announced: list[int]
 ) -> None:
     fill()
@@ -182,7 +182,7 @@ TEXT = LINES.map(lambda text: "x" + text.replace("{", ""))
     memos=st.dictionaries(NAMES, st.tuples(TEXT, DRESS), max_size=3),
     notation=st.sampled_from(NOTATIONS),
 )
-def test_any_catalogue_makes_the_same_catalogue_elsewhere(
+def test_any_catalogue_round_trips_through_a_file(
     dressed: Any, prompts: Any, presets: Any, memos: Any, notation: str
 ) -> None:
     start_afresh()
@@ -202,9 +202,7 @@ def test_any_catalogue_makes_the_same_catalogue_elsewhere(
     assert export_catalogue(notation) == before
 
 
-def test_an_import_is_one_revision_that_is_announced_once_and_says_who(
-    announced: list[int], someone: Any
-) -> None:
+def test_import_is_one_announced_and_audited_revision(announced: list[int], someone: Any) -> None:
     imported = bring({"prompts": [prompt(), prompt(name="q")], "tools": [code(title="Sum")]}, actor=someone)
     assert announced == [imported.revision] == [2]
     changes = CatalogueChange.objects.filter(revision=2).order_by("id")
@@ -218,7 +216,7 @@ def test_an_import_is_one_revision_that_is_announced_once_and_says_who(
     assert entry.wire["title"] == "Sum"
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(announced: list[int], uploads: Path) -> None:
+def test_dry_run_returns_the_same_plan_and_writes_nothing(announced: list[int], uploads: Path) -> None:
     fill()
     before, audited = export_catalogue(), AuditEvent.objects.count()
     announced.clear()
@@ -241,7 +239,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(announced: list[int], upload
     ]  # fmt: skip
 
 
-def test_what_the_file_leaves_out_stays_unless_it_is_pruned() -> None:
+def test_import_keeps_missing_entries_unless_pruned() -> None:
     fill()
     entries = exported()
     assert bring({"prompts": entries["prompts"][:1]}).revision == 0
@@ -256,7 +254,7 @@ def test_what_the_file_leaves_out_stays_unless_it_is_pruned() -> None:
     assert list(Tool.objects.values_list("name", flat=True)) == ["add"]
 
 
-def test_fields_that_an_entry_leaves_out_are_empty_or_as_in_code() -> None:
+def test_fields_missing_in_the_file_are_reset() -> None:
     services.update_entry(entry=Tool.objects.get(name="add"), actor=None, title="Sum", enabled=False)
     services.save_prompt(actor=None, name="p", template="Hi", title="T")
     bring({"tools": [code(description="D")], "prompts": [prompt()]})
@@ -265,7 +263,7 @@ def test_fields_that_an_entry_leaves_out_are_empty_or_as_in_code() -> None:
 
 
 @pytest.mark.parametrize("kept", ["same bytes", "other bytes"])
-def test_an_upload_is_replaced_only_by_other_bytes(kept: str, uploads: Path) -> None:
+def test_upload_is_replaced_only_by_other_bytes(kept: str, uploads: Path) -> None:
     row = services.save_resource(
         actor=None, uri="memo://1", name="m", file=SimpleUploadedFile("a.txt", b"same bytes")
     )
@@ -330,7 +328,7 @@ for _ in range(70):
         ("resources", {"uri": "file:///etc/passwd", "source": "admin", "name": "x"}, "RESOURCE_DIRECTORIES"),
     ],
 )  # fmt: skip
-def test_a_wrong_entry_is_refused_with_its_place_and_the_remedy(
+def test_invalid_entry_is_refused_with_its_location(
     section: str, entry: Any, says: str, announced: list[int]
 ) -> None:
     told = problems({section: [entry]})
@@ -351,7 +349,7 @@ def test_a_wrong_entry_is_refused_with_its_place_and_the_remedy(
         ({"name": "a.txt", "base64": "QUJD" * 1001}, "at most 3000 can be offered"),
     ],
 )
-def test_a_wrong_upload_is_refused(file: Any, says: str, uploads: Path) -> None:
+def test_invalid_upload_is_refused(file: Any, says: str, uploads: Path) -> None:
     entry = {"uri": "memo://1", "source": "admin", "name": "x", "file": file}
     told = problems({"resources": [entry]})
     assert len(told) == 1
@@ -375,13 +373,13 @@ def test_a_wrong_upload_is_refused(file: Any, says: str, uploads: Path) -> None:
         (json.dumps(HEAD | {"tools": [None] * 10_001}), "more than 10000 entries"),
     ],
 )
-def test_what_is_no_catalogue_file_is_refused(text: str, says: str) -> None:
+def test_invalid_catalogue_file_is_refused(text: str, says: str) -> None:
     told = problems(text)
     assert len(told) == 1
     assert says in told[0]
 
 
-def test_all_problems_are_said_at_once_and_nothing_is_changed(announced: list[int]) -> None:
+def test_all_problems_are_reported_and_nothing_is_changed(announced: list[int]) -> None:
     told = problems(
         {
             "tools": [code(title=1, meta=[], position=-1), code()],
@@ -397,7 +395,7 @@ def test_all_problems_are_said_at_once_and_nothing_is_changed(announced: list[in
     assert announced == []
 
 
-def test_code_that_is_not_mirrored_yet_is_named_with_the_remedy() -> None:
+def test_code_without_mirrored_row_is_reported_with_the_remedy() -> None:
     tool(name="late")(lambda: None)
     assert "run `manage.py mcp_prepare` first" in problems({"tools": [{"name": "late", "source": "code"}]})[0]
 
@@ -416,9 +414,7 @@ FIELDS = sorted(PRESET.editable(Tool) | CONTENT.editable(Prompt) | CONTENT.edita
     entry=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4),
     source=st.sampled_from(["admin", "code"]),
 )
-def test_no_entry_ends_in_anything_but_an_import_or_a_list_of_problems(
-    section: str, entry: dict[str, Any], source: str
-) -> None:
+def test_any_entry_is_imported_or_reported(section: str, entry: dict[str, Any], source: str) -> None:
     keys = {
         "tools": "add",
         "prompts": "code_review",

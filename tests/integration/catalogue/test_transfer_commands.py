@@ -1,4 +1,4 @@
-"""``manage.py mcp_export`` and ``mcp_import``: what an operator reads, and what reaches the terminal."""
+"""``manage.py mcp_export`` and ``mcp_import``: their output, and its escaping for terminals."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def file_with(folder: Path, **sections: Any) -> str:
         ),
     ],
 )
-def test_an_export_goes_to_standard_output_or_to_a_file(
-    arguments: tuple[str, ...], begins: str, tmp_path: Path
-) -> None:
+def test_export_writes_to_stdout_or_a_file(arguments: tuple[str, ...], begins: str, tmp_path: Path) -> None:
     services.update_entry(entry=Tool.objects.get(name="add"), actor=None, title="Sum")
     printed = run("mcp_export", *arguments)
     assert printed.startswith(begins)
@@ -60,7 +58,7 @@ def test_an_export_goes_to_standard_output_or_to_a_file(
     assert path.read_text() == printed
 
 
-def test_the_name_of_a_file_says_its_notation(tmp_path: Path) -> None:
+def test_file_suffix_selects_the_notation(tmp_path: Path) -> None:
     path = str(tmp_path / "catalogue.yaml")
     services.save_prompt(actor=None, name="p", template="a\nb")
     run("mcp_export", "--output", path)
@@ -71,7 +69,7 @@ def test_the_name_of_a_file_says_its_notation(tmp_path: Path) -> None:
     )
 
 
-def test_a_dry_run_prints_what_would_change(tmp_path: Path) -> None:
+def test_dry_run_prints_the_changes(tmp_path: Path) -> None:
     services.save_prompt(actor=None, name="greet", template="Hi\nyou\nthere", title="T" * 150 + "a")
     services.save_prompt(actor=None, name="old", template="Hi")
     greet = {"name": "greet", "source": "admin", "template": "Hi\nme\nthere", "title": "T" * 150 + "b"}
@@ -109,7 +107,7 @@ Dry run, nothing was changed: 1 added, 2 changed, 1 removed, 3 unchanged.
     )
 
 
-def test_what_steers_terminals_or_hides_text_is_made_visible(tmp_path: Path) -> None:
+def test_output_escapes_control_and_hidden_characters(tmp_path: Path) -> None:
     evil = "\x1b]0;owned\x07\x9b31m\u202e\u200b\r"
     shapes: list[Any] = [
         {"name": "p", "source": "admin", "template": f"Hi\n{evil}", "title": evil, "meta": {"a": evil}},
@@ -133,7 +131,7 @@ def test_what_steers_terminals_or_hides_text_is_made_visible(tmp_path: Path) -> 
     assert not has_hidden(str(refused.value))
 
 
-def test_problems_are_one_line_each_and_the_exit_status_says_so(tmp_path: Path) -> None:
+def test_problems_are_printed_one_a_line_with_exit_status_1(tmp_path: Path) -> None:
     path = file_with(tmp_path, prompts=[{"name": "p", "source": "code"}, {"name": "q", "source": "admin"}])
     with pytest.raises(CommandError) as refused:
         run("mcp_import", path)
@@ -145,16 +143,14 @@ def test_problems_are_one_line_each_and_the_exit_status_says_so(tmp_path: Path) 
     ]
 
 
-def test_a_file_may_come_from_standard_input_and_names_its_actor(
-    monkeypatch: pytest.MonkeyPatch, someone: Any
-) -> None:
+def test_import_reads_stdin_and_records_the_actor(monkeypatch: pytest.MonkeyPatch, someone: Any) -> None:
     text = "{format: django-mcp-catalogue, version: 1, prompts: [{name: p, source: admin, template: Hi}]}"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert "+ prompt p (added)" in run("mcp_import", "-", "--format", "yaml", "--actor", "someone")
     assert CatalogueChange.objects.get(key="p").actor == someone
 
 
-def test_an_actor_who_may_not_publish_imports_nothing(tmp_path: Path, django_user_model: Any) -> None:
+def test_actor_without_publish_permission_imports_nothing(tmp_path: Path, django_user_model: Any) -> None:
     django_user_model.objects.create_user("editor", is_staff=True)
     path = file_with(tmp_path, prompts=[{"name": "p", "source": "admin", "template": "Hi"}])
     with pytest.raises(CommandError, match=r"Nothing was changed\. editor needs mcp_app\.publish_entries"):
@@ -172,7 +168,7 @@ def test_an_actor_who_may_not_publish_imports_nothing(tmp_path: Path, django_use
         (("mcp_export", "--output", "/no/such/folder"), "/no/such/folder cannot be written: No such file"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], says: str) -> None:
+def test_command_error_is_one_line(arguments: tuple[str, ...], says: str) -> None:
     with pytest.raises(CommandError) as refused:
         run(*arguments)
     assert says in str(refused.value)

@@ -1,4 +1,4 @@
-"""A catalogue with something of everything, and what an import leaves behind."""
+"""A catalogue with an entry of each kind, and helpers for imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = {"format": "django-mcp-catalogue", "version": 1}
 
 
 def fill() -> None:
-    """Change every code entry and make two entries of every kind that can be made."""
+    """Change every code entry, and create two entries of each kind that administrators can create."""
     tool, template = Tool.objects.get(name="add"), ResourceTemplate.objects.get()
     services.update_entry(
         entry=tool, actor=None, title="Sum", description="Adds.\nTwo numbers: yes.\r\n", timeout_seconds=1.5,
@@ -44,7 +44,7 @@ def fill() -> None:
 
 
 def start_afresh() -> None:
-    """What a new installation of the same code has: its mirrored entries and nothing else."""
+    """Reset the catalogue to a new installation of the same code: mirrored entries only."""
     for kind in (Tool, Prompt, Resource, ResourceTemplate, CatalogueChange, CatalogueRevision):
         kind.objects.all().delete()
     mirror()
@@ -57,6 +57,6 @@ def bring(document: dict[str, Any] | str, notation: str = "json", **options: Any
 
 
 def exported() -> dict[str, Any]:
-    """The document that an export makes now."""
+    """Export the catalogue and return the document."""
     document: dict[str, Any] = json.loads(export_catalogue())
     return document
