@@ -1,4 +1,4 @@
-"""The seeded rows, a user of each role, and clients that ask as each of them."""
+"""Seeded rows, a user of each role, and clients for them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ClientOf = Callable[..., Client]
 
 @pytest.fixture(autouse=True)
 def _fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test begins a new minute."""
+    """Start a new minute of rate limits for every test."""
     monkeypatch.setattr(counting, "_own", counting.OwnCounts())
 
 
 @pytest.fixture
 def user_of(db: None) -> Callable[[str], Any]:
-    """The user who has a role and nothing else."""
+    """Return a factory of users with one role and no other permission."""
     make_roles()
 
     def make(role: str) -> Any:
@@ -46,7 +46,9 @@ def user_of(db: None) -> Callable[[str], Any]:
 
 @pytest.fixture
 def client_of(user_of: Callable[[str], Any]) -> ClientOf:
-    """A client with an API key of a role's user, or without anything for ``anonymous``."""
+    """Return a factory of clients with an API key of a role's user, or without credentials for
+    ``anonymous``.
+    """
 
     def make(role: str, **more: Any) -> Client:
         if role == "anonymous":
@@ -59,11 +61,11 @@ def client_of(user_of: Callable[[str], Any]) -> ClientOf:
 
 @pytest.fixture
 def root(client_of: ClientOf, seeded: Seed) -> Client:
-    """A superuser's client, on the seeded rows."""
+    """Return a superuser's client, on the seeded rows."""
     return client_of("superuser")
 
 
 def send(client: Client, method: str, path: str, body: Any = None, **more: Any) -> Any:
-    """One request with a JSON body."""
+    """Send one request with a JSON body."""
     given = {} if body is None else {"data": body, "content_type": "application/json"}
     return getattr(client, method.lower())(path, **given, **more)

@@ -47,7 +47,7 @@ def seeded(seeded_anew: Seed) -> Seed:
 
 @pytest.fixture
 def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ids of calls whose job was handed to the broker, which is another program."""
+    """Return the ids of calls whose job was enqueued; the broker is another program."""
     jobs: list[str] = []
     monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **_: jobs.append(args[0]))
     return jobs
@@ -55,7 +55,7 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def api(client_of: ClientOf, clean_redis: str, settings: Any, queued: list[str]) -> Iterator[Client]:
-    """An operator's client of a server with Redis and the demo's tools."""
+    """Return an operator's client of a server with Redis and the demo's tools."""
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
     mirror()
     refresh_now(force=True)
@@ -68,9 +68,7 @@ def _start(client: Client, body: Any = None, key: str | None = None) -> Any:
     return send(client, "POST", "/api/calls/", COUNT if body is None else body, headers=headers)
 
 
-def test_a_call_is_accepted_as_the_caller_and_queued_once_it_is_stored(
-    api: Client, queued: list[str]
-) -> None:
+def test_call_is_accepted_stored_enqueued_and_audited(api: Client, queued: list[str]) -> None:
     answer = _start(api)
     assert answer.status_code == 202, answer.content
     call = Call.objects.get()
@@ -83,7 +81,7 @@ def test_a_call_is_accepted_as_the_caller_and_queued_once_it_is_stored(
     assert event.detail == {"tool": "count"}
 
 
-def test_a_repeated_key_starts_nothing_and_gives_the_same_call(api: Client, queued: list[str]) -> None:
+def test_repeated_idempotency_key_returns_the_same_call(api: Client, queued: list[str]) -> None:
     first, second = _start(api, key="once"), _start(api, key="once")
     assert (first.status_code, second.status_code) == (202, 200)
     assert first.json()["id"] == second.json()["id"]
@@ -92,20 +90,20 @@ def test_a_repeated_key_starts_nothing_and_gives_the_same_call(api: Client, queu
     assert _start(api).json()["id"] != _start(api).json()["id"]
 
 
-def test_requests_with_one_key_at_the_same_time_start_one_call(api: Client, queued: list[str]) -> None:
+def test_concurrent_requests_with_one_key_start_one_call(api: Client, queued: list[str]) -> None:
     answers = at_once([partial(_start, api, key="race")] * 4)
     assert Call.objects.count() == len(queued) == 1
     assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 202]
 
 
-def test_a_key_used_for_other_arguments_is_refused(api: Client, queued: list[str]) -> None:
+def test_key_reused_with_other_arguments_is_refused(api: Client, queued: list[str]) -> None:
     _start(api, key="once")
     answer = _start(api, {"tool": "count", "arguments": {"to": 4}}, key="once")
     assert answer.status_code == 422
     assert len(queued) == 1
 
 
-def test_a_key_of_another_principal_is_another_key(
+def test_keys_of_other_principals_are_independent(
     api: Client, client_of: ClientOf, queued: list[str]
 ) -> None:
     assert _start(api, key="once").status_code == 202
@@ -114,7 +112,7 @@ def test_a_key_of_another_principal_is_another_key(
 
 
 @pytest.mark.parametrize("key", ["x" * 201, "tab\there", "\u202e"])
-def test_a_key_must_be_short_and_visible(key: str, api: Client) -> None:
+def test_invalid_idempotency_key_is_refused(key: str, api: Client) -> None:
     assert _start(api, key=key).status_code == 400
 
 
@@ -133,19 +131,19 @@ def test_a_key_must_be_short_and_visible(key: str, api: Client) -> None:
         ("count", 400),
     ],
 )
-def test_what_cannot_be_called_is_not_started(body: Any, status: int, api: Client) -> None:
+def test_invalid_call_is_not_started(body: Any, status: int, api: Client) -> None:
     answer = _start(api, body)
     assert answer.status_code == status, answer.content
     assert not Call.objects.exists()
 
 
-def test_a_tool_the_caller_may_not_use_is_like_one_that_is_not_there(api: Client) -> None:
+def test_restricted_tool_is_refused_like_an_unknown_tool(api: Client) -> None:
     Tool.objects.filter(name="count").update(permission="mcp_app.delete_tool")
     refresh_now(force=True)
     assert _start(api).status_code == 404
 
 
-def test_calls_are_counted_as_over_mcp_and_more_are_refused_with_the_time_to_wait(api: Client) -> None:
+def test_rate_limit_is_shared_with_mcp_and_has_a_retry_after(api: Client) -> None:
     Tool.objects.filter(name="count").update(calls_per_minute=2)
     refresh_now(force=True)
     assert [_start(api).status_code for _ in range(2)] == [202, 202]
@@ -157,7 +155,7 @@ def test_calls_are_counted_as_over_mcp_and_more_are_refused_with_the_time_to_wai
         assert [key for key in client.keys("mcp:window:*") if b"tool/calls_per_minute/count/user:" in key]
 
 
-def test_no_more_calls_may_be_open_than_a_principal_may_have(api: Client, settings: Any) -> None:
+def test_open_calls_per_principal_are_limited(api: Client, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_OPEN_BACKGROUND_CALLS_PER_PRINCIPAL": 1}
     assert _start(api, key="first").status_code == 202
     assert _start(api).status_code == 429
@@ -166,7 +164,7 @@ def test_no_more_calls_may_be_open_than_a_principal_may_have(api: Client, settin
     assert _start(api).status_code == 202
 
 
-def test_who_has_his_share_kept_starts_no_more_calls_with_any_key(api: Client, queued: list[str]) -> None:
+def test_storage_quota_refuses_new_calls_of_the_user(api: Client, queued: list[str]) -> None:
     first = _start(api, key="first")
     person = f"user:{Call.objects.get().user_id}"
     with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
@@ -175,14 +173,14 @@ def test_who_has_his_share_kept_starts_no_more_calls_with_any_key(api: Client, q
         assert (refused.status_code, refused["Content-Type"]) == (429, "application/problem+json")
         assert int(refused["Retry-After"]) > 0
         assert "Too much is kept for you" in refused.json()["detail"]
-        # What repeats a call keeps no more.
+        # A repeated request stores nothing more.
         assert _start(api, key="first").json()["id"] == first.json()["id"]
         assert len(queued) == Call.objects.count() == 1
         client.hdel(KEPT[2], person)
     assert _start(api).status_code == 202
 
 
-def test_nobody_starts_a_call_while_redis_is_nearly_full(
+def test_calls_are_refused_while_redis_is_nearly_full(
     api: Client, settings: Any, tmp_path: Path, queued: list[str]
 ) -> None:
     server = RedisServer(tmp_path / "redis", append_only=False, max_memory="64mb")
@@ -199,11 +197,11 @@ def test_nobody_starts_a_call_while_redis_is_nearly_full(
     assert refused.status_code == 503, refused.content
     assert int(refused["Retry-After"]) > 0
     assert "nearly full" in refused.json()["detail"]
-    # An absent Redis is another matter: the stored call waits for it.
+    # Without Redis, the stored call waits for it.
     assert _start(api).status_code == 202
 
 
-def test_a_waiting_call_is_cancelled_once(api: Client) -> None:
+def test_waiting_call_is_cancelled_once(api: Client) -> None:
     call_id = _start(api).json()["id"]
     cancelled = api.post(f"/api/calls/{call_id}/cancel/")
     assert cancelled.status_code == 202
@@ -212,7 +210,7 @@ def test_a_waiting_call_is_cancelled_once(api: Client) -> None:
     assert AuditEvent.objects.filter(action="call.stop", actor_name="the-operator").count() == 1
 
 
-def test_a_call_that_is_over_is_made_again_with_a_link_to_the_first(api: Client) -> None:
+def test_finished_call_is_retried_with_a_link_to_the_first(api: Client) -> None:
     call_id = _start(api).json()["id"]
     assert api.post(f"/api/calls/{call_id}/retry/").status_code == 409
     api.post(f"/api/calls/{call_id}/cancel/")
@@ -222,7 +220,7 @@ def test_a_call_that_is_over_is_made_again_with_a_link_to_the_first(api: Client)
     assert AuditEvent.objects.filter(action="call.retry").exists()
 
 
-# In the order of the gate, with the status of a start and of a retry.
+# In the order of the checks, with the status of a start and of a retry.
 REFUSALS = {
     "unknown_tool": (404, 409),
     "invalid_arguments": (400, 409),
@@ -235,14 +233,14 @@ REFUSALS = {
 
 @pytest.fixture
 def stopped(api: Client) -> Call:
-    """A call that can be made again."""
+    """Return a call that can be retried."""
     call = Call.objects.get(pk=_start(api).json()["id"])
     api.post(f"/api/calls/{call.pk}/cancel/")
     return call
 
 
 def _refuse(code: str, call: Call, settings: Any) -> None:
-    """Have the gate refuse calls for a reason, and for all that come after it in its order."""
+    """Make the checks refuse calls for a reason, and for all later reasons."""
     later = list(REFUSALS)[list(REFUSALS).index(code) :]
     most = {"MAX_OPEN_BACKGROUND_CALLS_PER_PRINCIPAL": 0} if "backlog_full" in later else {}
     settings.MCP = {**settings.MCP, "MAX_WAITING_APPROVALS_PER_PRINCIPAL": 0, **most}
@@ -261,10 +259,10 @@ def _refuse(code: str, call: Call, settings: Any) -> None:
 
 @pytest.mark.parametrize("code", REFUSALS)
 @pytest.mark.parametrize("way", ["start", "retry"])
-def test_gate_refuses_starts_and_retries_in_one_order(
+def test_start_and_retry_are_refused_in_one_order(
     way: str, code: str, api: Client, stopped: Call, settings: Any
 ) -> None:
-    """A call that is made again passes the limits of any call; it once passed rate and backlog unasked."""
+    """A retry had skipped the checks of rate and backlog."""
     _refuse(code, stopped, settings)
     arguments = orjson.loads(Call.objects.get(pk=stopped.pk).arguments)
     refused = (
@@ -279,7 +277,7 @@ def test_gate_refuses_starts_and_retries_in_one_order(
 
 
 def _texts(answer: dict[str, Any]) -> list[str]:
-    """The text of an error, or those of a tool error."""
+    """Return the text of an error, or the texts of a tool error."""
     if "error" in answer:
         return [answer["error"]["message"]]
     return [block["text"] for block in answer["result"]["content"]]
@@ -290,7 +288,7 @@ def _texts(answer: dict[str, Any]) -> list[str]:
 def test_refused_call_has_one_row_in_the_message_log_with_its_code(
     way: str, code: str, api: Client, stopped: Call, settings: Any
 ) -> None:
-    """Refusals of the API were in the metric alone, so that figures and the search by code missed them."""
+    """Refusals of the API had been counted in the metric only, and were missing in figures and searches."""
     drain_once(SyncMessageQueue.connect())
     Message.objects.all().delete()
     _refuse(code, stopped, settings)
@@ -313,8 +311,8 @@ def test_refused_call_has_one_row_in_the_message_log_with_its_code(
     assert [(found.code, found.calls) for found in refusal_counts(row.at)] == [(code, 1)]
 
 
-def test_retry_of_a_tool_that_the_caller_lost_is_refused(api: Client, stopped: Call) -> None:
-    """Once it was accepted, and failed when a worker looked the tool up."""
+def test_retry_of_a_tool_without_permission_is_refused(api: Client, stopped: Call) -> None:
+    """It had been accepted, and failed when a worker looked the tool up."""
     Tool.objects.filter(name="count").update(permission="mcp_app.delete_tool")
     refresh_now(force=True)
     answer = api.post(f"/api/calls/{stopped.pk}/retry/")
@@ -322,7 +320,7 @@ def test_retry_of_a_tool_that_the_caller_lost_is_refused(api: Client, stopped: C
     assert Call.objects.count() == 1
 
 
-def test_secrets_are_shown_to_nobody_but_the_caller_who_sent_them(client_of: ClientOf, seeded: Seed) -> None:
+def test_secrets_are_shown_only_to_their_caller(client_of: ClientOf, seeded: Seed) -> None:
     api = client_of("operator")
     shown = api.get(f"/api/calls/{seeded.call.pk}/").json()
     assert shown["arguments"] == {"text": "hi", "password": "[redacted]"}
@@ -353,7 +351,7 @@ def _progress(number: int) -> bytes:
 
 @pytest.fixture
 def said(api: Client) -> Callable[..., Call]:
-    """A started call that says something."""
+    """Return a function that publishes progress and the response of a call."""
 
     def say(call: Call, *messages: bytes, over: bool = False) -> Call:
         answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}' if over else b""
@@ -367,7 +365,7 @@ def said(api: Client) -> Callable[..., Call]:
     return say
 
 
-def test_following_goes_on_from_where_the_last_answer_ended(api: Client, said: Callable[..., Call]) -> None:
+def test_follow_resumes_after_the_last_response(api: Client, said: Callable[..., Call]) -> None:
     call = Call.objects.get(pk=_start(api).json()["id"])
     said(call, _progress(1), _progress(2))
     first = api.get(f"/api/calls/{call.pk}/follow/").json()
@@ -380,9 +378,7 @@ def test_following_goes_on_from_where_the_last_answer_ended(api: Client, said: C
     assert second["call"]["answer"]["result"] == {"content": []}
 
 
-def test_following_waits_for_the_next_word_and_no_longer_than_asked(
-    api: Client, said: Callable[..., Call]
-) -> None:
+def test_follow_waits_for_the_next_event_up_to_the_timeout(api: Client, said: Callable[..., Call]) -> None:
     call = Call.objects.get(pk=_start(api).json()["id"])
     started = time.monotonic()
     silent = api.get(f"/api/calls/{call.pk}/follow/?wait=0.6").json()
@@ -397,7 +393,7 @@ def test_following_waits_for_the_next_word_and_no_longer_than_asked(
     assert time.monotonic() - started < 15
 
 
-def test_who_finds_no_place_to_wait_is_answered_at_once(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_returns_at_once_without_a_free_slot(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     call_id = _start(api).json()["id"]
     monkeypatch.setattr(long_poll, "_places", threading.BoundedSemaphore(1))
     assert long_poll._places.acquire(blocking=False)
@@ -406,7 +402,7 @@ def test_who_finds_no_place_to_wait_is_answered_at_once(api: Client, monkeypatch
     assert time.monotonic() - started < 10
 
 
-def test_who_waits_is_answered_when_the_process_stops(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_returns_when_the_process_stops(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_poll, "_stopping", threading.Event())
     call_id = _start(api).json()["id"]
     stopper = threading.Timer(0.3, long_poll.stop)
@@ -420,12 +416,14 @@ def test_who_waits_is_answered_when_the_process_stops(api: Client, monkeypatch: 
 @pytest.mark.parametrize(
     "query", ["wait=31", "wait=-1", "wait=x", "wait=nan", "after=x", "after=1", "since=1"]
 )
-def test_following_needs_a_place_and_a_time_that_mean_something(query: str, api: Client) -> None:
+def test_follow_with_invalid_parameters_returns_400(query: str, api: Client) -> None:
     call_id = _start(api).json()["id"]
     assert api.get(f"/api/calls/{call_id}/follow/?{query}").status_code == 400
 
 
-def test_what_a_call_says_is_not_told_while_redis_is_away(root: Client, seeded: Seed, settings: Any) -> None:
+def test_follow_returns_no_lines_while_redis_is_unavailable(
+    root: Client, seeded: Seed, settings: Any
+) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": "redis://127.0.0.1:1/0"}
     answer = root.get(f"/api/calls/{seeded.running_call.pk}/follow/")
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""The catalogue over the API: the services check, keep history and audit, as they do for the admin."""
+"""The catalogue over the API: validated, stored in history and audited by the services, as for the admin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.samples.admin_seed import Seed
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 
-def test_a_preset_is_made_changed_switched_and_deleted(root: Client, seeded: Seed) -> None:
+def test_preset_is_created_changed_switched_and_deleted(root: Client, seeded: Seed) -> None:
     made = send(
         root, "POST", "/api/tools/", {"name": "mine", "preset_of": "echo", "fixed_arguments": {"text": "hi"}}
     )
@@ -43,7 +43,7 @@ def test_a_preset_is_made_changed_switched_and_deleted(root: Client, seeded: See
     ]
 
 
-def test_a_resource_takes_text_or_a_file_in_base64(root: Client, seeded: Seed) -> None:
+def test_resource_accepts_text_or_a_base64_file(root: Client, seeded: Seed) -> None:
     body = {"uri": "notes://file", "name": "File", "file": {"name": "a.txt", "base64": "aGVsbG8="}}
     made = send(root, "POST", "/api/resources/", body)
     assert made.status_code == 201
@@ -55,7 +55,7 @@ def test_a_resource_takes_text_or_a_file_in_base64(root: Client, seeded: Seed) -
     assert send(root, "PATCH", address, {"file": None, "text": "now text"}).json()["file"] is None
 
 
-def test_a_tool_is_given_to_the_members_of_a_group(root: Client, seeded: Seed) -> None:
+def test_tool_is_restricted_to_a_group(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     wanted = {"permission": membership_of(editors)}
     answer = send(root, "PATCH", f"/api/tools/{seeded.echo.pk}/", wanted)
@@ -63,7 +63,7 @@ def test_a_tool_is_given_to_the_members_of_a_group(root: Client, seeded: Seed) -
     assert [*editors.permissions.values_list("codename", flat=True)] == [f"member_of_editors_{editors.pk}"]
 
 
-def test_a_tool_is_set_to_wait_for_approval_and_shows_it(root: Client, seeded: Seed) -> None:
+def test_tool_approval_options_are_set_and_returned(root: Client, seeded: Seed) -> None:
     address = f"/api/tools/{seeded.echo.pk}/"
     wanted = {"needs_approval": True, "approval_minutes": 9, "four_eyes": True}
     assert send(root, "PATCH", address, wanted).status_code == 200
@@ -72,17 +72,17 @@ def test_a_tool_is_set_to_wait_for_approval_and_shows_it(root: Client, seeded: S
 
 
 @pytest.mark.parametrize("kind", [Tool, Prompt, Resource, ResourceTemplate])
-def test_the_api_shows_and_takes_every_field_that_an_administrator_may_set(kind: type[Any]) -> None:
+def test_api_accepts_and_returns_every_editable_field(kind: type[Any]) -> None:
     own = CODE if kind is ResourceTemplate else made_here(kind)
     views = {view.queryset.model: view for view in (ToolViews, PromptViews, ResourceViews, TemplateViews)}
     given, shown = views[kind].given(), views[kind].serializer_class()
     assert set(given.fields) == own.editable(kind)
     assert own.editable(kind) <= set(shown.fields)
-    # What history keeps is what a roll back can bring again.
+    # Fields stored in history are those that a roll back restores.
     assert own.editable(kind) <= set(revisions.state_of(own.new(kind)))
 
 
-def test_of_an_entry_from_code_only_what_an_administrator_may_is_changed(root: Client, seeded: Seed) -> None:
+def test_code_entry_accepts_only_editable_fields(root: Client, seeded: Seed) -> None:
     address = f"/api/tools/{seeded.echo.pk}/"
     assert send(root, "PATCH", address, {"calls_per_minute": 5}).json()["calls_per_minute"] == 5
     refused = send(root, "PATCH", address, {"fixed_arguments": {"text": "x"}})
@@ -114,9 +114,7 @@ def test_of_an_entry_from_code_only_what_an_administrator_may_is_changed(root: C
         ("text", ""),
     ],
 )
-def test_a_wrong_value_is_complained_of_at_its_field_and_nothing_is_changed(
-    body: Any, field: str, root: Client, seeded: Seed
-) -> None:
+def test_invalid_value_is_refused_at_its_field(body: Any, field: str, root: Client, seeded: Seed) -> None:
     before = CatalogueChange.objects.count()
     answer = send(root, "PATCH", f"/api/tools/{seeded.preset.pk}/", body)
     assert answer.status_code == 400, answer.content
@@ -138,7 +136,7 @@ def test_a_wrong_value_is_complained_of_at_its_field_and_nothing_is_changed(
         ("resources", {"uri": "notes://x", "name": "x", "file": {"name": "../x", "base64": ""}}, {"file"}),
     ],
 )
-def test_what_is_missing_or_taken_is_said(
+def test_missing_or_taken_fields_are_reported(
     kind: str, body: Any, fields: set[str], root: Client, seeded: Seed
 ) -> None:
     answer = send(root, "POST", f"/api/{kind}/", body)
@@ -146,20 +144,20 @@ def test_what_is_missing_or_taken_is_said(
     assert set(answer.json()["errors"]) == fields
 
 
-def test_what_code_defines_or_presets_need_is_not_deleted(root: Client, seeded: Seed) -> None:
+def test_code_entry_is_not_deleted(root: Client, seeded: Seed) -> None:
     answer = root.delete(f"/api/tools/{seeded.echo.pk}/")
     assert answer.status_code == 409
     assert "defined in code" in answer.json()["detail"]
     assert Tool.objects.filter(pk=seeded.echo.pk).exists()
 
 
-def test_a_new_definition_is_accepted(root: Client, seeded: Seed) -> None:
+def test_new_definition_is_accepted(root: Client, seeded: Seed) -> None:
     assert root.get(f"/api/tools/{seeded.drifted.pk}/").json()["drifted"] is True
     assert root.post(f"/api/tools/{seeded.drifted.pk}/accept/").json()["drifted"] is False
     assert AuditEvent.objects.filter(action="catalogue.accepted", object_key="web_scrape").exists()
 
 
-def test_entries_are_found_by_what_clients_call_them(root: Client, seeded: Seed) -> None:
+def test_entries_are_filtered_by_name_uri_and_state(root: Client, seeded: Seed) -> None:
     found = root.get("/api/tools/?name=echo").json()["results"]
     assert [tool["id"] for tool in found] == [seeded.echo.pk]
     found = root.get("/api/resources/", {"uri": seeded.own_resource.uri}).json()["results"]
@@ -170,7 +168,7 @@ def test_entries_are_found_by_what_clients_call_them(root: Client, seeded: Seed)
     assert len(root.get("/api/prompts/?enabled=false").json()["results"]) == 1
 
 
-def test_hostile_text_comes_back_as_it_was_stored_and_hides_nothing(root: Client, seeded: Seed) -> None:
+def test_hostile_text_is_returned_escaped_as_json(root: Client, seeded: Seed) -> None:
     for kind in ("tools", "prompts", "resources", "sessions", "messages", "calls", "keys", "audit"):
         answer = root.get(f"/api/{kind}/")
         text = answer.content.decode()

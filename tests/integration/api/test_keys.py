@@ -1,4 +1,4 @@
-"""API keys over the API: the secret is told once, the rules are the admin's, all is audited (S14, S21)."""
+"""API keys over the API: the secret is returned once, the admin's rules apply, all is audited (S14, S21)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.samples.admin_seed import Seed
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 
-def test_a_key_is_issued_with_its_secret_once_and_revoked(root: Client, seeded: Seed) -> None:
+def test_key_is_issued_with_its_secret_once_and_revoked(root: Client, seeded: Seed) -> None:
     made = send(root, "POST", "/api/keys/", {"name": "robot", "user": "viewer"})
     assert made.status_code == 201
     secret, address = made.json()["secret"], f"/api/keys/{made.json()['id']}/"
@@ -35,9 +35,7 @@ def test_a_key_is_issued_with_its_secret_once_and_revoked(root: Client, seeded: 
     assert [event.action for event in events] == ["api_key.issue", "api_key.revoke"]
 
 
-def test_only_superusers_issue_keys_for_others_and_nobody_learns_who_exists(
-    client_of: ClientOf, seeded: Seed
-) -> None:
+def test_only_superusers_issue_keys_for_other_users(client_of: ClientOf, seeded: Seed) -> None:
     client = client_of("administrator")
     for name in ("root", "nobody-of-that-name"):
         answer = send(client, "POST", "/api/keys/", {"name": "x", "user": name})
@@ -68,7 +66,7 @@ def test_only_superusers_issue_keys_for_others_and_nobody_learns_who_exists(
         ({"name": "x", "user": "asleep"}, "user"),
     ],
 )
-def test_a_key_that_cannot_be_is_refused_at_its_field(
+def test_invalid_key_is_refused_at_its_field(
     body: Any, field: str, root: Client, seeded: Seed, django_user_model: Any
 ) -> None:
     django_user_model.objects.create_user("asleep", is_active=False)
@@ -80,7 +78,7 @@ def test_a_key_that_cannot_be_is_refused_at_its_field(
 
 
 @pytest.mark.parametrize("state", ["revoked", "expired", "inactive", "unknown", "basic", "long", "empty"])
-def test_a_credential_that_is_not_good_gets_one_answer_with_a_challenge(
+def test_invalid_credentials_get_one_response_with_a_challenge(
     state: str, root: Client, seeded: Seed, user_of: Callable[[str], Any]
 ) -> None:
     secret = send(root, "POST", "/api/keys/", {"name": "mine"}).json()["secret"]
@@ -99,7 +97,7 @@ def test_a_credential_that_is_not_good_gets_one_answer_with_a_challenge(
         "empty": "",
     }.get(state, f"Bearer {secret}")
     client = Client(headers={"authorization": header})
-    # A login beside a bad key does not help.
+    # A login sent with an invalid key does not help.
     client.force_login(seeded.root)
     answer = client.get("/api/tools/")
     assert answer.status_code == 401
@@ -107,16 +105,14 @@ def test_a_credential_that_is_not_good_gets_one_answer_with_a_challenge(
     assert answer.json()["detail"] == "The API key is unknown, expired or revoked."
 
 
-def test_nobody_is_let_in_without_a_credential_on_loopback_either(
-    client: Client, db: None, settings: Any
-) -> None:
+def test_credential_is_required_on_loopback(client: Client, db: None, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "AUTH": "loopback"}
     answer = client.get("/api/tools/")
     assert answer.status_code == 401
     assert answer["WWW-Authenticate"] == 'Bearer realm="api"'
 
 
-def test_the_use_of_a_key_is_noted_now_and_then(root: Client, seeded: Seed) -> None:
+def test_last_use_of_a_key_is_recorded_at_intervals(root: Client, seeded: Seed) -> None:
     def used() -> Any:
         return ApiKey.objects.get(name="tests").last_used_at
 
@@ -131,7 +127,7 @@ def test_the_use_of_a_key_is_noted_now_and_then(root: Client, seeded: Seed) -> N
 
 
 @pytest.mark.parametrize(("days", "warned"), [(30, False), (90, False), (365, False), (None, True)])
-def test_a_key_has_the_scopes_and_the_end_that_were_asked_for(
+def test_key_has_the_requested_scopes_and_expiry(
     days: int | None, warned: bool, root: Client, seeded: Seed
 ) -> None:
     body = {"name": "robot", "scopes": ["mcp:tools", "mcp"], **({"expires_in_days": days} if days else {})}
@@ -145,7 +141,7 @@ def test_a_key_has_the_scopes_and_the_end_that_were_asked_for(
     assert everything == ["mcp", "mcp:tools", "mcp:resources", "mcp:prompts", "mcp:admin"]
 
 
-def test_a_key_without_the_scope_of_administration_does_not_open_the_api(root: Client, seeded: Seed) -> None:
+def test_key_without_the_admin_scope_is_refused(root: Client, seeded: Seed) -> None:
     body = {"name": "robot", "scopes": ["mcp", "mcp:tools"]}
     secret = send(root, "POST", "/api/keys/", body).json()["secret"]
     answer = Client(headers={"authorization": f"Bearer {secret}"}).get("/api/tools/")

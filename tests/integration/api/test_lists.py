@@ -1,4 +1,4 @@
-"""Lists are read page by page by key, and narrowed by what their query says."""
+"""Lists: keyset pagination and filters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 
 def _walk(root: Client, address: str, member: str = "next") -> tuple[list[Any], str]:
-    """The ids of every page, and the last page's address."""
+    """Return the ids of all pages, and the last page's address."""
     found: list[Any] = []
     last = address
     while address:
@@ -39,14 +39,14 @@ def test_every_message_is_on_one_page_newest_first(limit: int, root: Client, see
     assert sorted(back, reverse=True) == found
 
 
-def test_a_page_stays_where_it_was_when_new_rows_come(root: Client, seeded: Seed) -> None:
+def test_page_is_stable_when_rows_arrive(root: Client, seeded: Seed) -> None:
     page = root.get("/api/messages/?limit=5").json()
     for number in range(300, 320):
         call(seeded.session, number)
     assert root.get(page["next"]).json()["results"][0]["id"] == page["results"][-1]["id"] - 1
 
 
-def test_calls_of_the_same_moment_are_each_on_one_page(root: Client, seeded: Seed) -> None:
+def test_calls_of_one_moment_are_each_on_one_page(root: Client, seeded: Seed) -> None:
     moment = timezone.now()
     for number in range(20, 31):
         background_call("many", number, accepted_at=moment)
@@ -54,7 +54,7 @@ def test_calls_of_the_same_moment_are_each_on_one_page(root: Client, seeded: See
     assert len(found) == len(set(found)) == Call.objects.count()
 
 
-def test_a_page_of_a_long_log_asks_for_its_own_rows_only(
+def test_page_of_a_long_log_reads_only_its_rows(
     root: Client, seeded: Seed, django_assert_max_num_queries: Any
 ) -> None:
     address = root.get("/api/messages/?limit=5").json()["next"]
@@ -67,7 +67,7 @@ def test_a_page_of_a_long_log_asks_for_its_own_rows_only(
 
 
 @pytest.mark.parametrize("query", ["direction=out", "method=tools/call&target=web_scrape", "direction=in"])
-def test_short_and_empty_pages_of_a_long_log_lead_to_everything_that_fits(
+def test_partial_pages_lead_to_every_matching_message(
     query: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = _walk(root, f"/api/messages/?limit=200&{query}")
@@ -80,7 +80,7 @@ def test_short_and_empty_pages_of_a_long_log_lead_to_everything_that_fits(
 
 
 @pytest.mark.parametrize("query", ["direction=out", "outcome=ok&direction=out", "until=2030-01-01T00:00:00Z"])
-def test_a_page_of_messages_examines_a_bounded_number_for_filters_that_no_index_serves(
+def test_unindexed_filter_examines_a_bounded_window(
     query: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "WINDOW", 5)
@@ -104,7 +104,7 @@ def test_a_page_of_messages_examines_a_bounded_number_for_filters_that_no_index_
         ("since=2026-11-20T12:01:00Z&until=2026-11-20T12:01:01Z", 2),
     ],
 )
-def test_messages_are_narrowed(query: str, count: int, root: Client, seeded: Seed) -> None:
+def test_messages_are_filtered(query: str, count: int, root: Client, seeded: Seed) -> None:
     assert len(root.get(f"/api/messages/?{query}").json()["results"]) == count
 
 
@@ -128,11 +128,11 @@ def test_messages_are_narrowed(query: str, count: int, root: Client, seeded: See
         ("audit/?actor=root&object_kind=api_key", 4),
     ],
 )
-def test_other_lists_are_narrowed(address: str, count: int, root: Client, seeded: Seed) -> None:
+def test_other_lists_are_filtered(address: str, count: int, root: Client, seeded: Seed) -> None:
     assert len(root.get(f"/api/{address}").json()["results"]) == count
 
 
-def test_a_session_that_was_silent_for_long_is_idle(root: Client, seeded: Seed) -> None:
+def test_silent_session_is_idle(root: Client, seeded: Seed) -> None:
     Session.objects.filter(pk=seeded.session.pk).update(last_seen_at=timezone.now() - timedelta(days=1))
     assert [row["id"] for row in root.get("/api/sessions/?state=idle").json()["results"]] == [
         seeded.session.pk
@@ -161,14 +161,14 @@ def test_a_session_that_was_silent_for_long_is_idle(root: Client, seeded: Seed) 
         "session__fields=x",
     ],
 )
-def test_a_query_that_means_nothing_is_refused(query: str, root: Client, seeded: Seed) -> None:
+def test_invalid_query_is_refused(query: str, root: Client, seeded: Seed) -> None:
     answer = root.get(f"/api/messages/?{query}")
     assert answer.status_code == 400, answer.content
     assert answer.json()["errors"]
 
 
 @pytest.mark.parametrize("field", ["accepted_at", "created_at"])
-def test_a_cursor_of_a_moment_must_be_one(field: str, root: Client, seeded: Seed) -> None:
+def test_cursor_of_a_time_list_must_be_a_time(field: str, root: Client, seeded: Seed) -> None:
     from base64 import b64encode
 
     kind = "calls" if field == "accepted_at" else "sessions"
@@ -179,14 +179,14 @@ def test_a_cursor_of_a_moment_must_be_one(field: str, root: Client, seeded: Seed
     assert root.get(f"/api/{kind}/?cursor={cursor}").status_code == 200
 
 
-def test_a_message_is_shown_whole_by_itself_and_short_in_the_list(root: Client, seeded: Seed) -> None:
+def test_message_detail_has_the_payload_and_the_list_does_not(root: Client, seeded: Seed) -> None:
     assert "payload" not in root.get("/api/messages/").json()["results"][0]
     shown = root.get(f"/api/messages/{seeded.hostile_message.pk}/").json()
     assert shown["payload"] == seeded.hostile_message.payload
     assert shown["answer"] == seeded.hostile_message.answer
 
 
-def test_an_audit_event_is_shown_by_itself(root: Client, seeded: Seed) -> None:
+def test_audit_event_detail_is_returned(root: Client, seeded: Seed) -> None:
     event = AuditEvent.objects.filter(action="api_key.revoke").get()
     shown = root.get(f"/api/audit/{event.pk}/").json()
     assert (shown["actor"], shown["object_key"]) == ("root", event.object_key)

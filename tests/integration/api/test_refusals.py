@@ -1,4 +1,4 @@
-"""Every refusal is a problem (RFC 9457) that tells nothing of the inside; bodies and rates are bounded."""
+"""Errors: problem documents (RFC 9457) without internals, and limits of bodies and rates."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _is_problem(answer: Any, status: int) -> dict[str, Any]:
         ("/api/docs/x", 404),
     ],
 )
-def test_what_is_not_there_is_a_problem_too(path: str, status: int, root: Client) -> None:
+def test_unknown_path_returns_a_problem(path: str, status: int, root: Client) -> None:
     _is_problem(root.get(path), status)
 
 
-def test_an_address_without_its_slash_leads_on_with_its_query(root: Client) -> None:
+def test_path_without_slash_redirects_with_its_query(root: Client) -> None:
     answer = root.get("/api/tools?limit=1")
     assert (answer.status_code, answer["Location"]) == (308, "/api/tools/?limit=1")
     assert Client().get("/api/tools").status_code == 401
@@ -71,17 +71,15 @@ def test_an_address_without_its_slash_leads_on_with_its_query(root: Client) -> N
         (b'{"tool": "' + b"x" * (4 * 1024 * 1024) + b'"}', "application/json", 413),
     ],
 )
-def test_a_body_that_cannot_be_read_is_refused(
-    body: bytes, media_type: str, status: int, root: Client
-) -> None:
+def test_unreadable_body_is_refused(body: bytes, media_type: str, status: int, root: Client) -> None:
     _is_problem(root.post("/api/calls/", body, content_type=media_type), status)
 
 
-def test_another_form_of_answer_is_not_to_be_had(root: Client) -> None:
+def test_unsupported_accept_header_returns_406(root: Client) -> None:
     _is_problem(root.get("/api/tools/", headers={"accept": "application/xml"}), 406)
 
 
-def test_a_wrong_host_is_refused_in_the_words_of_the_place(root: Client) -> None:
+def test_wrong_host_returns_a_problem_only_below_the_api(root: Client) -> None:
     answer = root.get("/api/tools/", headers={"host": "evil.example"})
     assert answer.status_code == 400
     assert answer["Content-Type"] == "application/problem+json"
@@ -89,7 +87,7 @@ def test_a_wrong_host_is_refused_in_the_words_of_the_place(root: Client) -> None
     assert "json" not in root.get("/admin/", headers={"host": "evil.example"})["Content-Type"]
 
 
-def test_a_fault_of_ours_is_logged_and_tells_nothing(
+def test_internal_error_is_logged_and_hides_details(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(**_: Any) -> bool:
@@ -102,7 +100,7 @@ def test_a_fault_of_ours_is_logged_and_tells_nothing(
     assert "hunter2" in caplog.text
 
 
-def test_a_database_that_is_away_is_a_matter_of_time(
+def test_database_outage_returns_503_with_retry_after(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(**_: Any) -> bool:
@@ -115,7 +113,7 @@ def test_a_database_that_is_away_is_a_matter_of_time(
 
 
 @pytest.mark.parametrize("store", ["memory", "redis"])
-def test_each_principal_has_a_number_of_requests_a_minute(
+def test_requests_per_principal_are_limited(
     store: str, client_of: ClientOf, settings: Any, clean_redis: str
 ) -> None:
     url = clean_redis if store == "redis" else ""
@@ -129,7 +127,7 @@ def test_each_principal_has_a_number_of_requests_a_minute(
     assert other.get("/api/").status_code == 200
 
 
-def test_while_redis_is_away_each_process_counts_by_itself(client_of: ClientOf, settings: Any) -> None:
+def test_each_process_counts_requests_without_redis(client_of: ClientOf, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "API_REQUESTS_PER_MINUTE": 2, "REDIS_URL": "redis://127.0.0.1:1/0"}
     client = client_of("nobody")
     assert [client.get("/api/").status_code for _ in range(3)] == [200, 200, 429]
@@ -137,7 +135,9 @@ def test_while_redis_is_away_each_process_counts_by_itself(client_of: ClientOf, 
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer mcp_wrong"}])
-def test_who_is_not_known_is_counted_by_address(headers: dict[str, str], db: None, settings: Any) -> None:
+def test_unauthenticated_requests_are_limited_by_address(
+    headers: dict[str, str], db: None, settings: Any
+) -> None:
     settings.MCP = {**settings.MCP, "API_REFUSALS_PER_MINUTE": 2}
 
     def ask(address: str) -> int:
@@ -145,19 +145,19 @@ def test_who_is_not_known_is_counted_by_address(headers: dict[str, str], db: Non
 
     assert [ask("192.0.2.1") for _ in range(3)] == [401, 401, 429]
     assert ask("192.0.2.2") == 401
-    # A whole IPv6 network belongs to one line.
+    # An IPv6 network counts as one address.
     assert [ask(f"2001:db8::{number}") for number in range(3)] == [401, 401, 429]
     assert ask("2001:db8:0:1::1") == 401
     assert [ask("") for _ in range(3)] == [401, 401, 429]
 
 
-def test_a_good_key_is_heard_from_an_address_that_is_not(client_of: ClientOf, settings: Any) -> None:
+def test_valid_key_works_from_a_limited_address(client_of: ClientOf, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "API_REFUSALS_PER_MINUTE": 1}
     assert [Client().get("/api/").status_code for _ in range(2)] == [401, 429]
     assert client_of("nobody").get("/api/").status_code == 200
 
 
-def test_the_settings_of_the_framework_in_a_host_project_change_nothing(
+def test_rest_framework_settings_of_the_project_are_ignored(
     client: Client, root: Client, settings: Any
 ) -> None:
     settings.REST_FRAMEWORK = {

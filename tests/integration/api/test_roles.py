@@ -1,4 +1,7 @@
-"""Logins and keys, methods no route takes, rights that change (S22); all routes: tests/integration/roles."""
+"""Logins and keys, methods without a route, changed permissions (S22); all routes:
+
+tests/integration/roles.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def _unlimited(settings: Any) -> None:
 
 
 def routes() -> Iterator[tuple[str, str]]:
-    """Each route of the URLconf with each method its view has."""
+    """Yield each route of the URLconf with each method of its view."""
     for pattern in urlpatterns:
         view: Any = pattern.callback
         methods = getattr(view, "actions", None) or [
@@ -37,7 +40,7 @@ def routes() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def addresses(seeded: Seed) -> Callable[[str], str]:
-    """The address of a route, with the row that its requests are about."""
+    """Return the address of a route with the row of its requests."""
     rows = {
         "tools": seeded.preset.pk,
         "prompts": seeded.own_prompt.pk,
@@ -60,9 +63,7 @@ def addresses(seeded: Seed) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize("role", ["anonymous", "nobody", "superuser"])
-def test_other_methods_are_refused_and_change_nothing(
-    role: str, client_of: ClientOf, addresses: Callable[[str], str]
-) -> None:
+def test_other_methods_are_refused(role: str, client_of: ClientOf, addresses: Callable[[str], str]) -> None:
     client, taken = client_of(role), set(routes())
     for route in {route for route, _ in taken if route != NOWHERE}:
         for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
@@ -75,9 +76,7 @@ def test_other_methods_are_refused_and_change_nothing(
                 assert answer.status_code == 405, (method, route, answer.content)
 
 
-def test_a_login_of_the_admin_has_the_same_rights_as_a_key(
-    seeded: Seed, user_of: Callable[[str], Any]
-) -> None:
+def test_admin_login_has_the_permissions_of_its_user(seeded: Seed, user_of: Callable[[str], Any]) -> None:
     client = Client()
     client.force_login(user_of("operator"))
     assert client.get("/api/tools/").status_code == 200
@@ -85,7 +84,7 @@ def test_a_login_of_the_admin_has_the_same_rights_as_a_key(
     assert send(client, "POST", f"/api/tools/{seeded.echo.pk}/disable/", {}).status_code == 403
 
 
-def test_a_login_needs_the_csrf_token_for_whatever_changes_anything(seeded: Seed) -> None:
+def test_login_requires_the_csrf_token_for_changes(seeded: Seed) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(seeded.root)
     assert client.get("/api/sessions/").status_code == 200
@@ -99,7 +98,7 @@ def test_a_login_needs_the_csrf_token_for_whatever_changes_anything(seeded: Seed
     assert done.status_code == 200
 
 
-def test_a_login_from_another_origin_is_refused(seeded: Seed) -> None:
+def test_login_from_another_origin_is_refused(seeded: Seed) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(seeded.root)
     client.get("/api/docs/")
@@ -108,7 +107,7 @@ def test_a_login_from_another_origin_is_refused(seeded: Seed) -> None:
     assert "Access-Control-Allow-Origin" not in client.get("/api/", headers=headers)
 
 
-def test_the_rights_of_a_key_are_those_its_user_has_now(seeded: Seed) -> None:
+def test_key_has_the_current_permissions_of_its_user(seeded: Seed) -> None:
     _, secret = issue_api_key(user=seeded.viewer, name="mine")
     client = Client(headers={"authorization": f"Bearer {secret}"})
     assert client.get("/api/tools/").status_code == 200
@@ -119,7 +118,7 @@ def test_the_rights_of_a_key_are_those_its_user_has_now(seeded: Seed) -> None:
     assert client.get("/api/tools/").status_code == 401
 
 
-def test_who_may_change_rows_may_see_them(seeded: Seed) -> None:
+def test_change_permission_includes_view(seeded: Seed) -> None:
     permissions = type(seeded.viewer.user_permissions.first()).objects
     seeded.outsider.user_permissions.add(permissions.get(codename="change_tool"))
     _, secret = issue_api_key(user=seeded.outsider, name="mine")

@@ -1,4 +1,7 @@
-"""The OpenAPI document is valid, has every route with what it needs, and its page runs nothing inline."""
+"""The OpenAPI document:
+
+valid, complete with requirements of each route, and its page without inline scripts.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def document(root: Client) -> dict[str, Any]:
-    """The document as it is served."""
+    """Return the served document."""
     found: dict[str, Any] = root.get("/api/schema/").json()
     return found
 
 
-def test_it_is_valid_openapi_3_1_with_a_version(document: dict[str, Any]) -> None:
+def test_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1.")
     assert document["info"]["version"] == "1"
     OpenAPIV31SpecValidator(document).validate()
 
 
-def test_every_route_and_method_is_in_it_and_says_what_it_needs(document: dict[str, Any]) -> None:
+def test_document_lists_every_route_with_its_requirements(document: dict[str, Any]) -> None:
     for route, method in routes():
         if route in (NOWHERE, "docs/"):
             continue
@@ -39,32 +42,32 @@ def test_every_route_and_method_is_in_it_and_says_what_it_needs(document: dict[s
         assert problem == {"$ref": "#/components/schemas/Problem"}
 
 
-def test_it_can_be_made_without_any_complaint(
+def test_document_is_generated_without_warnings(
     root: Client, seeded: Seed, capfd: pytest.CaptureFixture[str]
 ) -> None:
     root.get("/api/schema/")
     assert "Warning" not in capfd.readouterr().err
 
 
-def test_it_holds_no_row(root: Client, seeded: Seed) -> None:
+def test_document_contains_no_row_data(root: Client, seeded: Seed) -> None:
     text = root.get("/api/schema/").content.decode()
     assert "web_scrape" not in text
     assert not [markup for markup in RAW_MARKUP if markup in text]
 
 
-def test_the_page_has_no_script_of_its_own_and_asks_nobody_else(root: Client) -> None:
+def test_docs_page_has_no_inline_scripts_or_external_links(root: Client) -> None:
     page = root.get("/api/docs/").content.decode()
     assert not re.findall(r"<script(?![^>]*\bsrc=)", page)
     assert not re.findall(r"\bon\w+=", page)
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page)
 
 
-def test_who_is_not_logged_in_is_asked_to_when_opening_the_page(client: Client, db: None) -> None:
+def test_anonymous_docs_request_redirects_to_login(client: Client, db: None) -> None:
     answer = client.get("/api/docs/")
     assert (answer.status_code, answer["Location"]) == (302, "/admin/login/?next=/api/docs/")
 
 
-def test_every_link_of_the_root_leads_somewhere(root: Client) -> None:
+def test_every_link_of_the_root_resolves(root: Client) -> None:
     told = root.get("/api/").json()
     assert told["user"] == "the-superuser"
     for name, address in told["links"].items():

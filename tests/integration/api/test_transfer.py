@@ -1,4 +1,4 @@
-"""The catalogue as a file over the API: out, compared, in as one revision, by who may change all of it."""
+"""The catalogue as a file over the API: exported, compared, imported as one revision, with permissions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MEDIA_TYPES = {"json": "application/json", "yaml": "application/yaml"}
 
 @pytest.fixture
 def fit(seeded: Seed) -> Seed:
-    """The seeded rows without a prompt that the services would not take."""
+    """Return the seeded rows without a prompt that the services refuse."""
     Prompt.objects.filter(pk=seeded.own_prompt.pk).update(template="Hello", arguments=[])
     return seeded
 
 
 def _edited() -> dict[str, Any]:
-    """The catalogue with one entry more, one changed, one without which it can do."""
+    """Return the catalogue with an entry added, an entry changed, and an entry removed."""
     document: dict[str, Any] = json.loads(export_catalogue())
     document["prompts"] = [{"name": "brand_new", "source": "admin", "template": "Hi\nthere"}]
     for tool in document["tools"]:
@@ -42,7 +42,7 @@ def _post(client: Client, document: Any, query: str = "") -> Any:
 
 
 @pytest.mark.parametrize("notation", ["json", "yaml"])
-def test_what_is_exported_is_imported_and_changes_nothing(notation: str, root: Client, fit: Seed) -> None:
+def test_exported_file_imports_without_changes(notation: str, root: Client, fit: Seed) -> None:
     exported = root.get(f"/api/catalogue/export/?notation={notation}")
     assert exported["Content-Type"].startswith(MEDIA_TYPES[notation])
     assert exported["Content-Disposition"] == f'attachment; filename="catalogue.{notation}"'
@@ -53,7 +53,7 @@ def test_what_is_exported_is_imported_and_changes_nothing(notation: str, root: C
     assert answer.json()["differences"] == []
 
 
-def test_a_dry_run_says_what_would_change_and_changes_nothing(root: Client, fit: Seed) -> None:
+def test_dry_run_reports_differences_and_changes_nothing(root: Client, fit: Seed) -> None:
     before = CatalogueChange.objects.count()
     told = _post(root, _edited(), "dry_run=true&prune=true").json()
     assert told["counted"] == {
@@ -73,7 +73,7 @@ def test_a_dry_run_says_what_would_change_and_changes_nothing(root: Client, fit:
     assert CatalogueChange.objects.count() == before
 
 
-def test_an_import_is_one_revision_audited_with_the_person(root: Client, fit: Seed) -> None:
+def test_import_is_one_audited_revision(root: Client, fit: Seed) -> None:
     told = _post(root, _edited(), "prune=1").json()
     assert told["revision"] > 0
     assert Tool.objects.get(name="greet_world").title == "Changed"
@@ -83,7 +83,7 @@ def test_an_import_is_one_revision_audited_with_the_person(root: Client, fit: Se
     assert event.detail["revision"] == told["revision"]
 
 
-def test_a_plan_is_carried_out_only_at_the_revision_it_was_made_at(root: Client, fit: Seed) -> None:
+def test_import_is_refused_at_another_revision_than_planned(root: Client, fit: Seed) -> None:
     planned = _post(root, _edited(), "dry_run=1").json()["planned_at"]
     root.post(f"/api/tools/{fit.echo.pk}/disable/")
     refused = _post(root, _edited(), f"at_revision={planned}")
@@ -94,7 +94,7 @@ def test_a_plan_is_carried_out_only_at_the_revision_it_was_made_at(root: Client,
 
 
 @pytest.mark.parametrize("lacking", ["add_prompt", "change_tool", "delete_prompt", "publish_entries"])
-def test_each_permission_for_what_the_file_changes_is_needed(
+def test_import_requires_every_permission_for_its_changes(
     lacking: str, client_of: ClientOf, fit: Seed
 ) -> None:
     for row in Permission.objects.filter(content_type__app_label="mcp_app").exclude(codename=lacking):
@@ -110,7 +110,7 @@ def test_each_permission_for_what_the_file_changes_is_needed(
     assert not AuditEvent.objects.filter(action="catalogue.imported").exists()
 
 
-def test_every_problem_of_a_file_is_told_and_nothing_is_changed(root: Client, fit: Seed) -> None:
+def test_import_reports_every_problem_and_changes_nothing(root: Client, fit: Seed) -> None:
     document = _edited()
     document["tools"].append({"name": "nowhere", "source": "code"})
     document["prompts"].append({"name": "", "source": "admin"})
@@ -132,12 +132,12 @@ def test_every_problem_of_a_file_is_told_and_nothing_is_changed(root: Client, fi
         (b" " * (MAX_BYTES + 1), "application/json", 413),
     ],
 )
-def test_a_body_that_is_no_file_is_refused(body: bytes, media_type: str, status: int, root: Client) -> None:
+def test_invalid_import_body_is_refused(body: bytes, media_type: str, status: int, root: Client) -> None:
     answer = root.post(PATH, body, content_type=media_type)
     assert answer.status_code == status, answer.content[:500]
 
 
 @pytest.mark.parametrize("query", ["dry_run=perhaps", "at_revision=-1", "purge=1", "at_revision=x"])
-def test_a_query_that_means_nothing_imports_nothing(query: str, root: Client, fit: Seed) -> None:
+def test_invalid_import_query_is_refused(query: str, root: Client, fit: Seed) -> None:
     assert _post(root, _edited(), query).status_code == 400
     assert not Prompt.objects.filter(name="brand_new").exists()
