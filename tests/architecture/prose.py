@@ -110,7 +110,7 @@ RULES: dict[str, Callable[[Piece], Iterator[str]]] = {
     "cell": _long_cells,
     "person": _found(r"\b(nobody|somebody|whoever|nobody's|somebody's)\b"),
     "clause": _found(r"^(what|whether|who|whose|whoever)\b(?!.*\?$).*", "heading", "cell"),
-    "is no": _found(r"\b(is|are|was|were) no (?!longer|more\b|less\b)\w+"),
+    "is no": _found(r"(?<!there )\b(is|are|was|were) no (?!longer|more\b|less\b)\w+"),
     "repeat": _found(r"\b(?!code|that|had)([a-z]+) \1\b"),
     "idiom": _found(r"\b(of its own|by itself|as it is|anew|for ever)\b"),
 }

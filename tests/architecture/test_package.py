@@ -14,6 +14,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from mcp_app.conf import Settings
 from mcp_app.optional_parts import API, COMPANY_LOGIN, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
 
 # Run in environments of their own, or beside modules of their own.
@@ -44,6 +45,20 @@ PINNED = {
 def test_the_version_this_project_runs_lies_in_the_range_of_the_package(wanted: Requirement) -> None:
     assert PINNED[canonicalize_name(wanted.name)] in wanted.specifier
     assert wanted.specifier
+
+
+def test_all_places_name_the_same_version() -> None:
+    """The package, the answer to ``initialize``, the change log, the images and the wheel in the docs."""
+    version = PROJECT["version"]
+    released = re.findall(r"^## (\d\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    tags = [
+        re.findall(r'newTag: "(.+)"', path.read_text())
+        for path in sorted((ROOT / "deploy/kubernetes").rglob("kustomization.yaml"))
+    ]
+    assert released[0] == version
+    assert Settings().server_version == version
+    assert tags == [[version], [version]]
+    assert f"django_mcp_app-{version}-py3" in (ROOT / "docs/embedding.md").read_text()
 
 
 def test_all_means_every_extra() -> None:

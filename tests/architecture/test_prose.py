@@ -81,6 +81,7 @@ def test_each_house_rule_finds_its_pattern_once(text: str, rule: str) -> None:
         "```\n" + "nobody " * 40 + "\n```",
         "`nobody` and [text](nobody.md)",
         "It is no longer served.",
+        "There is no table.",
         "## What is served?",
         "What a key is stands below.",
     ],
