@@ -1,4 +1,4 @@
-"""What an error says is found in any answer, and what differs from one time to the next is left out of it."""
+"""Extraction of error text from answers, and its normalization without variable parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def failed(text: str, **more: Any) -> str:
         ("", ""), ("[]", ""), ("not JSON", ""), ('{"error":7}', ""), ('{"result":{"content":[3]}}', ""),
     ],
 )  # fmt: skip
-def test_the_words_of_an_error_are_found_also_when_the_answer_was_cut(answer: str, words: str) -> None:
+def test_error_text_is_extracted_from_whole_or_truncated_answer(answer: str, words: str) -> None:
     assert said_in(answer).startswith(words)
     assert bool(said_in(answer)) == bool(words)
 
@@ -54,19 +54,19 @@ def test_the_words_of_an_error_are_found_also_when_the_answer_was_cut(answer: st
         ("two\n  lines", "two lines"),
     ],
 )
-def test_errors_that_differ_in_what_varies_say_the_same(one: str, other: str) -> None:
+def test_errors_differing_in_variable_parts_normalize_equally(one: str, other: str) -> None:
     assert without_what_varies(one) == without_what_varies(other)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("No such shelf", "No such book"), ("can't open it", "can't close it")]
 )
-def test_errors_that_say_something_else_do_not(one: str, other: str) -> None:
+def test_different_errors_normalize_differently(one: str, other: str) -> None:
     assert without_what_varies(one) != without_what_varies(other)
 
 
 @given(st.text(max_size=2_000), st.integers(0, 2_000))
-def test_any_text_whole_or_cut_gives_few_words_that_can_be_stored(text: str, cut: int) -> None:
+def test_arbitrary_text_yields_short_storable_error_text(text: str, cut: int) -> None:
     for answer in (text, failed(text)[:cut], orjson.dumps({"error": {"message": text}}).decode()[:cut]):
         said = said_in(answer)
         assert len(said) <= LONGEST_WORDS
@@ -74,8 +74,8 @@ def test_any_text_whole_or_cut_gives_few_words_that_can_be_stored(text: str, cut
         assert len(without_what_varies(said)) <= LONGEST
 
 
-def test_hostile_text_takes_no_longer_than_its_length() -> None:
-    # Each of these takes quadratic time, or worse, in a search that goes back.
+def test_hostile_text_is_processed_in_linear_time() -> None:
+    # Each of these takes at least quadratic time in a backtracking search.
     for piece in ("a", "'", '"', "`", "1", "a-", "a1", "http://", '\\"', "\\"):
         without_what_varies(piece * 100_000)
         said_in('{"text":"' + piece * 100_000)

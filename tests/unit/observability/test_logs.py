@@ -1,4 +1,4 @@
-"""Lines of log: one each whatever they say, with the ids of their call, without credentials."""
+"""Log records: one line each, with correlation ids, without credentials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS = [TextLines(), JsonLines()]
 
 
 class Kept(logging.Handler):
-    """Keeps what it is given, worded."""
+    """A handler that keeps formatted records."""
 
     def __init__(self, formatter: logging.Formatter) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def kept(log: logging.Logger, formatter: logging.Formatter) -> list[str]:
     return handler.lines
 
 
-def test_a_line_of_json_has_its_facts_and_the_ids_of_its_call(
+def test_json_line_has_fields_and_correlation_ids(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PROCESS, "web-1")
@@ -70,7 +70,7 @@ def test_a_line_of_json_has_its_facts_and_the_ids_of_its_call(
     assert other.keys() == {"time", "level", "logger", "message", "process", "pid"}
 
 
-def test_a_line_of_text_ends_with_the_ids_that_are_known(log: logging.Logger) -> None:
+def test_text_line_ends_with_known_correlation_ids(log: logging.Logger) -> None:
     lines = kept(log, TextLines())
     with correlated(Correlation("abc", request_id='x" ERROR [forged=1]\n', principal="loopback")):
         log.error("No")
@@ -83,7 +83,7 @@ def test_a_line_of_text_ends_with_the_ids_that_are_known(log: logging.Logger) ->
 
 @pytest.mark.parametrize("formatter", FORMATS)
 @pytest.mark.parametrize("text", [*HOSTILE.values(), "a\x85b\u2028c\x7f", "\ud800"])
-def test_hostile_text_stays_one_line_that_shows_what_hides(
+def test_hostile_text_stays_on_one_line_with_escapes(
     log: logging.Logger, formatter: logging.Formatter, text: str
 ) -> None:
     lines = kept(log, formatter)
@@ -98,9 +98,7 @@ def test_hostile_text_stays_one_line_that_shows_what_hides(
 
 
 @pytest.mark.parametrize("formatter", FORMATS)
-def test_no_line_of_a_traceback_looks_like_a_record(
-    log: logging.Logger, formatter: logging.Formatter
-) -> None:
+def test_traceback_line_never_looks_like_a_record(log: logging.Logger, formatter: logging.Formatter) -> None:
     lines = kept(log, formatter)
     try:
         raise ValueError(f"\n2026-11-21 00:00:00,000 ERROR root forged\n{ALL_HOSTILE}")
@@ -116,7 +114,7 @@ def test_no_line_of_a_traceback_looks_like_a_record(
 
 
 @pytest.mark.parametrize("formatter", FORMATS)
-def test_credentials_are_left_out_of_messages_and_tracebacks(
+def test_credentials_are_redacted_in_messages_and_tracebacks(
     log: logging.Logger, formatter: logging.Formatter
 ) -> None:
     lines = kept(log, formatter)
@@ -128,7 +126,7 @@ def test_credentials_are_left_out_of_messages_and_tracebacks(
     assert not [secret for secret in secrets if secret in lines[0]]
 
 
-def test_a_huge_line_of_json_is_cut_and_stays_json(log: logging.Logger) -> None:
+def test_huge_json_line_is_truncated_and_stays_valid(log: logging.Logger) -> None:
     lines = kept(log, JsonLines())
     try:
         raise ValueError("\x00" * 50_000 + "the end of it")
@@ -140,7 +138,7 @@ def test_a_huge_line_of_json_is_cut_and_stays_json(log: logging.Logger) -> None:
     assert found["exception"].endswith("the end of it")
 
 
-def test_ids_follow_work_into_threads_that_inherit_the_context_and_end_with_it(log: logging.Logger) -> None:
+def test_correlation_follows_copied_context_into_threads(log: logging.Logger) -> None:
     lines = kept(log, JsonLines())
     with correlated(CALL):
         inside = threading.Thread(target=copy_context().run, args=(log.warning, "inside"))
@@ -153,25 +151,25 @@ def test_ids_follow_work_into_threads_that_inherit_the_context_and_end_with_it(l
     assert ["call" in json.loads(line) for line in lines] == [True, False]
 
 
-def test_a_record_may_bring_its_own_ids(log: logging.Logger) -> None:
+def test_record_may_carry_its_own_correlation(log: logging.Logger) -> None:
     lines = kept(log, TextLines())
     log.warning("later", extra={"correlation": CALL})
     assert "call=a-call" in lines[0]
 
 
-def test_a_line_of_another_program_is_wrapped() -> None:
+def test_line_of_another_program_is_wrapped_in_json() -> None:
     found: dict[str, Any] = json.loads(json_line(logger="redis", message="\x1b[1mReady", process="redis"))
     assert (found["message"], found["process"], found["level"]) == ("\x1b[1mReady", "redis", "INFO")
 
 
-def test_an_escape_of_a_character_beyond_sixteen_bits_is_one_json_understands() -> None:
+def test_non_bmp_escape_is_valid_json() -> None:
     assert json.loads(f'"{escaped(chr(0xE0041))}"') == "\U000e0041"
     assert HIDDEN.isprintable() is False
 
 
 @pytest.mark.parametrize(("status", "brief"), [(400, True), (403, True), (404, True), (500, False)])
-def test_a_refused_request_is_one_line_and_a_failed_one_keeps_its_traceback(status: int, brief: bool) -> None:
-    """As Django logs them: with the exception that led to the answer."""
+def test_refused_request_is_one_line_and_failed_one_keeps_traceback(status: int, brief: bool) -> None:
+    """The record has the exception that led to the response, as in Django's logger."""
     try:
         raise PermissionError("no right")
     except PermissionError as error:

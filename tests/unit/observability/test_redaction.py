@@ -1,4 +1,4 @@
-"""What is taken out of messages before they are kept, and what is left alone."""
+"""Redaction of messages before storage: removed secrets and unchanged content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def redactor() -> Redactor:
 
 
 def kept(redactor: Redactor, value: Any, limit: int = 10_000) -> str:
-    """What is kept of a message."""
+    """Return the stored form of a message."""
     return redactor.message(orjson.dumps(value), limit)
 
 
@@ -49,7 +49,7 @@ def kept(redactor: Redactor, value: Any, limit: int = 10_000) -> str:
         "sessionKey",
     ],
 )
-def test_the_value_of_a_member_with_a_secret_name_is_not_kept(name: str, redactor: Redactor) -> None:
+def test_value_of_secret_name_is_redacted(name: str, redactor: Redactor) -> None:
     message = {"params": {"arguments": {name: SECRET, "beside": "kept"}}}
     assert redactor.is_secret(name)
     assert redactor.is_suspect(orjson.dumps(message))
@@ -76,7 +76,7 @@ def test_the_value_of_a_member_with_a_secret_name_is_not_kept(name: str, redacto
         "",
     ],
 )
-def test_a_harmless_name_is_left_alone(name: str, redactor: Redactor) -> None:
+def test_harmless_name_is_unchanged(name: str, redactor: Redactor) -> None:
     assert not redactor.is_secret(name)
     message = {"params": {name: "value"}}
     assert orjson.loads(kept(redactor, message)) == message
@@ -86,7 +86,7 @@ def test_a_harmless_name_is_left_alone(name: str, redactor: Redactor) -> None:
     "secret", [SECRET, 12345, 1.5, True, {"inner": SECRET}, [SECRET, {"deep": SECRET}], {"password": SECRET}]
 )
 @pytest.mark.parametrize("depth", [0, 1, 30])
-def test_a_secret_of_any_form_goes_at_any_depth(secret: Any, depth: int, redactor: Redactor) -> None:
+def test_secret_of_any_type_is_redacted_at_any_depth(secret: Any, depth: int, redactor: Redactor) -> None:
     message: Any = {"api_key": secret, "n": 1}
     for _ in range(depth):
         message = {"list": [message, "other"]}
@@ -97,7 +97,7 @@ def test_a_secret_of_any_form_goes_at_any_depth(secret: Any, depth: int, redacto
 
 
 @pytest.mark.parametrize("empty", [None, ""])
-def test_an_empty_secret_is_shown_as_empty(empty: str | None, redactor: Redactor) -> None:
+def test_empty_secret_stays_empty(empty: str | None, redactor: Redactor) -> None:
     assert orjson.loads(kept(redactor, {"password": empty})) == {"password": empty}
 
 
@@ -120,7 +120,7 @@ def test_an_empty_secret_is_shown_as_empty(empty: str | None, redactor: Redactor
         ("X-API-KEY=abc;x=1", f"X-API-KEY={MARK};x=1"),
     ],
 )
-def test_credentials_inside_of_text_are_not_kept(text: str, expected: str, redactor: Redactor) -> None:
+def test_credentials_in_text_are_redacted(text: str, expected: str, redactor: Redactor) -> None:
     assert redactor.text(text) == expected
     assert redactor.is_suspect(orjson.dumps({"note": text}))
     assert orjson.loads(kept(redactor, {"note": text})) == {"note": expected}
@@ -142,32 +142,32 @@ def test_credentials_inside_of_text_are_not_kept(text: str, expected: str, redac
         "50% off = cheap",
     ],
 )
-def test_harmless_text_is_left_alone(text: str, redactor: Redactor) -> None:
+def test_harmless_text_is_unchanged(text: str, redactor: Redactor) -> None:
     assert redactor.text(text) == text
 
 
-def test_a_name_of_the_settings_is_found_however_it_is_written() -> None:
+def test_configured_name_matches_every_spelling() -> None:
     redactor = Redactor(["accessCode"])
     for name in ("accessCode", "access_code", "ACCESS-CODE", "door_access_code"):
         assert kept(redactor, {name: SECRET}) == orjson.dumps({name: MARK}).decode()
 
 
-def test_without_names_only_credentials_in_text_go() -> None:
+def test_without_names_only_credentials_in_text_are_redacted() -> None:
     found = kept(Redactor([]), {"password": "x", "note": KEY})
     assert orjson.loads(found) == {"password": "x", "note": MARK}
 
 
-def test_a_clean_message_is_kept_byte_for_byte(redactor: Redactor) -> None:
+def test_clean_message_is_kept_byte_for_byte(redactor: Redactor) -> None:
     raw = b'{"jsonrpc" : "2.0","id":1.0, "x":"\\u00e9"}'
     assert redactor.message(raw, 1000) == raw.decode()
 
 
-def test_a_message_found_clean_before_is_not_searched_again(redactor: Redactor) -> None:
+def test_message_marked_clean_is_not_scanned(redactor: Redactor) -> None:
     raw = b'{"password":"x"}'
     assert redactor.message(raw, 1000, clean=True) == raw.decode()
 
 
-def test_one_suspect_among_many_is_found_in_their_join(redactor: Redactor) -> None:
+def test_is_suspect_finds_one_suspect_in_joined_messages(redactor: Redactor) -> None:
     harmless = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
     assert not redactor.is_suspect(b"\n".join([harmless] * 100))
     assert redactor.is_suspect(b"\n".join([harmless] * 100 + [b'{"Pass_Word":1}']))
@@ -181,21 +181,21 @@ def test_one_suspect_among_many_is_found_in_their_join(redactor: Redactor) -> No
         b"\xff\xfe Basic dXNlcjpwYXNz",
     ],
 )
-def test_what_is_no_json_is_searched_as_text(raw: bytes, redactor: Redactor) -> None:
+def test_invalid_json_is_redacted_as_text(raw: bytes, redactor: Redactor) -> None:
     found = redactor.message(raw, 1000)
     assert MARK in found
     assert not {"hunter2", "abcdefgh1234567", "dXNlcjpwYXNz"} & set(found.split())
 
 
 @pytest.mark.parametrize(("size", "is_cut"), [(99, False), (100, False), (101, True), (5000, True)])
-def test_a_long_message_is_cut_and_says_so(size: int, is_cut: bool, redactor: Redactor) -> None:
+def test_long_message_is_truncated_with_note(size: int, is_cut: bool, redactor: Redactor) -> None:
     raw = b'"' + b"x" * (size - 2) + b'"'
     found = redactor.message(raw, 100)
     assert found.startswith(raw[:100].decode())
     assert found.endswith(f"… [{size} bytes, cut]") == is_cut
 
 
-def test_a_secret_is_taken_out_before_the_cut(redactor: Redactor) -> None:
+def test_secret_is_redacted_before_truncation(redactor: Redactor) -> None:
     message = {"password": SECRET * 100, "z": "end"}
     assert kept(redactor, message, 1000) == orjson.dumps({"password": MARK, "z": "end"}).decode()
 
@@ -221,14 +221,14 @@ def test_a_secret_is_taken_out_before_the_cut(redactor: Redactor) -> None:
         rb'{"to\u212Aen":"hunter2"}',
     ],
 )
-def test_no_way_to_write_a_letter_hides_a_secret(raw: bytes, redactor: Redactor) -> None:
+def test_escaped_spelling_does_not_hide_secret(raw: bytes, redactor: Redactor) -> None:
     for message in (raw, raw.replace(b'{"', b'{"mail":"a@b.c","', 1)):
         for limit in (60, 10_000):
             assert "hunter2" not in redactor.message(message, limit)
 
 
 @pytest.mark.requirement("SEC-09")
-def test_nothing_of_a_key_is_kept_where_a_string_was_cut_within_it(redactor: Redactor) -> None:
+def test_key_at_truncation_point_is_redacted(redactor: Redactor) -> None:
     for length in range(4_080, 4_180):
         for begin in ("mcpat_", "Bearer "):
             text = f"Bearer {'a' * length} {begin}{'Ab3-_9xY' * 5}"
@@ -236,7 +236,7 @@ def test_nothing_of_a_key_is_kept_where_a_string_was_cut_within_it(redactor: Red
                 assert "Ab3" not in redactor.message(message, 60)
 
 
-def test_an_address_of_a_person_is_no_reason_to_look_closer(redactor: Redactor) -> None:
+def test_email_and_home_page_are_not_suspect(redactor: Redactor) -> None:
     rows = [{"name": "Ada", "email": "ada@example.org", "page": "https://example.org/~ada"}] * 50
     assert not redactor.is_suspect(orjson.dumps({"rows": rows, "text": orjson.dumps(rows).decode()}))
 
@@ -251,12 +251,12 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(1, 300))
-def test_as_much_of_a_long_message_is_copied_as_is_kept(value: Any, limit: int) -> None:
+def test_truncated_message_is_prefix_of_whole_without_secrets(value: Any, limit: int) -> None:
     redactor, message = Redactor(NAMES), orjson.dumps(value)
     whole, cut = redactor.message(message, 1_000_000), redactor.message(message, limit)
     kept, mark, _ = cut.partition("… [")
-    # Lists and objects that were not copied whole are closed all the same; where no secret begins before the
-    # cut, the message is kept as it is.
+    # Partially copied lists and objects are closed as well. If no secret starts before the
+    # cut, the message stays unchanged.
     begin = kept.rstrip('"]}') if mark else kept
     assert whole.startswith(begin) or message.decode().startswith(begin)
     assert "planted" not in cut
@@ -264,7 +264,7 @@ def test_as_much_of_a_long_message_is_copied_as_is_kept(value: Any, limit: int) 
     assert bool(mark) or kept == whole
 
 
-def test_of_a_large_message_with_secrets_only_what_is_kept_is_looked_at() -> None:
+def test_redaction_inspects_only_stored_part_of_large_message() -> None:
     looked_at: list[str] = []
 
     class Noting(Redactor):
@@ -278,7 +278,7 @@ def test_of_a_large_message_with_secrets_only_what_is_kept_is_looked_at() -> Non
     assert len(kept(Noting(NAMES), [{"token": SECRET}, *[""] * 10_000], 1_000)) < 1_100
 
 
-def test_a_cut_through_a_character_leaves_valid_text(redactor: Redactor) -> None:
+def test_truncation_inside_character_yields_valid_text(redactor: Redactor) -> None:
     raw = '"ééééé"'.encode()
     for limit in range(1, len(raw)):
         kept, mark, note = redactor.message(raw, limit).partition("…")
@@ -301,7 +301,7 @@ def test_a_cut_through_a_character_leaves_valid_text(redactor: Redactor) -> None
     ],
     ids=lambda text: text[:8],
 )
-def test_hostile_text_is_searched_in_linear_time(hostile: str, redactor: Redactor) -> None:
+def test_hostile_text_is_redacted_in_linear_time(hostile: str, redactor: Redactor) -> None:
     half = hostile[: len(hostile) // 2]
     whole_time, half_time = _seconds(redactor, hostile), _seconds(redactor, half)
     assert whole_time < 1.0 + 8 * half_time
@@ -313,7 +313,7 @@ def _seconds(redactor: Redactor, text: str) -> float:
     return process_time() - begun
 
 
-# What words are made of, how they may be written, and what may stand between.
+# Parts of words, their spellings, and allowed separators.
 WORDS = st.sampled_from(
     [
         *("token", "ToKen", "TO_KEN", "to-ken", "pass", "word", "Bearer ", "bearer", "MCP_", "mcp-", "@"),
@@ -346,9 +346,7 @@ WORDS = st.sampled_from(
     st.lists(WORDS, max_size=12).map("".join),
     st.sampled_from([NAMES, ("token", "pin2", "é"), ("pin 2",), ()]),
 )
-def test_the_search_in_what_is_left_of_a_text_misses_nothing_that_is_in_the_text(
-    text: str, names: tuple[str, ...]
-) -> None:
+def test_is_suspect_matches_full_search_exactly(text: str, names: tuple[str, ...]) -> None:
     lower = text.encode().lower()
     plain = lower.replace(b"-", b"").replace(b"_", b"")
     wanted = [name.lower().replace("-", "").replace("_", "").encode() for name in names]

@@ -1,4 +1,4 @@
-"""Spans of calls (META-09, META-10): below the client's, linked, bounded; none without OpenTelemetry."""
+"""Spans of calls (META-09, META-10): parented, linked, bounded; none without OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def attempt(**changed: Any) -> CallTelemetry:
     return of_attempt(**given | changed)
 
 
-def test_the_span_of_a_call_is_below_the_clients_and_named_by_the_conventions(recorded: Recorded) -> None:
+def test_call_span_has_client_parent_and_conventional_attributes(recorded: Recorded) -> None:
     request().end("ok")
     span = recorded.one()
     assert (span.name, span.kind, span.status.status_code) == (
@@ -77,7 +77,7 @@ def test_the_span_of_a_call_is_below_the_clients_and_named_by_the_conventions(re
     }
 
 
-def test_an_attempt_in_a_worker_is_below_the_span_that_accepted_its_call(recorded: Recorded) -> None:
+def test_worker_attempt_span_is_child_of_accepting_span(recorded: Recorded) -> None:
     with request() as accepted:
         meta = accepted.context.meta if accepted.context else {}
     attempt(meta=meta).end("ok")
@@ -87,7 +87,7 @@ def test_an_attempt_in_a_worker_is_below_the_span_that_accepted_its_call(recorde
     assert (second.attributes or {})["mcp_app.call.attempt"] == 2
 
 
-def test_a_trace_of_the_connection_is_linked_and_only_the_parent_without_another(recorded: Recorded) -> None:
+def test_connection_trace_is_link_or_parent_without_message_trace(recorded: Recorded) -> None:
     fields = {"traceparent": OTHER, "tracestate": "", "baggage": ""}
     request(fields=fields).end("ok")
     request(fields=fields, meta={}).end("ok")
@@ -97,7 +97,7 @@ def test_a_trace_of_the_connection_is_linked_and_only_the_parent_without_another
     assert (parent_of(alone), list(alone.links)) == ("1" * 16, [])
 
 
-def test_a_call_without_a_trace_begins_one_whatever_this_process_works_on(recorded: Recorded) -> None:
+def test_call_without_trace_starts_a_root_span(recorded: Recorded) -> None:
     with trace.get_tracer("tests").start_as_current_span("something of ours"):
         telemetry = request(meta={})
         telemetry.end("ok")
@@ -125,7 +125,7 @@ def test_a_call_without_a_trace_begins_one_whatever_this_process_works_on(record
         ),
     ],
 )
-def test_how_a_call_ended_is_told_without_its_words(
+def test_span_records_outcome_without_error_text(
     recorded: Recorded, outcome: str, answer: bytes, status: StatusCode, attributes: dict[str, str]
 ) -> None:
     request().end(outcome, answer)
@@ -135,7 +135,7 @@ def test_how_a_call_ended_is_told_without_its_words(
     assert {name: value for name, value in told.items() if value} == attributes
 
 
-def test_what_a_client_chose_is_bounded_and_a_uri_is_no_name(recorded: Recorded) -> None:
+def test_client_chosen_attributes_are_bounded_and_uri_is_not_in_name(recorded: Recorded) -> None:
     request(
         method="resources/read", target="x://" + "y" * 5000, request_id="z" * 5000, principal="p" * 5000
     ).end("ok")
@@ -144,7 +144,7 @@ def test_what_a_client_chose_is_bounded_and_a_uri_is_no_name(recorded: Recorded)
     assert max(len(str(value)) for value in (span.attributes or {}).values()) <= spans.MAX_TEXT
 
 
-def test_code_of_a_call_is_below_its_span(recorded: Recorded) -> None:
+def test_span_of_tool_code_is_child_of_call_span(recorded: Recorded) -> None:
     with trace.use_span(trace.INVALID_SPAN):
         telemetry = request()
         telemetry.enter()
@@ -166,14 +166,12 @@ def test_code_of_a_call_is_below_its_span(recorded: Recorded) -> None:
         ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, []),
     ],
 )
-def test_the_environment_says_whether_and_where_spans_go(
-    environment: dict[str, str], expected: list[str]
-) -> None:
+def test_environment_selects_exporters(environment: dict[str, str], expected: list[str]) -> None:
     assert spans._exporters(environment) == expected
 
 
 def started(code: str, **environment: str) -> str:
-    """What a fresh process prints."""
+    """Return the output of a fresh process."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env={"PATH": "/usr/bin", **environment},
@@ -195,12 +193,12 @@ TRAIL = (
 
 
 @pytest.mark.process
-def test_nothing_is_imported_when_nobody_asks_for_traces() -> None:
+def test_opentelemetry_is_not_imported_unless_configured() -> None:
     assert started(START + TRAIL + IMPORTED).strip() == "False"
 
 
 @pytest.mark.process
-def test_a_provider_is_made_as_the_environment_says() -> None:
+def test_provider_is_created_from_environment() -> None:
     printed = started(START + TRAIL, OTEL_TRACES_EXPORTER="console", OTEL_SERVICE_NAME="shop")
     assert '"name": "tools/call add"' in printed
     assert '"service.name": "shop"' in printed
@@ -209,14 +207,14 @@ def test_a_provider_is_made_as_the_environment_says() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("exporter_name", ["no-such", "otlp"])
-def test_a_missing_exporter_is_told_and_stops_nothing(exporter_name: str) -> None:
+def test_missing_exporter_is_reported_without_failure(exporter_name: str) -> None:
     code = "import importlib.metadata as m; m.entry_points = lambda **_: []\n" + START + TRAIL
     printed = started(code, OTEL_TRACES_EXPORTER=exporter_name)
     assert "requirements-otel.txt" in printed
 
 
 @pytest.mark.process
-def test_a_missing_library_is_told_and_stops_nothing() -> None:
+def test_missing_opentelemetry_is_reported_without_failure() -> None:
     code = "import sys; sys.modules['opentelemetry'] = None\n" + START + TRAIL
     printed = started(code, OTEL_TRACES_EXPORTER="otlp")
     assert "OpenTelemetry is not installed" in printed

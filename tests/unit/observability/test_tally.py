@@ -1,4 +1,4 @@
-"""Counting messages into cells: what is folded, what is bounded, what a histogram tells."""
+"""Counting messages in cells: folded names, bounds, and percentiles of histograms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_app.observability.rollup_cells import (
 )
 from mcp_app.protocol.messages.methods import OTHER
 
-MINUTE = 1_790_000_040  # begins a minute
+MINUTE = 1_790_000_040  # start of a minute
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ MINUTE = 1_790_000_040  # begins a minute
         ("notifications/initialized", "", "", (OTHER, "", "")),
     ],
 )
-def test_a_message_is_counted_under_bounded_names(
+def test_message_is_counted_under_bounded_names(
     method: str, target: str, outcome: str, key: tuple[str, str, str]
 ) -> None:
     tally = RollupCells()
@@ -47,13 +47,13 @@ def test_a_message_is_counted_under_bounded_names(
     assert (cell[COUNT], cell[SKIPPED], cell[MS], sum(cell[FIRST_BUCKET:])) == (1, 0, 1.5, 1)
 
 
-def test_what_was_not_timed_is_in_no_bucket() -> None:
+def test_untimed_message_is_in_no_bucket() -> None:
     tally = RollupCells()
     tally.add(MINUTE, "ping", "", "", None)
     assert next(iter(tally.cells.values())) == [1] + [0] * (WIDTH - 1)
 
 
-def test_a_full_tally_counts_on_without_names() -> None:
+def test_full_tally_counts_without_names() -> None:
     tally = RollupCells(most=3)
     for number in range(50):
         tally.add(MINUTE + number * 60, "tools/call", f"tool-{number}", "ok", 1.0)
@@ -77,7 +77,7 @@ def _tally(messages: list[Any], most: int | None = None) -> RollupCells:
 
 
 @given(st.lists(added), st.lists(added), st.sampled_from([None, 2]))
-def test_what_was_handed_on_is_taken_away_and_the_rest_stays(
+def test_subtracting_written_tally_keeps_later_counts(
     first: list[Any], second: list[Any], most: int | None
 ) -> None:
     tally = _tally(first, most)
@@ -93,13 +93,13 @@ def test_what_was_handed_on_is_taken_away_and_the_rest_stays(
 
 
 @pytest.mark.parametrize("wrong", [[[1, "a", "b", "c", 1]], [[1, 2, "b", "c", *[0] * WIDTH]], [["x"]], [3]])
-def test_what_is_no_tally_is_refused(wrong: Any) -> None:
+def test_malformed_tally_is_rejected(wrong: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         read(wrong)
 
 
 @given(st.lists(st.floats(0.001_001, 3_600), min_size=1), st.sampled_from([0.5, 0.95]))
-def test_a_percentile_is_within_a_tenth_of_the_true_one(seconds: list[float], share: float) -> None:
+def test_percentile_is_within_a_tenth_of_true_value(seconds: list[float], share: float) -> None:
     tally = RollupCells()
     for each in seconds:
         tally.add(0, "ping", "", "ok", each * 1000)
@@ -112,7 +112,7 @@ def test_a_percentile_is_within_a_tenth_of_the_true_one(seconds: list[float], sh
 
 
 @pytest.mark.parametrize(("ms", "seconds"), [(10_003.0, 10), (240_000.0, 240), (20_000.0, 20), (3.0, 0.003)])
-def test_calls_that_all_took_the_same_have_that_for_their_percentiles(ms: float, seconds: float) -> None:
+def test_equal_durations_have_matching_percentiles(ms: float, seconds: float) -> None:
     tally = RollupCells()
     for _ in range(44):
         tally.add(0, "tools/call", "slow", "ok", ms)
@@ -121,13 +121,13 @@ def test_calls_that_all_took_the_same_have_that_for_their_percentiles(ms: float,
         assert percentile(cell[FIRST_BUCKET:], share) == pytest.approx(seconds, rel=0.1)
 
 
-def test_what_took_longer_than_any_bound_or_hardly_any_time_has_a_figure() -> None:
+def test_percentile_covers_extreme_durations() -> None:
     counts = [0] * (len(BOUNDS) + 1)
     assert percentile([*counts[:-1], 1], 0.5) == BOUNDS[-1] > 3_600
     assert percentile([1, *counts[1:]], 0.5) == pytest.approx(0.0005)
 
 
-def test_a_tally_of_a_process_of_an_older_version_is_read() -> None:
+def test_tally_of_older_version_is_read_into_current_buckets() -> None:
     counts = list(range(1, len(OLDER) + 2))
     ((_, cell),) = read([[0, "ping", "", "ok", sum(counts), 0, 5.0, *counts]])
     assert sum(cell[FIRST_BUCKET:]) == cell[0] == sum(counts)
@@ -135,5 +135,5 @@ def test_a_tally_of_a_process_of_an_older_version_is_read() -> None:
     assert cell[FIRST_BUCKET + bucket_of(299_999)] == counts[-1]
 
 
-def test_nothing_timed_has_no_percentile() -> None:
+def test_empty_histogram_has_no_percentile() -> None:
     assert percentile([0] * (len(BOUNDS) + 1), 0.5) is None

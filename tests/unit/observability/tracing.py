@@ -1,4 +1,4 @@
-"""OpenTelemetry in memory: what spans a test made."""
+"""In-memory OpenTelemetry: the spans created by a test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARENT = f"00-{TRACE}-{SPAN}-01"
 
 
 class Recorded:
-    """The spans that ended since the test began."""
+    """Spans that ended since the test started."""
 
     def __init__(self, exporter: InMemorySpanExporter) -> None:
         self._exporter = exporter
@@ -32,7 +32,7 @@ class Recorded:
 
 @pytest.fixture(scope="session")
 def exporter() -> InMemorySpanExporter:
-    """A process may have one provider for its life."""
+    """Install the only provider that a process may have."""
     made = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(made))
@@ -42,7 +42,7 @@ def exporter() -> InMemorySpanExporter:
 
 @pytest.fixture
 def recorded(exporter: InMemorySpanExporter) -> Iterator[Recorded]:
-    """Spans are made during the test."""
+    """Record spans during the test."""
     exporter.clear()
     spans.start()
     yield Recorded(exporter)
@@ -50,7 +50,7 @@ def recorded(exporter: InMemorySpanExporter) -> Iterator[Recorded]:
 
 
 def parent_of(span: ReadableSpan) -> str:
-    """The id of the span above."""
+    """Return the id of the parent span."""
     return "" if span.parent is None else f"{span.parent.span_id:016x}"
 
 

@@ -44,13 +44,15 @@ NOTHING = dict.fromkeys(
         ),
     ],
 )
-def test_exactly_what_is_offered_is_declared(offered: dict[str, bool], declared: dict[str, Any]) -> None:
+def test_server_capabilities_match_offered_features(
+    offered: dict[str, bool], declared: dict[str, Any]
+) -> None:
     assert server_capabilities(V2025_11_25, **{**NOTHING, **offered}) == declared
 
 
 @pytest.mark.requirement("COMP-01", "CAP-01")
 @pytest.mark.parametrize("version", LEGACY)
-def test_capabilities_are_those_the_revision_publishes(version: str) -> None:
+def test_server_capabilities_match_published_schema(version: str) -> None:
     declared = server_capabilities(version, **dict.fromkeys(NOTHING, True))
     assert problems(version, "ServerCapabilities", declared) == []
     assert ("completions" in declared) is (version != V2024_11_05)
@@ -73,7 +75,7 @@ def test_capabilities_are_those_the_revision_publishes(version: str) -> None:
         ({"elicitation": {"form": {}, "url": {}}}, {"elicitation_form", "elicitation_url"}),
     ],
 )
-def test_client_capabilities_are_read_as_declared(declared: dict[str, Any], fields: set[str]) -> None:
+def test_client_capabilities_are_parsed(declared: dict[str, Any], fields: set[str]) -> None:
     assert ClientCapabilities.parse(declared) == ClientCapabilities(**dict.fromkeys(fields, True))
 
 
@@ -87,7 +89,7 @@ def test_client_capabilities_are_read_as_declared(declared: dict[str, Any], fiel
         (V2025_11_25, {"sampling", "sampling_tools", "elicitation_url"}),
     ],
 )
-def test_what_the_revision_does_not_have_is_not_there(version: str, fields: set[str]) -> None:
+def test_capabilities_unknown_to_revision_are_dropped(version: str, fields: set[str]) -> None:
     declared = {"sampling": {"tools": {}}, "elicitation": {"url": {}}}
     assert ClientCapabilities.parse(declared, version) == ClientCapabilities(**dict.fromkeys(fields, True))
 
@@ -104,7 +106,7 @@ def test_what_the_revision_does_not_have_is_not_there(version: str, fields: set[
         {"elicitation": {"url": 1}},
     ],
 )
-def test_capabilities_of_a_wrong_type_are_refused(declared: Any) -> None:
+def test_capabilities_of_wrong_type_are_rejected(declared: Any) -> None:
     with pytest.raises(InvalidParams, match="must be an object"):
         ClientCapabilities.parse(declared)
 
@@ -121,16 +123,16 @@ ODD = {"nested": {"enabled": False, "limit": 0}, "values": ["a", 2, None]}
         ({"extensions": {UI: PAGES, "a/b": ODD}}, {UI: PAGES, "a/b": ODD}, {UI: PAGES, "a/b": ODD}),
         ({"experimental": {UI: PAGES}}, {UI: PAGES}, {}),
         ({"extensions": {"a/b": {}}, "experimental": {UI: PAGES}}, {"a/b": {}, UI: PAGES}, {"a/b": {}}),
-        # Both places for one id: what stands in `extensions` counts whole.
+        # One id in both members: the value in `extensions` replaces the other.
         ({"extensions": {UI: {}}, "experimental": {UI: PAGES}}, {UI: {}}, {UI: {}}),
         ({"extensions": {UI: PAGES}, "experimental": {UI: {"x": 1}}}, {UI: PAGES}, {UI: PAGES}),
-        # What is not an object declares nothing.
+        # A value other than an object declares nothing.
         ({"extensions": {UI: None}, "experimental": {UI: PAGES}}, {UI: PAGES}, {}),
         ({"extensions": [UI], "experimental": None}, {}, {}),
         ({"extensions": {UI: True, "a" * 129: {}}}, {}, {}),
     ],
 )
-def test_extensions_are_read_with_their_settings(
+def test_extensions_are_read_with_settings_per_revision(
     capabilities: dict[str, Any], older: dict[str, Any], newest: dict[str, Any]
 ) -> None:
     kept = known(capabilities)
@@ -140,7 +142,7 @@ def test_extensions_are_read_with_their_settings(
             assert declares(kept, extension, version) is (extension in declared)
 
 
-def test_settings_of_extensions_are_kept_as_far_as_they_fit() -> None:
+def test_extension_settings_are_bounded() -> None:
     large = {"x": "y" * MAX_SETTINGS_BYTES}
     half = {"x": "y" * (MAX_SETTINGS_BYTES // 2)}
     declared = {"a/large": large, "a/one": half, "a/two": half, "a/small": PAGES}

@@ -76,7 +76,7 @@ CALL_RESULT = {
 VERSIONS = pytest.mark.parametrize("version", LEGACY)
 
 
-def test_the_referee_finds_faults() -> None:
+def test_schema_validator_reports_problems() -> None:
     assert problems(V2024_11_05, "Tool", {"name": 1, "inputSchema": {"type": "object"}})
     assert problems(V2025_11_25, "Tool", {"name": "t"})
     assert problems(V2024_11_05, "Tool", {"name": "t", "inputSchema": {"type": "object"}, "title": "x"})
@@ -85,7 +85,7 @@ def test_the_referee_finds_faults() -> None:
 @pytest.mark.requirement("GEN-01", "TOOL-02", "PROMPT-01", "RES-01", "TPL-01", "ICON-01")
 @VERSIONS
 @pytest.mark.parametrize(("kind", "name", "wire"), DEFINITIONS)
-def test_definitions_have_only_what_the_revision_publishes(
+def test_definitions_have_only_published_members(
     version: str, kind: str, name: str, wire: dict[str, Any]
 ) -> None:
     before = copy.deepcopy(wire)
@@ -99,12 +99,12 @@ def test_definitions_have_only_what_the_revision_publishes(
 
 @pytest.mark.requirement("GEN-01")
 @pytest.mark.parametrize(("kind", "name", "wire"), DEFINITIONS)
-def test_the_newest_revision_gets_everything(kind: str, name: str, wire: dict[str, Any]) -> None:
+def test_newest_revision_gets_whole_definition(kind: str, name: str, wire: dict[str, Any]) -> None:
     assert downlevel.definition(kind, wire, V2025_11_25) == wire
 
 
 @VERSIONS
-def test_arguments_of_prompts_have_titles_only_where_published(version: str) -> None:
+def test_prompt_argument_titles_follow_schema(version: str) -> None:
     cut = downlevel.definition("prompt", PROMPT, version)
     assert cut is not None
     assert problems(version, "PromptArgument", cut["arguments"][0]) == []
@@ -112,7 +112,7 @@ def test_arguments_of_prompts_have_titles_only_where_published(version: str) -> 
 
 @pytest.mark.requirement("ANN-01", "TOOL-15")
 @VERSIONS
-def test_annotations_have_a_date_only_where_published(version: str) -> None:
+def test_annotation_dates_follow_revision(version: str) -> None:
     cut = downlevel.definition("resource", RESOURCE, version)
     assert cut is not None
     assert ("lastModified" in cut["annotations"]) is (version >= V2025_06_18)
@@ -122,7 +122,7 @@ def test_annotations_have_a_date_only_where_published(version: str) -> None:
 @pytest.mark.requirement("TOOL-18")
 @VERSIONS
 @pytest.mark.parametrize("schema", [{"type": "array"}, {"anyOf": []}, {"type": ["object", "null"]}])
-def test_an_output_schema_that_is_no_object_is_left_out(version: str, schema: dict[str, Any]) -> None:
+def test_non_object_output_schema_is_omitted(version: str, schema: dict[str, Any]) -> None:
     cut = downlevel.definition("tool", {**TOOL, "outputSchema": schema}, version)
     assert cut is not None
     assert "outputSchema" not in cut
@@ -130,7 +130,7 @@ def test_an_output_schema_that_is_no_object_is_left_out(version: str, schema: di
 
 @pytest.mark.requirement("SCHEMA-02")
 @VERSIONS
-def test_an_input_schema_is_kept_to_the_last_keyword(version: str) -> None:
+def test_input_schema_keeps_every_keyword(version: str) -> None:
     cut = downlevel.definition("tool", TOOL, version)
     assert cut is not None
     assert cut["inputSchema"] == TOOL["inputSchema"]
@@ -138,7 +138,7 @@ def test_an_input_schema_is_kept_to_the_last_keyword(version: str) -> None:
 
 @pytest.mark.requirement("TASK4-02", "TASKX-24")
 @VERSIONS
-def test_only_2025_11_25_is_told_whether_a_tool_may_be_a_task(version: str) -> None:
+def test_task_support_is_listed_in_2025_11_25_only(version: str) -> None:
     tool = {**TOOL, "execution": {"taskSupport": "required"}}
     (listed,) = downlevel.result("tools/list", {"tools": [tool]}, version)["tools"]
     assert listed.get("execution") == (tool["execution"] if version == V2025_11_25 else None)
@@ -169,7 +169,7 @@ def test_only_2025_11_25_is_told_whether_a_tool_may_be_a_task(version: str) -> N
         ("ping", "EmptyResult", {}),
     ],
 )
-def test_results_have_only_what_the_revision_publishes(
+def test_results_have_only_published_members(
     version: str, method: str, name: str, result: dict[str, Any]
 ) -> None:
     before = copy.deepcopy(result)
@@ -183,7 +183,7 @@ def test_results_have_only_what_the_revision_publishes(
 @pytest.mark.requirement("TOOL-13", "GEN-01")
 @VERSIONS
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block["type"])
-def test_blocks_have_only_what_the_revision_publishes(version: str, block: dict[str, Any]) -> None:
+def test_content_blocks_have_only_published_members(version: str, block: dict[str, Any]) -> None:
     cut = downlevel.block(block, version)
     assert problems(version, BLOCK_NAMES[cut["type"]], cut) == []
     assert ("lastModified" in cut.get("annotations", {})) is (version >= V2025_06_18)
@@ -202,9 +202,7 @@ def test_blocks_have_only_what_the_revision_publishes(version: str, block: dict[
         (4, V2025_06_18, "resource_link", ""),
     ],
 )
-def test_blocks_the_revision_does_not_have_become_text(
-    index: int, version: str, kind: str, words: str
-) -> None:
+def test_unsupported_content_blocks_become_text(index: int, version: str, kind: str, words: str) -> None:
     cut = downlevel.block(BLOCKS[index], version)
     assert cut["type"] == kind
     assert words in cut.get("text", "")
@@ -213,14 +211,14 @@ def test_blocks_the_revision_does_not_have_become_text(
 @pytest.mark.requirement("TOOL-18")
 @VERSIONS
 @pytest.mark.parametrize("value", [{"b": 1}, [1], 1, None])
-def test_structured_content_is_sent_only_as_an_object(version: str, value: Any) -> None:
+def test_structured_content_is_sent_only_as_object(version: str, value: Any) -> None:
     cut = downlevel.result("tools/call", {"content": [], "structuredContent": value}, version)
     assert ("structuredContent" in cut) is (version >= V2025_06_18 and isinstance(value, dict))
 
 
 @pytest.mark.requirement("LIFE-02", "GEN-01")
 @VERSIONS
-def test_the_server_introduces_itself_in_the_words_of_the_revision(version: str) -> None:
+def test_initialize_result_matches_revision(version: str) -> None:
     info = {
         "name": "n",
         "version": "1",
@@ -244,7 +242,7 @@ def notification(method: str, params: dict[str, Any], version: str) -> dict[str,
 
 @pytest.mark.requirement("PROG-01", "GEN-01")
 @VERSIONS
-def test_progress_has_a_message_only_where_published(version: str) -> None:
+def test_progress_message_follows_revision(version: str) -> None:
     params = {"progressToken": 1, "progress": 0.5, "total": 1, "message": "m"}
     cut = downlevel.message("notifications/progress", params, version)
     assert cut is not None
@@ -265,7 +263,7 @@ def test_progress_has_a_message_only_where_published(version: str) -> None:
         ("ping", {}),
     ],
 )
-def test_other_messages_are_the_same_in_every_revision(
+def test_other_messages_are_unchanged_in_every_revision(
     version: str, method: str, params: dict[str, Any]
 ) -> None:
     assert downlevel.message(method, params, version) == params
@@ -293,7 +291,7 @@ URL = {"mode": "url", "message": "m", "url": "https://example.com/", "elicitatio
 
 
 @pytest.mark.requirement("ELI-01", "ELI-04", "GEN-01")
-def test_a_form_for_an_older_client_has_only_what_it_can_show() -> None:
+def test_form_for_older_client_is_reduced_to_its_schema() -> None:
     before = copy.deepcopy(FORM)
     cut = downlevel.message("elicitation/create", FORM, V2025_06_18)
     assert cut is not None
@@ -310,7 +308,7 @@ def test_a_form_for_an_older_client_has_only_what_it_can_show() -> None:
 
 @pytest.mark.requirement("ELI-01", "ELI-07")
 @pytest.mark.parametrize("params", [FORM, URL])
-def test_the_newest_revision_gets_elicitations_as_they_are(params: dict[str, Any]) -> None:
+def test_newest_revision_gets_elicitation_unchanged(params: dict[str, Any]) -> None:
     assert downlevel.message("elicitation/create", params, V2025_11_25) is params
     assert problems(V2025_11_25, "ElicitRequestParams", params) == []
 
@@ -321,7 +319,7 @@ TOOL_USE = {"type": "tool_use", "id": "1", "name": "t", "input": {}}
 
 @pytest.mark.requirement("SAMP-01", "GEN-01")
 @VERSIONS
-def test_sampling_is_asked_in_the_words_of_the_revision(version: str) -> None:
+def test_sampling_request_matches_revision(version: str) -> None:
     cut = downlevel.message("sampling/createMessage", SAMPLE, version)
     assert cut is not None
     envelope = {"jsonrpc": "2.0", "id": 1} if version >= V2025_11_25 else {}
@@ -343,7 +341,7 @@ def test_sampling_is_asked_in_the_words_of_the_revision(version: str) -> None:
         ("notifications/progress", {"progress": 1}, {"progress": 1}),
     ],
 )
-def test_what_only_the_handshake_s_era_had_is_not_sent_on_2026_07_28(
+def test_handshake_era_features_are_dropped_for_2026_07_28(
     method: str, params: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
     assert downlevel.message(method, params, "2026-07-28") == sent
@@ -374,7 +372,7 @@ def test_what_only_the_handshake_s_era_had_is_not_sent_on_2026_07_28(
         ),
     ],
 )
-def test_what_a_revision_cannot_carry_is_not_sent_and_the_reason_is_known(
+def test_unsupported_message_is_dropped_with_reason(
     method: str, params: dict[str, Any], version: str, reason: str
 ) -> None:
     assert downlevel.message(method, params, version) is None

@@ -31,7 +31,7 @@ EVERY_ERROR = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) i
 
 
 @pytest.mark.parametrize("kind", EVERY_ERROR)
-def test_every_error_says_something_by_itself_in_one_line(kind: type[McpError]) -> None:
+def test_error_has_default_one_line_message(kind: type[McpError]) -> None:
     wire = kind().to_wire()
     assert wire["message"].endswith(".")
     assert "\n" not in wire["message"]
@@ -39,18 +39,18 @@ def test_every_error_says_something_by_itself_in_one_line(kind: type[McpError]) 
 
 
 @pytest.mark.parametrize("kind", EVERY_ERROR)
-def test_every_error_is_drawn_in_the_tree(kind: type[McpError]) -> None:
+def test_error_is_listed_in_module_docstring(kind: type[McpError]) -> None:
     assert kind.__name__ in (errors.__doc__ or "")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EVERY_ERROR if kind is not McpError])
-def test_every_error_is_either_the_peers_fault_or_ours(kind: type[McpError]) -> None:
+def test_error_is_either_peer_error_or_server_fault(kind: type[McpError]) -> None:
     assert issubclass(kind, PeerError) != issubclass(kind, ServerFault)
 
 
 @pytest.mark.requirement("RPC-09")
 @pytest.mark.parametrize("kind", EVERY_ERROR)
-def test_what_2026_07_28_is_told_has_a_code_it_knows(kind: type[McpError]) -> None:
+def test_error_code_is_known_to_2026_07_28(kind: type[McpError]) -> None:
     wire = errors.fitted(kind(), "2026-07-28").to_wire()
     known = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
     assert wire["code"] in known
@@ -58,7 +58,7 @@ def test_what_2026_07_28_is_told_has_a_code_it_knows(kind: type[McpError]) -> No
 
 
 @pytest.mark.parametrize("kind", EVERY_ERROR)
-def test_no_error_uses_a_code_that_is_kept_for_others(kind: type[McpError]) -> None:
+def test_error_code_is_not_reserved_for_others(kind: type[McpError]) -> None:
     assert kind.code in {-32700, -32600, -32601, -32602, -32603, -32002, -32800, -32042} | {
         -32020,
         -32021,
@@ -66,7 +66,7 @@ def test_no_error_uses_a_code_that_is_kept_for_others(kind: type[McpError]) -> N
     }
 
 
-def test_message_data_and_code_can_be_given() -> None:
+def test_message_data_and_code_can_be_overridden() -> None:
     error = InvalidParams("No.", data={"uri": "a:b"}, code=-32001, http_status=400, request_id=7)
     assert error.to_wire() == {"code": -32001, "message": "No.", "data": {"uri": "a:b"}}
     assert (error.http_status, error.request_id, str(error)) == (400, 7, "No.")
@@ -89,7 +89,7 @@ def test_message_data_and_code_can_be_given() -> None:
         (InternalError(), ()),
     ],
 )
-def test_refusals_carry_the_header_their_status_demands(
+def test_error_has_headers_required_by_status(
     error: McpError, headers: tuple[tuple[bytes, bytes], ...]
 ) -> None:
     assert error.headers == headers
@@ -114,6 +114,6 @@ def test_refusals_carry_the_header_their_status_demands(
         (Unavailable(), 503, 503),
     ],
 )
-def test_the_status_follows_the_era(error: McpError, legacy: int, modern: int) -> None:
+def test_http_status_depends_on_era(error: McpError, legacy: int, modern: int) -> None:
     assert http_status_for(error, "2025-11-25") == legacy
     assert http_status_for(error, "2026-07-28") == modern

@@ -1,4 +1,4 @@
-"""Whose share what is kept counts on."""
+"""The user or client whose quota a principal key counts against."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from mcp_app.protocol.principal_key import actor_of, person_of
         ("user:6f1c-4a/key:7", "user:6f1c-4a"),
     ],
 )
-def test_all_ways_of_a_person_lead_to_that_person(key: str, person: str) -> None:
+def test_person_of_maps_all_keys_of_user_to_user(key: str, person: str) -> None:
     assert person_of(key) == person
     assert person_of(person) == person
 
 
-def test_who_acts_as_somebody_else_is_told_apart_from_them() -> None:
+def test_actor_of_is_set_only_for_impersonation() -> None:
     assert actor_of(bench_key(8, 2)) == "8"
     assert actor_of(bench_key(2, 2)) == ""

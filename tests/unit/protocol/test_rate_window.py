@@ -1,4 +1,4 @@
-"""Counting in windows: exact within one, anew after it, with bounded memory."""
+"""Counting in windows: exact within one, reset after it, with bounded memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from mcp_app.protocol.rate_window import RateWindow, client_network
 
 
-def test_a_window_counts_each_key_by_itself_and_ends_after_its_time() -> None:
+def test_window_counts_per_key_and_resets() -> None:
     tally = RateWindow()
     assert tally.hit("a", 100.0) == (1, 60.0)
     assert tally.hit("a", 130.0) == (2, 30.0)
@@ -15,7 +15,7 @@ def test_a_window_counts_each_key_by_itself_and_ends_after_its_time() -> None:
     assert tally.hit("a", 160.0) == (1, 60.0)
 
 
-def test_of_too_many_keys_the_oldest_are_forgotten() -> None:
+def test_oldest_keys_above_limit_are_forgotten() -> None:
     tally = RateWindow(keys=3)
     for number in range(100):
         tally.hit(f"k{number}", 1.0)
@@ -34,5 +34,5 @@ def test_of_too_many_keys_the_oldest_are_forgotten() -> None:
         ("x" * 100, "x" * 64),
     ],
 )
-def test_all_addresses_of_an_ipv6_network_are_one_client(address: str, network: str) -> None:
+def test_ipv6_addresses_of_one_network_share_client(address: str, network: str) -> None:
     assert client_network(address) == network

@@ -6,7 +6,7 @@ from mcp_app.protocol import versions
 
 
 @pytest.mark.requirement("VER-01")
-def test_revisions_are_listed_newest_first() -> None:
+def test_versions_are_listed_newest_first() -> None:
     assert list(versions.LEGACY) == sorted(versions.LEGACY, reverse=True)
     assert list(versions.SERVED) == sorted({*versions.LEGACY, *versions.MODERN}, reverse=True)
 
@@ -25,27 +25,25 @@ def test_revisions_are_listed_newest_first() -> None:
         ("", "2025-11-25"),
     ],
 )
-def test_a_requested_version_is_answered_with_itself_or_the_newest_handshake_version(
-    requested: str, answered: str
-) -> None:
+def test_negotiation_returns_requested_or_newest_handshake_version(requested: str, answered: str) -> None:
     assert versions.negotiate(requested, versions.SERVED) == answered
 
 
 @pytest.mark.requirement("VER-02")
-def test_a_modern_version_is_never_negotiated_by_handshake() -> None:
+def test_handshake_never_negotiates_modern_version() -> None:
     assert versions.negotiate("2026-07-28", ("2026-07-28", "2025-06-18", "2025-11-25")) == "2025-11-25"
 
 
-def test_a_deployment_without_handshake_versions_is_a_configuration_fault() -> None:
+def test_missing_handshake_versions_raise_value_error() -> None:
     with pytest.raises(ValueError, match="2025-11-25"):
         versions.negotiate("2025-11-25", ("2026-07-28",))
 
 
 @pytest.mark.parametrize("name", versions.LEGACY)
-def test_legacy_names_are_not_modern(name: str) -> None:
+def test_legacy_version_is_not_modern(name: str) -> None:
     assert not versions.is_modern(name)
 
 
 @pytest.mark.parametrize("name", ["2026-07-28", "v999.0.0", "bogus", ""])
-def test_every_other_name_is_modern(name: str) -> None:
+def test_other_version_is_modern(name: str) -> None:
     assert versions.is_modern(name)

@@ -46,7 +46,7 @@ GOOD = form(
 
 
 @pytest.mark.requirement("ELI-03")
-def test_every_published_kind_of_member_is_accepted() -> None:
+def test_published_primitive_schemas_are_accepted() -> None:
     check_form(GOOD)
     check_form(
         {"type": "object", "properties": {}, "$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -87,7 +87,7 @@ def test_every_published_kind_of_member_is_accepted() -> None:
         (form(a={"type": "string", "enum": ["x"], "default": "y"}), "default of the form member 'a'"),
     ],
 )
-def test_anything_else_is_refused_with_its_name(schema: dict[str, Any], problem: str) -> None:
+def test_unsupported_form_schema_is_rejected_by_name(schema: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         check_form(schema)
 
@@ -114,7 +114,7 @@ def test_anything_else_is_refused_with_its_name(schema: dict[str, Any], problem:
         "passphrase",
     ],
 )
-def test_forms_do_not_ask_for_secrets(name: str) -> None:
+def test_form_requesting_secret_is_rejected(name: str) -> None:
     for schema in (form(**{name: {"type": "string"}}), form(a={"type": "string", "title": name})):
         assert len(secret_like_names(schema)) == 1
         with pytest.raises(ValueError, match="URL mode"):
@@ -124,7 +124,7 @@ def test_forms_do_not_ask_for_secrets(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["name", "keyboard", "compass", "tokenize", "cardinal_number", "pinned", "key"]
 )
-def test_harmless_names_are_not_taken_for_secrets(name: str) -> None:
+def test_harmless_names_are_not_secret_like(name: str) -> None:
     assert secret_like_names(form(**{name: {"type": "string"}})) == []
 
 
@@ -143,7 +143,7 @@ def test_harmless_names_are_not_taken_for_secrets(name: str) -> None:
         {"name": "a", "colour": "g", "legacy": "r", "titled": "r", "many": ["r"], "titled_many": []},
     ],
 )
-def test_an_answer_that_fits_is_accepted(content: dict[str, Any]) -> None:
+def test_valid_answer_is_accepted(content: dict[str, Any]) -> None:
     assert check_answer(GOOD, content) is None
 
 
@@ -179,11 +179,11 @@ def test_an_answer_that_fits_is_accepted(content: dict[str, Any]) -> None:
         ({"name": "a", "many": ["r", "g", "r"]}, "'many' takes at most 2 choices."),
     ],
 )
-def test_an_answer_that_does_not_fit_is_told_apart(content: dict[str, Any], problem: str) -> None:
+def test_invalid_answer_names_problem(content: dict[str, Any], problem: str) -> None:
     assert check_answer(GOOD, content) == problem
 
 
-def test_choices_are_found_in_every_form_of_a_select() -> None:
+def test_choices_are_found_in_every_select_form() -> None:
     members = GOOD["properties"]
     for name in ("colour", "legacy", "titled", "many", "titled_many"):
         assert choices(members[name]) == ["r", "g"]
@@ -207,7 +207,7 @@ def test_choices_are_found_in_every_form_of_a_select() -> None:
         ("", False),
     ],
 )
-def test_the_page_of_a_url_elicitation_is_plain_https(url: str, fits: bool) -> None:
+def test_url_elicitation_requires_plain_https(url: str, fits: bool) -> None:
     if fits:
         check_url(url)
         return
@@ -215,5 +215,5 @@ def test_the_page_of_a_url_elicitation_is_plain_https(url: str, fits: bool) -> N
         check_url(url)
 
 
-def test_development_may_use_plain_http() -> None:
+def test_url_elicitation_allows_http_in_development() -> None:
     check_url("http://localhost:8000/connect", allow_http=True)

@@ -22,7 +22,7 @@ def results(*ids: str, role: str = "user") -> dict[str, Any]:
 
 
 @pytest.mark.requirement("SAMP-01")
-def test_a_text_becomes_one_message_of_the_user() -> None:
+def test_text_becomes_one_user_message() -> None:
     params = build_params("hi", max_tokens=10)
     assert params == {"messages": [text()], "maxTokens": 10}
     assert problems("2024-11-05", "CreateMessageRequest", _request(params)) == []
@@ -33,7 +33,7 @@ def _request(params: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("SAMP-01", "SAMP-02")
-def test_every_option_has_its_published_name() -> None:
+def test_options_have_published_names() -> None:
     params = build_params(
         [text()],
         max_tokens=1,
@@ -66,7 +66,7 @@ def test_every_option_has_its_published_name() -> None:
         ({"systemPrompt": "x"}, "no option 'systemPrompt'"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, Any], problem: str) -> None:
+def test_invalid_options_are_named(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         build_params("hi", **{"max_tokens": 1, **options})
 
@@ -82,7 +82,7 @@ def test_wrong_options_are_named(options: dict[str, Any], problem: str) -> None:
         ({"toolChoice": {}}, ("sampling", "sampling_tools")),
     ],
 )
-def test_what_the_client_must_have_declared_is_known(params: dict[str, Any], needed: tuple[str, ...]) -> None:
+def test_required_capabilities_follow_parameters(params: dict[str, Any], needed: tuple[str, ...]) -> None:
     assert needed_capabilities(params) == needed
 
 
@@ -96,7 +96,7 @@ def test_what_the_client_must_have_declared_is_known(params: dict[str, Any], nee
         [text(), use("a", "b"), results("b", "a"), text("assistant"), use("c"), results("c")],
     ],
 )
-def test_conversations_with_every_tool_use_answered_are_accepted(messages: list[dict[str, Any]]) -> None:
+def test_conversation_with_answered_tool_uses_is_accepted(messages: list[dict[str, Any]]) -> None:
     check_messages(messages)
 
 
@@ -125,7 +125,7 @@ def test_conversations_with_every_tool_use_answered_are_accepted(messages: list[
         ),
     ],
 )
-def test_other_conversations_are_refused_by_message(messages: list[Any], problem: str) -> None:
+def test_invalid_conversation_is_rejected_by_message_number(messages: list[Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         check_messages(messages)
 
@@ -153,6 +153,6 @@ def test_any_stop_reason_is_accepted(reason: str) -> None:
         {**text("assistant"), "model": "m", "stopReason": 1},
     ],
 )
-def test_what_is_no_sampling_result_is_the_clients_fault(result: dict[str, Any]) -> None:
+def test_invalid_sampling_result_raises_invalid_answer(result: dict[str, Any]) -> None:
     with pytest.raises(InvalidAnswer):
         check_result(result)

@@ -1,4 +1,4 @@
-"""The words of a subscription."""
+"""Messages of a subscription."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_app.protocol.messages.jsonrpc import encode_id
 
 @pytest.mark.requirement("SUB-03")
 @pytest.mark.parametrize("request_id", [0, 1, "x", "", "1", 'é"\\', 2**70, -5])
-def test_every_message_names_the_subscription_by_an_id_of_the_same_type(request_id: Any) -> None:
+def test_messages_carry_subscription_id_with_its_type(request_id: Any) -> None:
     tag = encode_id(request_id)
     update = orjson.loads(Notice("notifications/resources/updated", {"uri": "a://ü"}).tagged(tag))
     assert update["params"] == {"uri": "a://ü", "_meta": {SUBSCRIPTION_ID: orjson.loads(tag)}}
@@ -32,14 +32,14 @@ def test_every_message_names_the_subscription_by_an_id_of_the_same_type(request_
     assert ended["result"]["resultType"] == "complete"
 
 
-def test_one_notice_serves_subscriptions_of_different_ids_in_any_order() -> None:
+def test_notice_is_tagged_for_different_ids_in_any_order() -> None:
     notice = Notice("notifications/tools/list_changed")
     tags = [b"1", b"1", b'"1"', b"1"]
     named = [orjson.loads(notice.tagged(tag))["params"]["_meta"][SUBSCRIPTION_ID] for tag in tags]
     assert named == [1, 1, "1", 1]
 
 
-def test_a_notice_keeps_its_own_meta() -> None:
+def test_notice_keeps_its_own_meta() -> None:
     notice = Notice("notifications/x", {"_meta": {"a.example/b": 1}, "n": None})
     assert orjson.loads(notice.tagged(b"7"))["params"] == {
         "n": None,
@@ -52,19 +52,19 @@ def test_a_notice_keeps_its_own_meta() -> None:
     "params",
     [{}, {"notifications": None}, {"notifications": []}, {"notifications": {"toolsListChanged": 1}}],
 )
-def test_a_filter_of_the_wrong_form_is_refused(params: dict[str, Any]) -> None:
+def test_malformed_filter_is_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(InvalidParams):
         read_filter(params)
 
 
 @pytest.mark.parametrize("asked", [None, {}, "a", [1], ["a", None]])
-def test_names_are_a_list_of_strings(asked: Any) -> None:
+def test_names_must_be_list_of_strings(asked: Any) -> None:
     with pytest.raises(InvalidParams, match="list of strings"):
         read_names(asked, "resourceSubscriptions", 5)
 
 
 @pytest.mark.requirement("SUB-11")
-def test_each_name_counts_once_and_there_is_a_most() -> None:
+def test_names_are_deduplicated_and_bounded() -> None:
     assert read_names(["b", "a", "b"], "x", 2) == ["b", "a"]
     with pytest.raises(InvalidParams, match="at most 1"):
         read_names(["b", "a", "b"], "x", 1)

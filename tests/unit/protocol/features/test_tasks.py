@@ -1,4 +1,4 @@
-"""The shapes of a task, judged by the published schema of the extension."""
+"""Shapes of a task, validated by the published schema of the extension."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def task(status: Status, rest: dict[str, Any] | None = None, message: str = "") 
 
 @pytest.mark.requirement("TASKX-04", "TASKX-21")
 @pytest.mark.parametrize("message", ["", "Waiting for approval"])
-def test_a_new_task_is_flat_and_says_nothing_more_than_it_may(message: str) -> None:
+def test_created_task_is_flat_and_matches_schema(message: str) -> None:
     made = task(Status.WORKING, message=message).created()
     assert made == {
         "resultType": "task",
@@ -55,7 +55,7 @@ def test_a_new_task_is_flat_and_says_nothing_more_than_it_may(message: str) -> N
         (Status.FAILED, {"error": {"code": -32603, "message": "no"}}),
     ],
 )
-def test_each_status_has_its_own_member_and_no_other(status: Status, rest: dict[str, Any]) -> None:
+def test_each_status_has_only_its_own_member(status: Status, rest: dict[str, Any]) -> None:
     told = task(status, rest).detailed()
     assert told.keys() - {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"} == set(
         rest
@@ -63,5 +63,5 @@ def test_each_status_has_its_own_member_and_no_other(status: Status, rest: dict[
     assert problems("ext-tasks", "GetTaskResult", {"resultType": "complete", **told}) == []
 
 
-def test_a_moment_is_told_in_utc() -> None:
+def test_timestamp_is_in_utc() -> None:
     assert stamp(MADE.astimezone(timezone(timedelta(hours=5)))) == "2026-07-28T12:00:00.123Z"

@@ -13,7 +13,7 @@ STREAMS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=
 
 @pytest.mark.requirement("T-RES-02")
 @given(STREAMS, st.integers(0, 2**48 - 1), st.integers(0, 10**15 - 1))
-def test_a_position_comes_back_from_its_id(stream: str, epoch: int, offset: int) -> None:
+def test_event_id_round_trips(stream: str, epoch: int, offset: int) -> None:
     event_id = EventId(stream, epoch, offset)
     text = event_id.encode()
     assert parse(text) == event_id
@@ -55,13 +55,13 @@ def test_a_position_comes_back_from_its_id(stream: str, epoch: int, offset: int)
         "{other}.1.2",
     ],
 )
-def test_what_is_no_id_of_ours_is_refused(text: str) -> None:
+def test_malformed_event_id_is_rejected(text: str) -> None:
     with pytest.raises(InvalidEventId) as caught:
         parse(text)
     assert caught.value.http_status == 400
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_refused_or_the_one_spelling_of_a_position(text: str) -> None:
+def test_accepted_event_id_is_canonical(text: str) -> None:
     with suppress(InvalidEventId):
         assert parse(text).encode() == text

@@ -4,7 +4,7 @@ import pytest
 
 from mcp_app.protocol.http import header_values
 
-# The text and the header value that a client makes of it (requirements, B64-04).
+# A text and the header value that a client writes for it (requirements, B64-04).
 WRITTEN = [
     ("us-west1", b"us-west1"),
     ("a b", b"a b"),
@@ -20,7 +20,7 @@ WRITTEN = [
 
 @pytest.mark.requirement("B64-04")
 @pytest.mark.parametrize(("text", "value"), WRITTEN)
-def test_a_text_is_written_so_that_it_can_be_read_back(text: str, value: bytes) -> None:
+def test_encoded_text_round_trips(text: str, value: bytes) -> None:
     assert header_values.encode(text) == value
     assert header_values.decode(value) == text
 
@@ -39,7 +39,7 @@ def test_a_text_is_written_so_that_it_can_be_read_back(text: str, value: bytes) 
         (b"say =?base64?SGVsbG8=?=", "say =?base64?SGVsbG8=?="),
     ],
 )
-def test_only_a_whole_sentinel_is_decoded(value: bytes, text: str) -> None:
+def test_only_complete_sentinel_is_decoded(value: bytes, text: str) -> None:
     assert header_values.decode(value) == text
 
 
@@ -57,12 +57,12 @@ def test_only_a_whole_sentinel_is_decoded(value: bytes, text: str) -> None:
     ],
     ids=["no padding", "foreign", "blank", "bits left over", "url alphabet", "no UTF-8", "too much padding"],
 )
-def test_what_is_not_strictly_base64_of_utf_8_is_nothing(value: bytes) -> None:
+def test_invalid_base64_or_utf_8_decodes_to_none(value: bytes) -> None:
     assert header_values.decode(value) is None
 
 
 @pytest.mark.requirement("HDR-07")
-def test_blanks_around_a_value_do_not_count() -> None:
+def test_surrounding_whitespace_is_ignored() -> None:
     assert header_values.decode(b" \t echo\t ") == "echo"
     assert header_values.decode(b" a  b ") == "a  b"
     assert header_values.decode(b"  =?base64?IA==?= ") == " "
@@ -70,13 +70,13 @@ def test_blanks_around_a_value_do_not_count() -> None:
 
 @pytest.mark.requirement("HDR-10", "HDR-14")
 @pytest.mark.parametrize("value", ["ä".encode(), "ä".encode("latin-1"), b"\x00", b"a\nb", b"\x7f", b"\xff, "])
-def test_other_than_printable_ascii_is_never_guessed(value: bytes) -> None:
+def test_non_printable_ascii_value_is_rejected(value: bytes) -> None:
     assert header_values.decode(value) is None
     assert not header_values.is_plain(value)
 
 
 @pytest.mark.requirement("HDR-13")
-def test_a_shown_value_is_short_and_stays_on_its_line() -> None:
+def test_shown_value_is_short_and_single_line() -> None:
     assert header_values.shown("a\r\nInjected: ü") == r"'a\r\nInjected: \xfc'"
     assert len(header_values.shown("x" * 10_000)) < 80
     assert header_values.shown(42) == "'42'"

@@ -15,11 +15,11 @@ from mcp_app.protocol.http.headers import (
 )
 
 
-def test_fields_are_found_by_lower_case_name() -> None:
+def test_fields_are_keyed_by_lower_case_name() -> None:
     assert collect([(b"Host", b"a"), (b"MCP-Session-Id", b"s")]) == {b"host": b"a", b"mcp-session-id": b"s"}
 
 
-def test_fields_that_may_be_repeated_are_joined() -> None:
+def test_repeatable_fields_are_joined() -> None:
     headers = [(b"accept", b"application/json"), (b"Accept", b"text/event-stream"), (b"host", b"a")]
     assert collect(headers)[b"accept"] == b"application/json, text/event-stream"
 
@@ -38,9 +38,7 @@ def test_fields_that_may_be_repeated_are_joined() -> None:
     ],
 )
 @pytest.mark.parametrize("second", [b"x", b"y"])
-def test_a_significant_field_sent_twice_is_refused_even_with_the_same_value(
-    name: bytes, second: bytes
-) -> None:
+def test_repeated_significant_field_is_rejected(name: bytes, second: bytes) -> None:
     with pytest.raises(Refused) as caught:
         collect([(name, b"x"), (name.upper(), second)])
     assert caught.value.http_status == 400
@@ -49,24 +47,24 @@ def test_a_significant_field_sent_twice_is_refused_even_with_the_same_value(
 
 @pytest.mark.requirement("HDR-08")
 @pytest.mark.parametrize("name", [b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"mcp-param-region"])
-def test_a_routing_header_sent_twice_has_a_value_that_equals_nothing(name: bytes) -> None:
+def test_repeated_routing_header_decodes_to_none(name: bytes) -> None:
     found = collect([(name, b"x"), (name.upper(), b"x")])
     assert header_values.decode(found[name]) is None
 
 
 @pytest.mark.parametrize("code", [*range(9), *range(10, 32), 127])
-def test_control_characters_in_a_value_are_refused(code: int) -> None:
+def test_control_characters_in_value_are_rejected(code: int) -> None:
     with pytest.raises(Refused) as caught:
         collect([(b"x", b"a%cb" % code)])
     assert caught.value.http_status == 400
 
 
-def test_a_tab_in_a_value_is_white_space() -> None:
+def test_tab_in_value_is_accepted() -> None:
     assert collect([(b"x", b"a\tb")]) == {b"x": b"a\tb"}
 
 
 @pytest.mark.requirement("SEC-07")
-def test_too_many_or_too_large_fields_are_refused() -> None:
+def test_too_many_or_too_large_fields_are_rejected() -> None:
     fields = [(b"x-%d" % number, b"") for number in range(MAX_FIELDS)]
     assert len(collect(fields)) == MAX_FIELDS
     for headers in ([*fields, (b"y", b"")], [(b"x", b"a" * MAX_BYTES)], [(b"x", b"a")] * (MAX_FIELDS + 1)):
@@ -100,7 +98,7 @@ def test_too_many_or_too_large_fields_are_refused() -> None:
         (b"application/json;q=, text/event-stream; q = 1", True, True),
     ],
 )
-def test_accept_is_read_as_http_defines_it(accept: bytes | None, both: bool, sse: bool) -> None:
+def test_accept_header_follows_http(accept: bytes | None, both: bool, sse: bool) -> None:
     assert accepts_both(accept) is both
     assert accepts_sse(accept) is sse
 
@@ -120,7 +118,7 @@ def test_accept_is_read_as_http_defines_it(accept: bytes | None, both: bool, sse
         (b"text/plain; a=application/json", False),
     ],
 )
-def test_only_json_bodies_are_taken(content_type: bytes | None, fits: bool) -> None:
+def test_only_json_content_type_is_accepted(content_type: bytes | None, fits: bool) -> None:
     assert is_json(content_type) is fits
 
 
@@ -128,5 +126,5 @@ def test_only_json_bodies_are_taken(content_type: bytes | None, fits: bool) -> N
     ("encoding", "fits"),
     [(None, True), (b"identity", True), (b"", True), (b"gzip", False), (b"identity, br", False)],
 )
-def test_compressed_bodies_are_recognised(encoding: bytes | None, fits: bool) -> None:
+def test_compressed_encoding_is_detected(encoding: bytes | None, fits: bool) -> None:
     assert is_identity(encoding) is fits

@@ -1,4 +1,4 @@
-"""Routing headers beside a legacy session: compared where they are, asked for in strict mode only."""
+"""Routing headers with a legacy session: compared if present, required in strict mode only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA: dict[str, Any] = {
         ({b"mcp-method": "tools/cäll".encode(), b"mcp-name": b"t"}, False, False),
     ],
 )
-def test_what_differs_is_refused_and_what_is_missing_only_in_strict_mode(
+def test_mismatch_is_rejected_and_missing_header_only_in_strict_mode(
     fields: dict[bytes, bytes], lenient: bool, strict: bool
 ) -> None:
     for mode, fine in ((False, lenient), (True, strict)):
@@ -45,7 +45,7 @@ def test_what_differs_is_refused_and_what_is_missing_only_in_strict_mode(
 
 
 @pytest.mark.requirement("DLG-002-03")
-def test_notifications_need_the_method_in_strict_mode_and_methods_without_a_name_no_name() -> None:
+def test_strict_mode_requires_method_header_and_name_only_where_it_applies() -> None:
     told = Notification("notifications/initialized", {})
     interim_headers.check({}, told, strict=False)
     interim_headers.check({b"mcp-method": b"notifications/initialized"}, told, strict=True)
@@ -66,7 +66,7 @@ def test_notifications_need_the_method_in_strict_mode_and_methods_without_a_name
         ({b"mcp-param-region": b"eu", b"mcp-param-n": b"5e0"}, False, False),
     ],
 )
-def test_arguments_are_compared_at_the_place_of_their_annotation(
+def test_param_headers_are_compared_with_annotated_arguments(
     fields: dict[bytes, bytes], lenient: bool, strict: bool
 ) -> None:
     for mode, fine in ((False, lenient), (True, strict)):
@@ -77,12 +77,12 @@ def test_arguments_are_compared_at_the_place_of_their_annotation(
             interim_headers.check_params(fields, CALL, SCHEMA, strict=mode)
 
 
-def test_an_annotation_that_means_nothing_is_passed_over() -> None:
+def test_invalid_annotation_is_ignored() -> None:
     schema = {"type": "object", "properties": {"region": {"type": "array", "x-mcp-header": "Region"}}}
     interim_headers.check_params({b"mcp-param-region": b"us"}, CALL, schema, strict=True)
 
 
-def test_an_error_shows_no_line_break_and_no_long_value() -> None:
+def test_mismatch_error_is_short_and_single_line() -> None:
     with pytest.raises(Refused) as refused:
         interim_headers.check({b"mcp-method": b"x"}, Request(1, "a\nb" + "c" * 500, {}), strict=False)
     assert "\n" not in refused.value.message

@@ -20,7 +20,7 @@ def annotated(name: Any = "Region", kind: Any = "string", **more: Any) -> dict[s
 
 
 @pytest.mark.requirement("XMH-01", "XMH-13")
-def test_annotations_are_found_wherever_properties_alone_lead() -> None:
+def test_annotations_are_found_along_properties() -> None:
     where = {"type": "object", "properties": {"zone": annotated("Zone")}}
     found = read(schema(region=annotated(), count=annotated("Count", "integer"), place=where, note=TEXT))
     assert [(header.field, header.name, header.path) for header in found] == [
@@ -34,7 +34,7 @@ def test_annotations_are_found_wherever_properties_alone_lead() -> None:
         assert zone.value(without) is None
 
 
-def test_a_schema_without_annotations_has_none() -> None:
+def test_schema_without_annotations_has_no_headers() -> None:
     assert read({"type": "object"}) == ()
     assert read(schema(**{X: TEXT})) == (), "a property of that name is no annotation"
     assert read(schema(kind={"enum": [{X: "A"}], "default": {X: "A"}})) == ()
@@ -42,19 +42,19 @@ def test_a_schema_without_annotations_has_none() -> None:
 
 @pytest.mark.requirement("XMH-02")
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "a\n", "ü", 7, None, {"a": 1}, "a" + chr(0)])
-def test_a_name_that_is_no_header_name_is_refused(name: Any) -> None:
+def test_invalid_header_name_is_rejected(name: Any) -> None:
     with pytest.raises(ValueError, match="must be a header name"):
         read(schema(region=annotated(name)))
 
 
 @pytest.mark.requirement("XMH-02")
-def test_every_character_of_a_token_may_stand_in_a_name() -> None:
+def test_header_name_may_contain_every_token_character() -> None:
     (found,) = read(schema(region=annotated("!#$%&'*+-.^_`|~09azAZ")))
     assert found.field == b"mcp-param-!#$%&'*+-.^_`|~09azaz"
 
 
 @pytest.mark.requirement("XMH-03")
-def test_two_names_may_not_differ_in_case_only() -> None:
+def test_names_differing_only_in_case_are_rejected() -> None:
     nested = {"type": "object", "properties": {"b": annotated("region")}}
     for second in (annotated("region"), nested):
         with pytest.raises(ValueError, match="more than one property"):
@@ -63,7 +63,7 @@ def test_two_names_may_not_differ_in_case_only() -> None:
 
 @pytest.mark.requirement("XMH-04")
 @pytest.mark.parametrize("kind", ["number", "array", "object", "null", ["string", "null"], None, 7])
-def test_a_type_that_has_no_one_spelling_is_refused(kind: Any) -> None:
+def test_type_without_canonical_spelling_is_rejected(kind: Any) -> None:
     with pytest.raises(ValueError, match="needs the type integer, string or boolean"):
         read(schema(region=annotated("Region", kind)))
 
@@ -86,7 +86,7 @@ def test_a_type_that_has_no_one_spelling_is_refused(kind: Any) -> None:
         {**schema(), "dependentSchemas": {"a": schema(b=annotated())}},
     ],
 )
-def test_an_annotation_anywhere_else_is_refused(wrong: dict[str, Any]) -> None:
+def test_annotation_outside_properties_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=X):
         read(wrong)
 
@@ -102,7 +102,7 @@ def test_an_annotation_anywhere_else_is_refused(wrong: dict[str, Any]) -> None:
         ("region", "Region", {"writeOnly": True}),
     ],
 )
-def test_what_looks_like_a_secret_is_not_put_into_a_header(key: str, name: str, more: dict[str, Any]) -> None:
+def test_secret_like_argument_is_rejected_as_header(key: str, name: str, more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="looks like a secret"):
         read(schema(**{key: annotated(name, **more)}))
     assert read(schema(max_tokens=annotated("Max-Tokens", "integer")))
@@ -140,9 +140,7 @@ HEADERS = read(
         ({"other": b"ignored"}, {}),
     ],
 )
-def test_headers_that_say_what_the_arguments_say_are_right(
-    sent: dict[str, bytes], arguments: dict[str, Any]
-) -> None:
+def test_headers_equal_to_arguments_match(sent: dict[str, bytes], arguments: dict[str, Any]) -> None:
     fields = {b"mcp-param-" + name.encode(): value for name, value in sent.items()}
     assert mismatch(HEADERS, fields, arguments) is None
 
@@ -175,14 +173,14 @@ def test_headers_that_say_what_the_arguments_say_are_right(
         ({"count": b"1"}, {"count": True}, "in the body"),
     ],
 )
-def test_a_header_that_is_missing_or_differs_is_told(
+def test_missing_or_different_header_is_reported(
     sent: dict[str, bytes], arguments: dict[str, Any], words: str
 ) -> None:
     fields = {b"mcp-param-" + name.encode(): value for name, value in sent.items()}
     assert words in (mismatch(HEADERS, fields, arguments) or "")
 
 
-def test_what_is_told_of_a_long_value_stays_short() -> None:
+def test_mismatch_message_of_long_value_is_short() -> None:
     told = mismatch(HEADERS, {param_headers.PREFIX + b"region": b"x" * 9000}, {"region": "y" * 9000})
     assert told is not None
     assert len(told) < 250

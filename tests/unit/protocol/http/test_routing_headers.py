@@ -46,7 +46,7 @@ def check(method: str, params: dict[str, Any], **headers: str | bytes | None) ->
         ({"name": "echo"}, {b"mcp-name": b"echo"}, False),
     ],
 )
-def test_a_short_look_is_enough_for_what_is_said_plainly_and_for_nothing_else(
+def test_agree_accepts_only_plainly_equal_headers(
     params: dict[str, Any], more: dict[bytes, bytes], agree: bool
 ) -> None:
     fields = {b"mcp-protocol-version": V.encode(), b"mcp-method": b"tools/call", **more}
@@ -70,9 +70,7 @@ def test_a_short_look_is_enough_for_what_is_said_plainly_and_for_nothing_else(
         ("tasks/cancel", {"taskId": "t-1"}, "t-1"),
     ],
 )
-def test_the_name_header_repeats_the_member_that_names_the_target(
-    method: str, params: dict[str, Any], name: str
-) -> None:
+def test_name_header_must_equal_target_member(method: str, params: dict[str, Any], name: str) -> None:
     check(method, params, mcp_name=name)
     check(method, params, mcp_name=f" \t{name} ")
     for wrong in ("other", name.upper() + "X", "=?base64?b3RoZXI=?=", None):
@@ -81,7 +79,7 @@ def test_the_name_header_repeats_the_member_that_names_the_target(
 
 
 @pytest.mark.requirement("HDR-05")
-def test_other_methods_take_any_name() -> None:
+def test_methods_without_target_accept_any_name_header() -> None:
     check("tools/list", {}, mcp_name="anything")
     check("tools/list", {})
 
@@ -100,14 +98,14 @@ def test_other_methods_take_any_name() -> None:
         ({"mcp_name": "=?base64?ZWNobw?="}, "Mcp-Name is not validly encoded"),
     ],
 )
-def test_a_header_that_differs_is_named_with_both_values(headers: dict[str, Any], word: str) -> None:
+def test_mismatched_header_is_named_with_both_values(headers: dict[str, Any], word: str) -> None:
     with pytest.raises(HeaderMismatch, match=word.replace("?", r"\?")):
         check("tools/call", CALL, **{"mcp_name": "echo", **headers})
 
 
 @pytest.mark.requirement("HDR-08", "HDR-10", "HDR-14")
 @pytest.mark.parametrize("header", ["mcp-protocol-version", "mcp-method", "mcp-name"])
-def test_a_header_sent_twice_or_with_forbidden_bytes_is_a_mismatch(header: str) -> None:
+def test_repeated_or_non_ascii_header_is_mismatch(header: str) -> None:
     twice = headers.collect([(header.encode(), b"echo"), (header.upper().encode(), b"echo")])
     for fields in (twice, {header.encode(): "ü".encode()}, {header.encode(): b"\xfc"}):
         with pytest.raises(HeaderMismatch, match="(?i)" + header):
@@ -115,14 +113,14 @@ def test_a_header_sent_twice_or_with_forbidden_bytes_is_a_mismatch(header: str) 
 
 
 @pytest.mark.requirement("HDR-13")
-def test_what_a_mismatch_says_is_short_and_holds_no_line_break() -> None:
+def test_mismatch_message_is_short_and_single_line() -> None:
     with pytest.raises(HeaderMismatch) as caught:
         check("tools/call", {"name": "line\nbreak" + "x" * 5000}, mcp_name="y" * 5000)
     assert "\n" not in caught.value.message
     assert len(caught.value.message) < 250
 
 
-def test_a_name_of_the_wrong_type_is_left_to_whoever_reads_the_params() -> None:
+def test_target_of_wrong_type_is_left_to_params_validation() -> None:
     check("tools/call", {"name": 7}, mcp_name="7")
     check("tools/call", {}, mcp_name="echo")
     with pytest.raises(HeaderMismatch, match="Mcp-Name is missing"):

@@ -32,31 +32,31 @@ from tests.clients.event_parser import ServerSentEvent as Event
         (KEEP_ALIVE, b": ping\n\n"),
     ],
 )
-def test_events_have_their_form_on_the_wire(encoded: bytes, wire: bytes) -> None:
+def test_events_are_encoded_for_the_wire(encoded: bytes, wire: bytes) -> None:
     assert encoded == wire
 
 
-# Where `str.splitlines`, and with it httpx-sse before 0.4.2, ends a line.
+# `str.splitlines`, and therefore httpx-sse before 0.4.2, ends a line here.
 LINE_ENDS = [mark for mark in map(chr, range(0x2100)) if len(f"a{mark}b".splitlines()) == 2]
 
 
 @pytest.mark.parametrize("field", ["id", "event"])
 @pytest.mark.parametrize("mark", [*LINE_ENDS, "\0"])
-def test_an_id_and_a_name_cannot_break_out_of_their_line(mark: str, field: str) -> None:
+def test_id_and_event_name_reject_line_ends(mark: str, field: str) -> None:
     with pytest.raises(ValueError, match="control characters"):
         encode_event(b"{}", **{field: f"a{mark}b"})  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("T-SSE-01", "T-SSE-08")
 @pytest.mark.parametrize("text", [*LINE_ENDS, "\\\u2028", "\u2028\x85\u2029", "“\u2027\u202a”", "\xc5\x84 É"])
-def test_text_with_any_line_end_is_one_line_of_data(text: str) -> None:
+def test_line_ends_in_text_are_escaped_to_one_data_line(text: str) -> None:
     encoded = encode_event(jsonrpc.encode({text: text}), "a.1.1")
     assert encoded.decode().splitlines() == encoded.decode().removesuffix("\n").split("\n")
     (event,) = Parser().feed(encoded)
     assert orjson.loads(event.data or b"") == {text: text}
 
 
-def test_the_parser_refuses_lines_that_older_clients_cut() -> None:
+def test_parser_rejects_separators_that_split_lines_in_older_clients() -> None:
     for mark in set(LINE_ENDS) - {"\r", "\n"}:
         with pytest.raises(ValueError, match="Older clients"):
             Parser().feed(f"data: a{mark}b\n\n".encode())
@@ -86,12 +86,12 @@ def test_the_parser_refuses_lines_that_older_clients_cut() -> None:
         (b"data: a: b\n\n", [Event(data=b"a: b")]),
     ],
 )
-def test_the_parser_follows_the_standard(wire: bytes, events: list[Event]) -> None:
+def test_parser_follows_standard(wire: bytes, events: list[Event]) -> None:
     assert Parser().feed(wire) == events
 
 
 @pytest.mark.requirement("T-POLL-01", "T-POLL-04")
-def test_priming_and_retry_are_told_apart_from_messages() -> None:
+def test_priming_and_retry_differ_from_messages() -> None:
     wire = encode_priming("s.1.0") + KEEP_ALIVE + encode_event(b"{}", "s.1.1") + encode_retry(50)
     assert Parser().feed(wire) == [Event("s.1.0", None, b""), Event("s.1.1", None, b"{}"), Event(retry=50)]
 
@@ -103,7 +103,7 @@ WIRE = (
 
 
 @given(st.lists(st.integers(0, len(WIRE)), max_size=12))
-def test_events_survive_any_cut(cuts: list[int]) -> None:
+def test_events_survive_arbitrary_chunking(cuts: list[int]) -> None:
     whole = Parser().feed(WIRE)
     edges = sorted({0, len(WIRE), *cuts})
     parser = Parser()
@@ -112,33 +112,33 @@ def test_events_survive_any_cut(cuts: list[int]) -> None:
     assert len(whole) == 5
 
 
-def test_events_survive_being_fed_byte_by_byte_with_empty_chunks() -> None:
+def test_events_survive_byte_by_byte_feeding() -> None:
     parser = Parser()
     found = [event for byte in WIRE for event in parser.feed(bytes([byte])) + parser.feed(b"")]
     assert found == Parser().feed(WIRE)
 
 
 @given(st.binary(max_size=60), st.sampled_from([b"\n", b"\r", b"\r\n"]))
-def test_any_data_without_carriage_returns_comes_back(data: bytes, end: bytes) -> None:
+def test_data_without_carriage_returns_round_trips(data: bytes, end: bytes) -> None:
     data = escape_separators(data.replace(b"\r", b""))
     wire = encode_event(data, "a.1.1").replace(b"\n", end)
     assert Parser(older=False).feed(wire) == [Event("a.1.1", None, data)]
 
 
 @given(st.lists(st.binary(max_size=30), max_size=8))
-def test_no_bytes_break_the_parser(chunks: list[bytes]) -> None:
+def test_arbitrary_bytes_do_not_break_parser(chunks: list[bytes]) -> None:
     parser = Parser(older=False)
     for chunk in chunks:
         parser.feed(chunk)
 
 
 @pytest.mark.parametrize("chunk", [b"x" * 40, b"data: x\n" * 6])
-def test_an_endless_event_is_refused(chunk: bytes) -> None:
+def test_oversized_event_is_rejected(chunk: bytes) -> None:
     parser = Parser(max_bytes=100)
     with pytest.raises(ValueError, match="larger than 100 bytes"):
         list(map(parser.feed, [chunk] * 10))
 
 
-def test_the_bound_is_for_one_event_and_not_for_the_stream() -> None:
+def test_size_limit_applies_per_event() -> None:
     parser = Parser(max_bytes=100)
     assert sum(len(parser.feed(b"data: %s\n\n" % (b"x" * 80))) for _ in range(10)) == 10

@@ -28,7 +28,7 @@ PUBLIC = HostPolicy(
         b"[0:0:0:0:0:0:0:1]:8000",
     ],
 )
-def test_loopback_names_are_allowed_on_any_port(host: bytes) -> None:
+def test_loopback_host_is_allowed_on_any_port(host: bytes) -> None:
     LOOPBACK.check(host, None)
 
 
@@ -81,7 +81,7 @@ def test_loopback_names_are_allowed_on_any_port(host: bytes) -> None:
         b"a" * 10_000,
     ],
 )
-def test_every_other_host_is_misdirected(host: bytes | None) -> None:
+def test_non_loopback_host_is_misdirected(host: bytes | None) -> None:
     with pytest.raises(MisdirectedRequest) as caught:
         LOOPBACK.check(host, None)
     assert caught.value.http_status == 421
@@ -106,7 +106,7 @@ def test_every_other_host_is_misdirected(host: bytes | None) -> None:
         (b"127.0.0.1", False),
     ],
 )
-def test_a_public_server_answers_only_to_its_own_names(host: bytes, allowed: bool) -> None:
+def test_public_server_accepts_only_configured_hosts(host: bytes, allowed: bool) -> None:
     if allowed:
         PUBLIC.check(host, None)
         return
@@ -124,7 +124,7 @@ def test_a_public_server_answers_only_to_its_own_names(host: bytes, allowed: boo
         (b"127.0.0.1:8000", b"http://[::1]:9"),
     ],
 )
-def test_pages_of_this_machine_may_use_a_loopback_server(host: bytes, origin: bytes) -> None:
+def test_loopback_origin_is_allowed_on_loopback_server(host: bytes, origin: bytes) -> None:
     LOOPBACK.check(host, origin)
 
 
@@ -160,7 +160,7 @@ def test_pages_of_this_machine_may_use_a_loopback_server(host: bytes, origin: by
         b"x" * 60 + b"://localhost",
     ],
 )
-def test_every_other_origin_is_forbidden_on_loopback(origin: bytes) -> None:
+def test_foreign_origin_is_forbidden_on_loopback_server(origin: bytes) -> None:
     with pytest.raises(Forbidden) as caught:
         LOOPBACK.check(b"localhost:8000", origin)
     assert caught.value.http_status == 403
@@ -189,7 +189,7 @@ def test_every_other_origin_is_forbidden_on_loopback(origin: bytes) -> None:
         (b"mcp.example.com", b"null", False),
     ],
 )
-def test_a_public_server_takes_its_own_and_listed_origins(
+def test_public_server_accepts_own_and_listed_origins(
     host: bytes, origin: bytes | None, allowed: bool
 ) -> None:
     if allowed:
@@ -199,14 +199,14 @@ def test_a_public_server_takes_its_own_and_listed_origins(
         PUBLIC.check(host, origin)
 
 
-def test_a_loopback_page_may_not_use_a_public_name_of_a_loopback_server() -> None:
+def test_loopback_origin_is_forbidden_for_public_host() -> None:
     both = HostPolicy(["mcp.example.com"], loopback=True)
     with pytest.raises(Forbidden):
         both.check(b"mcp.example.com", b"http://localhost:3000")
 
 
 @pytest.mark.requirement("SEC-01", "SEC-02")
-def test_with_any_host_allowed_a_rebound_name_is_not_its_own_origin() -> None:
+def test_wildcard_host_does_not_allow_rebound_origin() -> None:
     anyone = HostPolicy(["*"], ["https://app.example.com"], loopback=True)
     anyone.check(b"whatever.example", None)
     anyone.check(b"whatever.example", b"https://app.example.com")
@@ -217,19 +217,19 @@ def test_with_any_host_allowed_a_rebound_name_is_not_its_own_origin() -> None:
         anyone.check(b"user@evil.example", None)
 
 
-def test_nothing_is_allowed_unless_configured() -> None:
+def test_default_policy_allows_nothing() -> None:
     with pytest.raises(MisdirectedRequest):
         HostPolicy().check(b"localhost", None)
 
 
 @pytest.mark.parametrize("entry", ["", "http://a", "a/b", "a b", ".a:80", "a:0", "user@a"])
-def test_a_host_that_can_never_match_is_a_configuration_error(entry: str) -> None:
+def test_unmatchable_host_entry_raises_value_error(entry: str) -> None:
     with pytest.raises(ValueError, match=r"\S"):
         HostPolicy([entry])
 
 
 @pytest.mark.parametrize("entry", ["", "a", "null", "*", "https://a/", "https://", "https://u@a"])
-def test_an_origin_that_can_never_match_is_a_configuration_error(entry: str) -> None:
+def test_unmatchable_origin_entry_raises_value_error(entry: str) -> None:
     with pytest.raises(ValueError, match="is not a host or origin"):
         HostPolicy([], [entry])
 
@@ -249,7 +249,7 @@ def test_an_origin_that_can_never_match_is_a_configuration_error(entry: str) -> 
         (b"\xff", False),
     ],
 )
-def test_only_the_loopback_names_name_this_machine(host: bytes, expected: bool) -> None:
+def test_only_loopback_host_names_this_machine(host: bytes, expected: bool) -> None:
     assert names_loopback(host) is expected
 
 
@@ -273,8 +273,8 @@ def test_only_the_loopback_names_name_this_machine(host: bytes, expected: bool) 
     ],
     ids=lambda names: names[0],
 )
-def test_header_of_a_proxy_shows_that_a_request_was_passed_on(names: tuple[str, str]) -> None:
-    """Each alone: a proxy on this machine that adds only one of them passed for the machine itself."""
+def test_each_proxy_header_marks_request_as_forwarded(names: tuple[str, str]) -> None:
+    """Each header alone is sufficient: a local proxy may add only one of them."""
     usual = (b"host", b"accept", b"content-type", b"user-agent", b"x-request-id", b"origin", b"mcp-method")
     assert not is_forwarded(usual)
     missed = [name for name in names[1].split() if not is_forwarded((*usual, name.encode()))]

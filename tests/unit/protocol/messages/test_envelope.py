@@ -38,7 +38,7 @@ def named(version: Any) -> dict[str, Any]:
         (None, named(None), False),
     ],
 )
-def test_the_era_is_that_of_the_metadata_or_else_of_the_header(
+def test_era_is_taken_from_meta_or_header(
     header: str | None, params: dict[str, Any], is_modern: bool
 ) -> None:
     fields = {} if header is None else {b"mcp-protocol-version": header.encode("latin-1")}
@@ -58,28 +58,28 @@ def test_the_era_is_that_of_the_metadata_or_else_of_the_header(
         ({**META, envelope.CLIENT_CAPABILITIES: None}, "clientCapabilities"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(meta: Any, word: str) -> None:
+def test_invalid_meta_member_is_named(meta: Any, word: str) -> None:
     with pytest.raises(InvalidParams, match=word):
         envelope.read({} if meta is None else {"_meta": meta})
 
 
 @pytest.mark.requirement("META-04")
 @pytest.mark.parametrize("level", ["verbose", "", None, 3, {}, ["info"], "INFO"])
-def test_a_log_level_that_is_none_is_refused(level: Any) -> None:
+def test_invalid_log_level_is_rejected(level: Any) -> None:
     with pytest.raises(InvalidParams, match="logLevel"):
         envelope.read({"_meta": {**META, envelope.LOG_LEVEL: level}})
 
 
 @pytest.mark.requirement("META-11")
 @pytest.mark.parametrize("token", [1.5, None, {}, True])
-def test_a_progress_token_of_the_wrong_type_is_refused(token: Any) -> None:
+def test_invalid_progress_token_is_rejected(token: Any) -> None:
     with pytest.raises(InvalidParams):
         envelope.read({"_meta": {**META, "progressToken": token}})
 
 
 @pytest.mark.requirement("META-02", "META-03")
 @pytest.mark.parametrize("info", [None, 7, {"name": "a", "version": "1"}])
-def test_who_the_client_is_may_be_told_or_not(info: Any) -> None:
+def test_client_info_is_optional(info: Any) -> None:
     told = envelope.read({"_meta": META if info is None else {**META, envelope.CLIENT_INFO: info}})
     assert told.client_info == (info if isinstance(info, dict) else {})
     assert (told.version, told.capabilities, told.log_level) == (V, {"sampling": {}}, "")

@@ -23,7 +23,7 @@ PIXEL = f"data:image/png;base64,{b64encode(FOR_MODELS['image/png']).decode()}"
         {"src": "data:image/svg+xml;charset=utf-8,%3Csvg/%3E", "theme": "dark", "mimeType": "image/svg+xml"},
     ],
 )
-def test_good_icons_are_accepted(icon: dict[str, Any]) -> None:
+def test_valid_icons_are_accepted(icon: dict[str, Any]) -> None:
     check_icons([icon, icon])
 
 
@@ -58,12 +58,12 @@ def test_good_icons_are_accepted(icon: dict[str, Any]) -> None:
         "data:;base64,AAAA",
     ],
 )
-def test_other_sources_are_refused(source: str) -> None:
+def test_unsafe_icon_source_is_rejected(source: str) -> None:
     with pytest.raises(ValueError, match="icon"):
         check_icon({"src": source})
 
 
-def test_plain_http_is_for_development_only() -> None:
+def test_http_icon_is_allowed_in_development() -> None:
     check_icon({"src": "http://localhost:8000/i.png"}, allow_http=True)
 
 
@@ -90,12 +90,12 @@ def test_plain_http_is_for_development_only() -> None:
         {"src": "data:image/png,%3Csvg/%3E"},
     ],
 )
-def test_malformed_icons_are_refused(icon: Any) -> None:
+def test_malformed_icon_is_rejected(icon: Any) -> None:
     with pytest.raises(ValueError, match="icon"):
         check_icons([icon])
 
 
 @pytest.mark.parametrize("icons", [None, 1, "x", {}, {"src": "https://a.example/"}])
-def test_icons_are_a_list(icons: Any) -> None:
+def test_icons_must_be_list(icons: Any) -> None:
     with pytest.raises(ValueError, match="list"):
         check_icons(icons)

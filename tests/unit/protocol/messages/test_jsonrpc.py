@@ -43,7 +43,7 @@ def with_params(text: str) -> bytes:
 
 @pytest.mark.requirement("RPC-02")
 @pytest.mark.parametrize("request_id", [0, 1, -1, 2**53 - 1, -(2**53) + 1, "1", "", "ä"])
-def test_an_id_keeps_its_json_type_there_and_back(request_id: str | int) -> None:
+def test_request_id_keeps_its_json_type(request_id: str | int) -> None:
     message = parse(orjson.dumps(request(id=request_id)))
     assert message == Request(request_id, "ping", {})
     assert type(message.id) is type(request_id)
@@ -51,7 +51,7 @@ def test_an_id_keeps_its_json_type_there_and_back(request_id: str | int) -> None
 
 
 @pytest.mark.requirement("RPC-10", "DLG-000-11")
-def test_absent_params_equal_an_empty_object() -> None:
+def test_absent_and_null_params_equal_empty_object() -> None:
     assert parse(b'{"jsonrpc":"2.0","method":"n"}') == Notification("n", {})
     assert parse(b'{"jsonrpc":"2.0","method":"n","params":{}}') == Notification("n", {})
     assert parse(b'{"jsonrpc":"2.0","method":"n","params":null}') == Notification("n", {})
@@ -69,11 +69,11 @@ def test_absent_params_equal_an_empty_object() -> None:
         ({"name": "t", "arguments": {"x": None}}, {"name": "t", "arguments": {"x": None}}),
     ],
 )
-def test_null_members_of_params_are_absent(sent: dict[str, Any], read: dict[str, Any]) -> None:
+def test_null_members_of_params_are_dropped(sent: dict[str, Any], read: dict[str, Any]) -> None:
     assert parse(orjson.dumps(request(params=sent))) == Request(1, "ping", read)
 
 
-def test_null_beside_an_outcome_is_absent() -> None:
+def test_null_result_or_error_is_ignored() -> None:
     error = {"code": 1, "message": "m"}
     both = {"jsonrpc": "2.0", "id": 1}
     assert parse(orjson.dumps({**both, "result": {}, "error": None})) == Response(1, {}, None)
@@ -86,14 +86,14 @@ def test_unknown_members_are_ignored() -> None:
 
 
 @pytest.mark.requirement("GEN-03")
-def test_text_beyond_the_basic_plane_arrives_whole() -> None:
+def test_non_bmp_text_is_preserved() -> None:
     text = "😀 é 世界 \u0000"
     parsed = parse(orjson.dumps(request(params={"text": text})))
     assert parsed == Request(1, "ping", {"text": text})
 
 
 @pytest.mark.requirement("RPC-05")
-def test_a_response_has_a_result_or_an_error() -> None:
+def test_response_has_result_or_error() -> None:
     assert parse(b'{"jsonrpc":"2.0","id":"a","result":{"x":1}}') == Response("a", {"x": 1}, None)
     error = {"code": -1, "message": "no", "data": [1]}
     assert parse(orjson.dumps({"jsonrpc": "2.0", "id": 2, "error": error})) == Response(2, None, error)
@@ -122,7 +122,7 @@ def test_a_response_has_a_result_or_an_error() -> None:
         b"\x1f\x8b\x08\x00",
     ],
 )
-def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
+def test_invalid_json_is_parse_error(body: bytes) -> None:
     with pytest.raises(ParseError) as caught:
         parse(body)
     assert (caught.value.http_status, caught.value.request_id) == (400, None)
@@ -165,14 +165,14 @@ def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
         ({"jsonrpc": "2.0", "result": {}}, None),
     ],
 )
-def test_json_that_is_no_message_is_an_invalid_request(node: Any, request_id: int | None) -> None:
+def test_json_without_message_shape_is_invalid_request(node: Any, request_id: int | None) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse(orjson.dumps(node))
     assert (caught.value.http_status, caught.value.request_id) == (400, request_id)
 
 
 @pytest.mark.requirement("RPC-10", "T-POST-05")
-def test_positional_params_are_the_wrong_params() -> None:
+def test_positional_params_are_invalid_params() -> None:
     with pytest.raises(InvalidParams) as caught:
         parse(orjson.dumps(request(params=[1])))
     assert (caught.value.http_status, caught.value.request_id) == (400, 1)
@@ -194,7 +194,7 @@ def test_positional_params_are_the_wrong_params() -> None:
         '{"text":"\\":\\":","a":1,"a":2}',
     ],
 )
-def test_the_same_key_twice_is_refused_however_it_is_written(params: str) -> None:
+def test_duplicate_key_is_parse_error_in_any_spelling(params: str) -> None:
     with pytest.raises(ParseError, match="same key twice"):
         parse(with_params(params))
 
@@ -209,7 +209,7 @@ def test_the_same_key_twice_is_refused_however_it_is_written(params: str) -> Non
         '{"list":[{"a":1},{"a":1}]}',
     ],
 )
-def test_colons_in_text_and_white_space_are_no_duplicate_keys(params: str) -> None:
+def test_colons_in_text_are_not_duplicate_keys(params: str) -> None:
     parsed = parse(with_params(params))
     assert parsed == Request(1, "m", json.loads(params))
 
@@ -228,7 +228,7 @@ def test_colons_in_text_and_white_space_are_no_duplicate_keys(params: str) -> No
         "0" * 63 + "1",
     ],
 )
-def test_numbers_that_cannot_be_held_as_written_are_refused(number: str) -> None:
+def test_unrepresentable_number_is_parse_error(number: str) -> None:
     with pytest.raises(ParseError):
         parse(with_params(f'{{"n":{number}}}'))
 
@@ -237,11 +237,11 @@ def test_numbers_that_cannot_be_held_as_written_are_refused(number: str) -> None
     "number",
     ["0", "-0", "1.5", "1e300", "18446744073709551615", "-9223372036854775808", "9.3e18", "0." + "1" * 62],
 )
-def test_numbers_that_can_be_held_are_accepted(number: str) -> None:
+def test_representable_number_is_accepted(number: str) -> None:
     assert parse(with_params(f'{{"n":{number}}}')) == Request(1, "m", {"n": json.loads(number)})
 
 
-def test_a_long_run_of_digits_in_text_is_no_number() -> None:
+def test_long_digits_in_text_are_accepted() -> None:
     digits = "1" * 100
     assert parse(with_params(f'{{"n":0.5,"t":"{digits}"}}')) == Request(1, "m", {"n": 0.5, "t": digits})
 
@@ -268,7 +268,7 @@ LIMITS = Limits(body_bytes=2000, depth=5, members=30, string_bytes=100, number_d
         ('{"a":0.123456789}', False),
     ],
 )
-def test_each_limit_holds_exactly(params: str, fits: bool) -> None:
+def test_structure_limits_are_exact(params: str, fits: bool) -> None:
     body = with_params(params)
     if fits:
         assert parse(body, LIMITS) == Request(1, "m", json.loads(params))
@@ -278,7 +278,7 @@ def test_each_limit_holds_exactly(params: str, fits: bool) -> None:
 
 
 @pytest.mark.requirement("T-POST-11")
-def test_the_body_limit_holds_exactly() -> None:
+def test_body_limit_is_exact() -> None:
     body = orjson.dumps(request()).ljust(LIMITS.body_bytes)
     assert parse(body, LIMITS) == Request(1, "ping", {})
     with pytest.raises(PayloadTooLarge):
@@ -288,7 +288,7 @@ def test_the_body_limit_holds_exactly() -> None:
 @pytest.mark.requirement("RPC-11")
 @pytest.mark.parametrize("depth", [65, 1000, 100_000])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
-def test_nesting_bombs_are_parse_errors(depth: int, opening: str, closing: str) -> None:
+def test_deep_nesting_is_parse_error(depth: int, opening: str, closing: str) -> None:
     with pytest.raises(ParseError):
         parse((opening * depth + "1" + closing * depth).encode())
 
@@ -305,13 +305,13 @@ def test_nesting_bombs_are_parse_errors(depth: int, opening: str, closing: str) 
     ],
 )
 @pytest.mark.parametrize("blank", [b"", b" "])
-def test_what_is_refused_does_not_depend_on_how_a_body_is_written(params: str, blank: bytes) -> None:
+def test_rejection_is_independent_of_whitespace(params: str, blank: bytes) -> None:
     with pytest.raises(ParseError):
         parse(with_params(params) + blank)
 
 
 @pytest.mark.requirement("BATCH-01", "BATCH-06")
-def test_a_batch_is_a_list_in_which_bad_members_stand_for_themselves() -> None:
+def test_batch_contains_invalid_members_in_place() -> None:
     batch = parse(orjson.dumps([request(id=1), {"jsonrpc": "2.0", "method": "n"}, request(id="x", params=3)]))
     assert isinstance(batch, list)
     assert batch[:2] == [Request(1, "ping", {}), Notification("n", {})]
@@ -322,19 +322,19 @@ def test_a_batch_is_a_list_in_which_bad_members_stand_for_themselves() -> None:
 
 @pytest.mark.requirement("BATCH-06")
 @pytest.mark.parametrize("length", [0, 4])
-def test_a_batch_must_not_be_empty_or_too_long(length: int) -> None:
+def test_empty_or_oversized_batch_is_invalid_request(length: int) -> None:
     with pytest.raises(InvalidRequest):
         parse(orjson.dumps([{"jsonrpc": "2.0", "method": "n"}] * length), LIMITS)
 
 
 @pytest.mark.requirement("RPC-07")
-def test_an_error_without_a_readable_id_has_no_id() -> None:
+def test_error_without_request_id_omits_id() -> None:
     expected = {"jsonrpc": "2.0", "error": {"code": -32700, "message": "The body is not valid JSON."}}
     assert json.loads(encode_error(ParseError())) == expected
 
 
 @pytest.mark.parametrize("request_id", [0, 7, "", "a"])
-def test_an_error_echoes_the_id_it_is_given_or_carries(request_id: str | int) -> None:
+def test_error_echoes_given_or_carried_request_id(request_id: str | int) -> None:
     given_id = json.loads(encode_error(InvalidParams(), request_id))
     carried = json.loads(encode_error(InvalidParams(request_id=request_id)))
     assert given_id == carried
@@ -342,27 +342,27 @@ def test_an_error_echoes_the_id_it_is_given_or_carries(request_id: str | int) ->
 
 
 @pytest.mark.requirement("RPC-01")
-def test_messages_of_ours_can_be_parsed_back() -> None:
+def test_encoded_messages_parse_back() -> None:
     assert parse(encode_request("s1", "roots/list", {"a": 1})) == Request("s1", "roots/list", {"a": 1})
     assert parse(encode_notification("n", {"a": 1})) == Notification("n", {"a": 1})
     assert json.loads(encode_notification("n")) == {"jsonrpc": "2.0", "method": "n"}
     assert parse(encode_result(1, {"text": "a\nb"})) == Response(1, {"text": "a\nb"}, None)
 
 
-def test_an_encoded_result_is_taken_as_it_is() -> None:
+def test_encoded_result_is_embedded_unchanged() -> None:
     assert encode_result("a", b'{"tools": []}') == b'{"jsonrpc":"2.0","id":"a","result":{"tools": []}}'
 
 
-def test_encoded_messages_hold_no_line_break() -> None:
+def test_encoded_message_has_no_line_break() -> None:
     assert b"\n" not in encode_result(1, {"text": "a\nb\r\u2028"})
 
 
-def test_integers_beyond_64_bits_can_be_sent() -> None:
+def test_integers_beyond_64_bits_are_encoded() -> None:
     assert encode({"n": 2**70, "t": "é"}) == b'{"n":%d,"t":"\xc3\xa9"}' % 2**70
 
 
 @pytest.mark.parametrize("value", [object(), "\ud800", [2**70, float("nan")], {1: 2**70, "x": {1}}])
-def test_what_has_no_json_form_is_a_fault_of_ours_that_tells_nothing(value: Any) -> None:
+def test_unencodable_value_is_internal_error_without_details(value: Any) -> None:
     with pytest.raises(InternalError) as caught:
         encode_result(1, {"value": value})
     assert caught.value.message == "The answer cannot be written as JSON."
@@ -381,7 +381,7 @@ def _parses_or_is_refused(body: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_end_in_a_message_or_a_documented_error(body: bytes) -> None:
+def test_arbitrary_bytes_parse_or_raise_documented_error(body: bytes) -> None:
     _parses_or_is_refused(body)
 
 
@@ -404,7 +404,7 @@ NEARLY = st.fixed_dictionaries(
 
 
 @given(NEARLY | st.lists(NEARLY, max_size=4))
-def test_anything_like_a_message_ends_in_a_message_or_a_documented_error(node: Any) -> None:
+def test_message_like_json_parses_or_raises_documented_error(node: Any) -> None:
     _parses_or_is_refused(json.dumps(node).encode())
 
 
@@ -415,18 +415,18 @@ SAFE_JSON = st.recursive(
 )
 
 
-# A member of params that is null is left out: test_null_members_of_params_are_absent.
+# Null members of params are dropped: test_null_members_of_params_are_dropped.
 @given(
     st.dictionaries(st.text(max_size=8), SAFE_JSON.filter(lambda value: value is not None), max_size=5),
     st.sampled_from([None, 1, "\t"]),
 )
-def test_good_params_arrive_unchanged_however_they_are_spaced(params: dict[str, Any], indent: Any) -> None:
+def test_valid_params_are_unchanged_by_whitespace(params: dict[str, Any], indent: Any) -> None:
     body = json.dumps(request(params=params), indent=indent, ensure_ascii=False).encode()
     assert parse(body) == Request(1, "ping", params)
 
 
 @pytest.mark.parametrize("request_id", [1, -7, 2**70, "a", 'a"b\\c', "ü\n", ""])
-def test_the_id_of_an_encoded_response_is_found_without_parsing_it(request_id: str | int) -> None:
+def test_answered_id_is_read_without_parsing(request_id: str | int) -> None:
     for encoded in (
         encode_result(request_id, {"id": "other"}),
         encode_error(InvalidParams("x"), request_id),

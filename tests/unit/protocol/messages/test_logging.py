@@ -6,7 +6,7 @@ from mcp_app.protocol.messages.logging import DEFAULT_LEVEL, LEVELS, at_least
 
 
 @pytest.mark.requirement("LOG-02")
-def test_messages_at_and_above_the_level_pass() -> None:
+def test_at_least_passes_levels_above_threshold() -> None:
     passing = [level for level in LEVELS if at_least(level, "error")]
     assert passing == ["error", "critical", "alert", "emergency"]
     assert all(at_least(level, "debug") for level in LEVELS)
@@ -14,6 +14,6 @@ def test_messages_at_and_above_the_level_pass() -> None:
 
 
 @pytest.mark.parametrize(("level", "threshold"), [("loud", "info"), ("info", "loud")])
-def test_a_word_that_is_no_level_is_our_mistake(level: str, threshold: str) -> None:
+def test_unknown_level_raises_value_error(level: str, threshold: str) -> None:
     with pytest.raises(ValueError, match="'loud' is not a log level"):
         at_least(level, threshold)

@@ -1,4 +1,4 @@
-"""Media types by bytes, and what is said about bytes and types that disagree."""
+"""Media types detected from bytes, and errors for a declared type that disagrees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("TOOL-25")
 @pytest.mark.parametrize(
     ("kind", "found"), [*(("image", name) for name in IMAGES), *(("audio", name) for name in AUDIO)]
 )
-def test_type_is_that_of_the_bytes(kind: str, found: str) -> None:
+def test_type_is_detected_from_bytes(kind: str, found: str) -> None:
     data = {**IMAGES, **AUDIO}[found]
     assert checked_type(data, "", kind) == checked_type(data, found, kind) == found
     assert checked_type(data, found.upper(), kind).lower() == found
@@ -38,29 +38,27 @@ def test_type_is_that_of_the_bytes(kind: str, found: str) -> None:
         *((data, "") for data in (b"<p>", b"<!--", b"<?", b"<!---->" * 600, b"<!--" * 1000)),
     ],
 )  # fmt: skip
-def test_type_of_other_bytes(data: bytes, found: str) -> None:
+def test_type_of_other_bytes_is_detected(data: bytes, found: str) -> None:
     assert media_type(data) == found
 
 
 @pytest.mark.parametrize(
     ("data", "declared", "kind", "sent"),
     [
-        # Names that models refuse are replaced by those they know.
+        # Names that models reject are replaced by accepted ones.
         (FOR_MODELS["image/jpeg"], "image/jpg", "image", "image/jpeg"),
         (AUDIO["audio/wav"], "audio/x-wav", "audio", "audio/wav"),
         (AUDIO["audio/mpeg"], "audio/mp3", "audio", "audio/mpeg"),
         (AUDIO["audio/ogg"], "audio/ogg; codecs=opus", "audio", "audio/ogg; codecs=opus"),
         (AUDIO["audio/ogg"], "audio/opus", "audio", "audio/ogg"),
         (b"\0\0\0\x18ftypisom", "audio/mp4", "audio", "audio/mp4"),
-        # Nothing is known of the bytes of these.
+        # The types of these bytes are not detectable.
         (b"??", "image/jxl", "image", "image/jxl"),
         (b"??", "audio/x-own", "audio", "audio/x-own"),
         (FOR_MODELS["image/png"] + b"behind the end", "", "image", "image/png"),
     ],
 )
-def test_declared_type_is_kept_or_replaced_by_its_usual_name(
-    data: bytes, declared: str, kind: str, sent: str
-) -> None:
+def test_declared_type_is_kept_or_normalized(data: bytes, declared: str, kind: str, sent: str) -> None:
     assert checked_type(data, declared, kind) == sent
 
 
@@ -89,14 +87,12 @@ def test_declared_type_is_kept_or_replaced_by_its_usual_name(
         *((data[:14], "", "image", "cut off") for data in FOR_MODELS.values()),
     ],
 )
-def test_bytes_that_clients_cannot_use_are_refused_with_the_remedy(
-    data: bytes, declared: str, kind: str, words: str
-) -> None:
+def test_unusable_bytes_are_rejected_with_remedy(data: bytes, declared: str, kind: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         checked_type(data, declared, kind)
 
 
-def test_files_are_checked_where_they_are_declared_images_or_audio() -> None:
+def test_file_is_checked_only_if_declared_image_or_audio() -> None:
     for declared in ("", "application/octet-stream", "text/html", "video/mp4", "imagery"):
         check_file(b"", declared)
     for declared in ("image/png", "IMAGE/PNG", "audio/wav; x=y"):
@@ -109,6 +105,6 @@ def test_files_are_checked_where_they_are_declared_images_or_audio() -> None:
     st.sampled_from(["", "image/png", "audio/wav", "x"]),
     st.sampled_from(["image", "audio"]),
 )
-def test_any_bytes_have_a_type_or_an_error(data: bytes, declared: str, kind: str) -> None:
+def test_arbitrary_bytes_have_type_or_error(data: bytes, declared: str, kind: str) -> None:
     with suppress(ValueError):
         assert checked_type(data, declared, kind).startswith(kind)

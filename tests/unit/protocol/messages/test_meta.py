@@ -9,14 +9,14 @@ from mcp_app.protocol.messages import meta
 
 
 @pytest.mark.requirement("META-08")
-def test_meta_is_handed_on_untouched() -> None:
+def test_meta_is_returned_unchanged() -> None:
     value = {"x/y": [1], "": None}
     assert meta.of({"_meta": value}) is value
     assert meta.of({}) == {}
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1])
-def test_meta_that_is_no_object_is_refused(value: Any) -> None:
+def test_meta_other_than_object_is_rejected(value: Any) -> None:
     with pytest.raises(InvalidParams, match="_meta"):
         meta.of({"_meta": value})
 
@@ -26,7 +26,7 @@ def test_meta_that_is_no_object_is_refused(value: Any) -> None:
     "key",
     ["a", "a.b", "A_b-c.9", "9", "example.com/a", "a/b", "a-b.c9/d", "com.example.x/y.z_0"],
 )
-def test_keys_within_the_grammar_are_valid(key: str) -> None:
+def test_key_within_grammar_is_valid(key: str) -> None:
     assert meta.is_valid_key(key)
 
 
@@ -55,7 +55,7 @@ def test_keys_within_the_grammar_are_valid(key: str) -> None:
         "a" * 600,
     ],
 )
-def test_keys_outside_of_the_grammar_are_not(key: str) -> None:
+def test_key_outside_grammar_is_invalid(key: str) -> None:
     assert not meta.is_valid_key(key)
 
 
@@ -79,14 +79,14 @@ def test_keys_outside_of_the_grammar_are_not(key: str) -> None:
         ("mcp", False),
     ],
 )
-def test_the_protocols_own_prefixes_are_reserved(key: str, reserved: bool) -> None:
+def test_protocol_prefixes_are_reserved(key: str, reserved: bool) -> None:
     assert meta.is_reserved_key(key) is reserved
 
 
 @pytest.mark.parametrize(
     ("key", "problem"), [("a b", "not a valid"), ("io.mcp/x", "reserved"), ("baggage", "reserved")]
 )
-def test_an_application_is_told_why_its_key_cannot_be_sent(key: str, problem: str) -> None:
+def test_invalid_own_key_is_rejected_with_reason(key: str, problem: str) -> None:
     meta.check_own_keys(["example.com/fine"])
     with pytest.raises(ValueError, match=problem):
         meta.check_own_keys(["example.com/fine", key])

@@ -7,7 +7,7 @@ from mcp_app.protocol.messages.names import check_name, is_valid_name
 
 @pytest.mark.requirement("TOOL-06")
 @pytest.mark.parametrize("name", ["a", "A.b-c_9", "get_weather", "x" * 128, "-", "."])
-def test_names_that_every_client_can_call_are_accepted(name: str) -> None:
+def test_portable_name_is_accepted(name: str) -> None:
     assert is_valid_name(name)
     assert check_name(name) == name
 
@@ -25,7 +25,7 @@ def test_names_that_every_client_can_call_are_accepted(name: str) -> None:
         ("a,b", "letters"),
     ],
 )
-def test_other_names_are_refused_with_the_reason(name: str, problem: str) -> None:
+def test_invalid_name_is_rejected_with_reason(name: str, problem: str) -> None:
     assert not is_valid_name(name)
     with pytest.raises(ValueError, match=problem):
         check_name(name)

@@ -15,7 +15,7 @@ TEXT = st.text(max_size=40)
 
 @pytest.mark.requirement("PAGE-01", "PAGE-03")
 @given(TEXT, TEXT, TEXT, st.integers(0, 2**63))
-def test_a_cursor_comes_back_in_any_process_and_is_never_empty(
+def test_cursor_round_trips_across_processes_and_is_not_empty(
     kind: str, after: str, scope: str, number: int
 ) -> None:
     cursor = CODEC.encode(kind, after, scope, number)
@@ -26,7 +26,7 @@ def test_a_cursor_comes_back_in_any_process_and_is_never_empty(
 
 @pytest.mark.requirement("PAGE-02")
 @given(TEXT, st.data())
-def test_a_flipped_bit_anywhere_is_refused(after: str, data: st.DataObject) -> None:
+def test_cursor_with_flipped_bit_is_rejected(after: str, data: st.DataObject) -> None:
     raw = bytearray(base64.urlsafe_b64decode(_padded(CODEC.encode("tools", after, "s", 3))))
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
@@ -42,12 +42,12 @@ def _padded(text: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "scope"), [("prompts", "s"), ("tools", "t"), ("tool", "ss"), ("", "toolss")]
 )
-def test_a_cursor_of_another_list_or_scope_is_refused(kind: str, scope: str) -> None:
+def test_cursor_of_other_list_or_scope_is_rejected(kind: str, scope: str) -> None:
     with pytest.raises(InvalidParams):
         CODEC.decode(kind, scope, CODEC.encode("tools", "a", "s", 1))
 
 
-def test_a_cursor_of_another_server_is_refused() -> None:
+def test_cursor_of_other_server_is_rejected() -> None:
     with pytest.raises(InvalidParams):
         CursorCodec(b"other").decode("tools", "s", CODEC.encode("tools", "a", "s", 1))
 
@@ -57,14 +57,14 @@ def test_a_cursor_of_another_server_is_refused() -> None:
     "cursor",
     ["", "x", "garbage", "====", "a b", "ä", "A" * 50, "A" * (MAX_CURSOR + 1), "AAAA\n", None, 1, ["a"], {}],
 )
-def test_garbage_is_refused_with_a_remedy(cursor: object) -> None:
+def test_garbage_cursor_is_rejected_with_remedy(cursor: object) -> None:
     with pytest.raises(InvalidParams, match="cursor") as caught:
         CODEC.decode("tools", "s", cursor)
     assert caught.value.code == -32602
 
 
 @pytest.mark.requirement("PAGE-02")
-def test_a_cursor_has_only_one_spelling() -> None:
+def test_cursor_has_one_spelling() -> None:
     cursor = CODEC.encode("tools", "ab", "s", 1)
     last = cursor[-1]
     others = [cursor[:-1] + chr(ord(last) + step) for step in (-1, 1)]
@@ -73,6 +73,6 @@ def test_a_cursor_has_only_one_spelling() -> None:
             CODEC.decode("tools", "s", other)
 
 
-def test_an_empty_secret_is_a_configuration_error() -> None:
+def test_empty_secret_raises_value_error() -> None:
     with pytest.raises(ValueError, match="must not be empty"):
         CursorCodec(b"")

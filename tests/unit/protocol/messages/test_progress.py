@@ -18,13 +18,13 @@ from mcp_app.protocol.messages.progress import (
 
 @pytest.mark.requirement("META-11", "PROG-01")
 @pytest.mark.parametrize("token", ["", "a", "1", 0, 1, -5, 2**53 - 1, "x" * MAX_TOKEN])
-def test_a_token_is_a_string_or_an_integer_and_stays_one(token: str | int) -> None:
+def test_string_or_integer_token_is_accepted_unchanged(token: str | int) -> None:
     assert check_progress_token(token) is token
 
 
 @pytest.mark.requirement("META-11")
 @pytest.mark.parametrize("token", [None, 1.5, 1.0, True, {}, [], 2**53, "x" * (MAX_TOKEN + 1)])
-def test_any_other_token_is_refused(token: object) -> None:
+def test_invalid_token_is_rejected(token: object) -> None:
     with pytest.raises(InvalidParams):
         check_progress_token(token)
 
@@ -36,12 +36,12 @@ def test_only_greater_progress_is_sent() -> None:
     assert offered == [{"progress": 10}, None, None, {"progress": 10.5}, {"progress": 11}]
 
 
-def test_total_and_message_are_sent_when_given() -> None:
+def test_total_and_message_are_included_if_given() -> None:
     assert ProgressGate(1).offer(0, 3, "go", 0) == {"progress": 0, "total": 3, "message": "go"}
 
 
 @pytest.mark.requirement("PROG-04")
-def test_reports_that_come_too_fast_are_coalesced_and_the_newest_wins() -> None:
+def test_frequent_reports_are_coalesced_to_newest() -> None:
     gate = ProgressGate(1, burst=1)
     assert gate.offer(1, None, None, 5.0) == {"progress": 1}
     assert gate.offer(2, None, "two", 5.25) is None
@@ -53,7 +53,7 @@ def test_reports_that_come_too_fast_are_coalesced_and_the_newest_wins() -> None:
 
 
 @pytest.mark.requirement("PROG-04")
-def test_a_few_reports_may_follow_each_other_closely() -> None:
+def test_burst_of_reports_is_sent() -> None:
     gate = ProgressGate(1, burst=3)
     sent = [gate.offer(number, None, None, 0) is not None for number in range(5)]
     assert sent == [True, True, True, False, False]
@@ -62,7 +62,7 @@ def test_a_few_reports_may_follow_each_other_closely() -> None:
 
 
 @pytest.mark.requirement("PROG-04")
-def test_the_last_report_is_kept_for_the_end() -> None:
+def test_greatest_held_report_is_flushed() -> None:
     gate = ProgressGate(10, burst=1)
     gate.offer(1, None, None, 0)
     gate.offer(2, 2, "done", 1)
@@ -71,7 +71,7 @@ def test_the_last_report_is_kept_for_the_end() -> None:
     assert gate.flush() is None
 
 
-def test_a_flush_counts_as_sent_when_told_the_time() -> None:
+def test_flush_with_time_counts_against_rate() -> None:
     gate = ProgressGate(8, burst=1)
     gate.offer(1, None, None, 0)
     gate.offer(2, None, None, 4)
@@ -81,7 +81,7 @@ def test_a_flush_counts_as_sent_when_told_the_time() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1", None])
-def test_what_is_no_number_is_the_tools_mistake(value: Any) -> None:
+def test_non_finite_progress_raises_value_error(value: Any) -> None:
     with pytest.raises(ValueError, match="progress must be a finite number"):
         ProgressGate(0).offer(value, None, None, 0)
     if value is not None:
@@ -91,9 +91,7 @@ def test_what_is_no_number_is_the_tools_mistake(value: Any) -> None:
 
 @pytest.mark.requirement("PROG-02", "PROG-04")
 @given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 1)), max_size=20), st.integers(1, 3))
-def test_whatever_is_offered_what_is_sent_increases_and_ends_with_the_greatest(
-    reports: list[tuple[int, float]], burst: int
-) -> None:
+def test_sent_progress_increases_and_ends_with_greatest(reports: list[tuple[int, float]], burst: int) -> None:
     gate, now, sent = ProgressGate(0.5, burst), 0.0, []
     for progress, pause in reports:
         now += pause
@@ -106,7 +104,7 @@ def test_whatever_is_offered_what_is_sent_increases_and_ends_with_the_greatest(
     assert sent[-1:] == ([max(progress for progress, _ in reports)] if reports else [])
 
 
-def test_a_tool_that_waited_before_may_begin_at_zero_and_still_rises() -> None:
+def test_progress_after_waiting_increases_from_zero_report() -> None:
     waited = waiting_progress(3600)
     assert waiting_progress(0) > 0
     gate = ProgressGate(0, above=waited)
@@ -120,5 +118,5 @@ def test_a_tool_that_waited_before_may_begin_at_zero_and_still_rises() -> None:
 @pytest.mark.parametrize(
     ("value", "waits"), [(0, False), (1e-9, True), (86_400e-9, True), (0.01, False), (-1, False)]
 )
-def test_the_progress_of_waiting_is_told_from_that_of_work(value: float, waits: bool) -> None:
+def test_only_waits_separates_waiting_progress_from_work(value: float, waits: bool) -> None:
     assert only_waits(value) is waits

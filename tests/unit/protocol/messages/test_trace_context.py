@@ -1,4 +1,4 @@
-"""W3C trace context (META-09): what is well-formed is read, all else counts as not sent."""
+"""W3C trace context (META-09): well-formed parts are read, malformed parts are ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sent(**members: Any) -> TraceContext | None:
     return read({"traceparent": PARENT, **members})
 
 
-def test_a_whole_context_is_read_and_written_as_it_came() -> None:
+def test_complete_context_round_trips() -> None:
     members = {"traceparent": PARENT, "tracestate": "a=1,b@c=2", "baggage": "user=x;p,shop=%20"}
     found = read(members)
     assert found == TraceContext(TRACE, SPAN, 1, "a=1,b@c=2", "user=x;p,shop=%20")
@@ -44,11 +44,11 @@ def test_a_whole_context_is_read_and_written_as_it_came() -> None:
         f"{PARENT}, {PARENT}",
     ],
 )
-def test_a_malformed_parent_counts_as_none_sent(parent: object) -> None:
+def test_malformed_traceparent_is_ignored(parent: object) -> None:
     assert read({"traceparent": parent, "tracestate": "a=1"}) is None
 
 
-def test_a_later_version_is_read_as_far_as_it_is_known() -> None:
+def test_later_traceparent_version_is_read_by_known_parts() -> None:
     found = read({"traceparent": f"cc-{TRACE}-{SPAN}-ff-whatever"})
     assert found is not None
     assert found.traceparent == f"00-{TRACE}-{SPAN}-03"
@@ -71,7 +71,7 @@ def test_a_later_version_is_read_as_far_as_it_is_known() -> None:
         (["a=1"], ""),
     ],
 )
-def test_a_malformed_tracestate_is_dropped_whole_and_the_parent_stays(state: object, kept: str) -> None:
+def test_malformed_tracestate_is_dropped_and_parent_kept(state: object, kept: str) -> None:
     found = sent(tracestate=state)
     assert found is not None
     assert found.tracestate == kept
@@ -90,27 +90,27 @@ def test_a_malformed_tracestate_is_dropped_whole_and_the_parent_stays(state: obj
         ({}, ""),
     ],
 )
-def test_malformed_baggage_is_dropped_whole(baggage: object, kept: str) -> None:
+def test_malformed_baggage_is_dropped(baggage: object, kept: str) -> None:
     found = sent(baggage=baggage)
     assert found is not None
     assert found.baggage == kept
 
 
 @given(st.dictionaries(st.sampled_from(["traceparent", "tracestate", "baggage"]), st.text(max_size=600)))
-def test_whatever_is_sent_what_is_read_is_plain_text_that_reads_the_same(carrier: dict[str, str]) -> None:
+def test_context_read_is_printable_and_round_trips(carrier: dict[str, str]) -> None:
     found = read({"traceparent": PARENT} | carrier)
     if found is not None:
         assert read(found.meta) == found
         assert all(part.isascii() and part.isprintable() for part in found.meta.values())
 
 
-def test_what_is_carried_has_the_members_of_the_context_and_no_malformed_ones() -> None:
+def test_carried_meta_has_context_members_and_no_malformed_ones() -> None:
     meta = {"progressToken": 1, "traceparent": "nonsense", "baggage": "a=1", "example.com/x": [1]}
     assert carried(meta, None) == {"progressToken": 1, "example.com/x": [1]}
     assert carried(meta, read({"traceparent": PARENT}))["traceparent"] == PARENT
 
 
-def test_a_question_to_the_client_is_in_the_trace_without_its_baggage() -> None:
+def test_client_request_joins_trace_without_baggage() -> None:
     context = sent(tracestate="a=1", baggage="secret=1")
     params = joined({"message": "?", "_meta": {"progressToken": 1}}, context)
     assert params == {

@@ -31,7 +31,7 @@ from mcp_app.protocol.messages.uri_template import MAX_URI
         ("a:fixed", "a:fixed", {}),
     ],
 )
-def test_a_matching_uri_gives_its_values(template: str, uri: str, values: dict[str, str]) -> None:
+def test_matching_uri_returns_values(template: str, uri: str, values: dict[str, str]) -> None:
     assert uri_template.compile(template).match(uri) == values
 
 
@@ -79,7 +79,7 @@ def test_a_matching_uri_gives_its_values(template: str, uri: str, values: dict[s
         ("f://{+path}", "f://" + "a" * MAX_URI),
     ],
 )
-def test_an_unsafe_or_different_uri_does_not_match(template: str, uri: str) -> None:
+def test_unsafe_or_different_uri_does_not_match(template: str, uri: str) -> None:
     assert uri_template.compile(template).match(uri) is None
 
 
@@ -96,12 +96,12 @@ def test_an_unsafe_or_different_uri_does_not_match(template: str, uri: str) -> N
         ("f://{a}?x={b}", {"a": "?", "b": "&", "unused": "x"}, "f://%3F?x=%26"),
     ],
 )
-def test_values_are_encoded_into_the_uri(template: str, values: dict[str, str], uri: str) -> None:
+def test_values_are_percent_encoded(template: str, values: dict[str, str], uri: str) -> None:
     assert uri_template.compile(template).expand(values) == uri
 
 
 @pytest.mark.parametrize(("values"), [{}, {"name": ""}, {"name": "a/b"}, {"name": ".."}, {"name": "\x00"}])
-def test_values_that_could_not_be_read_back_are_not_encoded(values: dict[str, str]) -> None:
+def test_unreadable_values_are_not_expanded(values: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="'name'"):
         uri_template.compile("demo://greeting/{name}").expand(values)
 
@@ -132,13 +132,13 @@ def test_values_that_could_not_be_read_back_are_not_encoded(values: dict[str, st
         ("a:" + "b" * MAX_URI, "more than"),
     ],
 )
-def test_a_template_that_cannot_be_served_is_refused_with_the_reason(template: str, problem: str) -> None:
+def test_unsupported_template_is_rejected_with_reason(template: str, problem: str) -> None:
     with pytest.raises(ValueError, match="URI template") as caught:
         uri_template.compile(template)
     assert problem in str(caught.value)
 
 
-def test_the_names_of_a_template_are_in_its_order() -> None:
+def test_names_keep_template_order() -> None:
     assert uri_template.compile("a:{b}/{a}").names == ("b", "a")
 
 
@@ -149,14 +149,14 @@ SEGMENT = SAFE.filter(lambda text: text not in (".", ".."))
 
 
 @given(SEGMENT, st.lists(SEGMENT, min_size=1, max_size=4))
-def test_what_was_encoded_is_what_is_matched(name: str, parts: list[str]) -> None:
+def test_expanded_uri_matches_original_values(name: str, parts: list[str]) -> None:
     template = uri_template.compile("demo://{name}/files/{+path}")
     values = {"name": name, "path": "/".join(parts)}
     assert template.match(template.expand(values)) == values
 
 
 @given(st.text(max_size=60))
-def test_any_uri_matches_safely_or_not_at_all(rest: str) -> None:
+def test_arbitrary_uri_matches_safely_or_not(rest: str) -> None:
     values = uri_template.compile("a:{x}-{+path}.{y}").match("a:" + rest)
     for value in (values or {}).values():
         assert value
@@ -167,10 +167,10 @@ def test_any_uri_matches_safely_or_not_at_all(rest: str) -> None:
 @pytest.mark.parametrize(
     "template", ["a:" + "-".join(f"{{v{number}}}" for number in range(50)), "a:{x}aaab{+y}aaab"]
 )
-def test_a_hostile_uri_takes_no_time_to_speak_of(template: str) -> None:
+def test_hostile_uri_is_matched_quickly(template: str) -> None:
     compiled = uri_template.compile(template)
     started = time.process_time()
     for uri in ("a:" + "a" * 8000, "a:" + "-" * 8000, "a:" + "aaa" * 2600 + "b"):
         compiled.match(uri)
-    # Backtracking over these would never end; CPU time is the same on a busy machine.
+    # Backtracking over these would not terminate; CPU time is independent of machine load.
     assert time.process_time() - started < 1
