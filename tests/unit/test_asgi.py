@@ -1,4 +1,4 @@
-"""The door into a project: what is ours, what is the project's, and how both begin and end."""
+"""The ASGI entry point: routing between library and project, and their shared lifespan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Message = dict[str, Any]
 
 
 class Project:
-    """An application around Django's: it notes what it was given, and has a lifespan of its own or none."""
+    """A wrapped application that records its input and has its own lifespan or none."""
 
     def __init__(self, *, lifespan: str = "", fails: bool = False) -> None:
         self.seen: list[Message] = []
@@ -47,7 +47,7 @@ class Project:
 
 
 async def asked(application: asgi.Routes, path: str, root: str = "") -> Message:
-    """The start of the answer to a GET."""
+    """Return the start of the response to a GET."""
     said: list[Message] = []
 
     async def receive() -> Message:
@@ -69,7 +69,7 @@ async def asked(application: asgi.Routes, path: str, root: str = "") -> Message:
 
 
 class Lifespan:
-    """A server's side of lifespan events."""
+    """The server side of lifespan events."""
 
     def __init__(self, application: asgi.Routes) -> None:
         self._told: asyncio.Queue[Message] = asyncio.Queue()
@@ -101,7 +101,7 @@ def _handlers() -> Iterator[None]:
         ("", "", "/mcp//", False),
         ("", "", "/.well-known/oauth-protected-resource/mcp//", False),
         ("", "/shop", "/shop/healthz", True),
-        ("", "/shop", "/healthz", True),  # A server that leaves the root out of the path.
+        ("", "/shop", "/healthz", True),  # A server that omits the root from the path.
         ("", "/shop", "/shop/api/", False),
         ("/ai", "", "/ai/healthz", True),
         ("/ai", "", "/healthz", False),
@@ -109,7 +109,7 @@ def _handlers() -> Iterator[None]:
         ("/ai", "", "/aihealthz", False),
     ],
 )
-async def test_what_is_not_ours_is_handed_to_the_project_as_it_came(
+async def test_foreign_path_is_passed_to_project_unchanged(
     prefix: str, root: str, path: str, is_ours: bool
 ) -> None:
     project = Project()
@@ -120,7 +120,7 @@ async def test_what_is_not_ours_is_handed_to_the_project_as_it_came(
 
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/.well-known/oauth-protected-resource/mcp"])
 @pytest.mark.parametrize(("prefix", "root"), [("", ""), ("/ai", ""), ("/ai", "/shop")])
-async def test_address_with_a_slash_at_its_end_is_ours(prefix: str, root: str, path: str) -> None:
+async def test_trailing_slash_is_accepted(prefix: str, root: str, path: str) -> None:
     project = Project()
     application = asgi.get_application(project, prefix=prefix)
     seen: list[str] = []
@@ -135,13 +135,13 @@ async def test_address_with_a_slash_at_its_end_is_ours(prefix: str, root: str, p
 
 
 @pytest.mark.parametrize("prefix", ["ai", "/ai/", "/"])
-def test_a_prefix_that_no_address_could_begin_with_is_refused(prefix: str) -> None:
+def test_invalid_prefix_is_rejected(prefix: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="prefix"):
         asgi.get_application(Project(), prefix=prefix)
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_projects_own_lifespan_begins_and_ends_with_ours() -> None:
+async def test_project_lifespan_starts_and_ends_with_library() -> None:
     project = Project(lifespan="own")
     server = Lifespan(asgi.get_application(project))
     assert await server.says("startup") == "lifespan.startup.complete"
@@ -153,7 +153,7 @@ async def test_the_projects_own_lifespan_begins_and_ends_with_ours() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a class of Linux")
 @pytest.mark.django_db(transaction=True)
-async def test_the_thread_of_awaited_queries_yields_to_the_event_loop_of_a_started_server() -> None:
+async def test_thread_of_awaited_queries_runs_as_batch() -> None:
     server = Lifespan(asgi.get_application(Project()))
     await server.says("startup")
     assert await sync_to_async(os.sched_getscheduler)(0) == os.SCHED_BATCH
@@ -162,14 +162,14 @@ async def test_the_thread_of_awaited_queries_yields_to_the_event_loop_of_a_start
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_project_without_a_lifespan_is_served_all_the_same() -> None:
+async def test_project_without_lifespan_is_served() -> None:
     server = Lifespan(asgi.get_application(Project()))
     assert await server.says("startup") == "lifespan.startup.complete"
     assert await server.says("shutdown") == "lifespan.shutdown.complete"
     await server.task
 
 
-async def test_a_project_that_cannot_start_keeps_the_server_from_starting() -> None:
+async def test_failing_project_startup_fails_server_startup() -> None:
     server = Lifespan(asgi.get_application(Project(lifespan="own", fails=True)))
     assert await server.says("startup") == "lifespan.startup.failed"
     await server.task
@@ -177,7 +177,7 @@ async def test_a_project_that_cannot_start_keeps_the_server_from_starting() -> N
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("number", asgi.STOPS)
-async def test_streams_are_ended_as_soon_as_the_process_is_asked_to_stop(
+async def test_stop_signal_drains_streams_immediately(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked_before: list[int] = []
@@ -196,7 +196,7 @@ async def test_streams_are_ended_as_soon_as_the_process_is_asked_to_stop(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_developing", [True, False])
-async def test_a_tool_that_is_not_in_the_database_is_brought_there_in_development_and_else_told_of(
+async def test_startup_mirrors_missing_tool_in_development_and_warns_otherwise(
     is_developing: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with registry.isolated(), override_settings(DEBUG=is_developing):
@@ -214,7 +214,7 @@ async def test_a_tool_that_is_not_in_the_database_is_brought_there_in_developmen
     assert ("forgotten. Run `manage.py migrate`" in caplog.text) is not is_developing
 
 
-async def test_a_server_that_announces_nothing_is_told_of_by_the_health_address() -> None:
+async def test_health_reports_missing_lifespan() -> None:
     said: list[Message] = []
 
     async def send(message: Any) -> None:

@@ -1,4 +1,4 @@
-"""Our system checks: each mistake is reported under its id with a hint, and what is right is not."""
+"""System checks: each error has an id and a hint; valid settings report nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REDIS = {"CELERY_BROKER_URL": "redis://h", "CELERY_BROKER_TRANSPORT": "redis"}
 
 
 def found(**options: Any) -> dict[str, CheckMessage]:
-    """Our messages by their ids."""
+    """Return the library's messages by id."""
     messages = run_checks(**options)
     return {message.id: message for message in messages if (message.id or "").startswith("mcp_app.")}
 
@@ -43,7 +43,7 @@ def mcp(**changed: Any) -> dict[str, Any]:
 
 
 class OfAnother:
-    """A router that has everything of an app in another database."""
+    """A router that keeps all models of an app in another database."""
 
     label = "shop"
 
@@ -70,7 +70,7 @@ class Nowhere:
         return False
 
 
-def test_routers_may_have_models_anywhere_but_not_ours() -> None:
+def test_router_may_not_move_library_models() -> None:
     here = f"{__name__}."
     with override_settings(DATABASE_ROUTERS=[here + "OfAnother"]):
         assert "mcp_app.E031" not in found()
@@ -85,7 +85,7 @@ def test_routers_may_have_models_anywhere_but_not_ours() -> None:
         assert "'mcp_app' and 'mcp_oauth'" in str(message.hint)
 
 
-def test_the_settings_of_this_project_are_all_right() -> None:
+def test_settings_of_this_project_pass() -> None:
     assert found() == {}
 
 
@@ -141,9 +141,7 @@ def test_the_settings_of_this_project_are_all_right() -> None:
         ),
     ],
 )
-def test_a_mistake_in_settings_is_reported_with_a_hint(
-    values: dict[str, Any], expected: str, words: str
-) -> None:
+def test_invalid_setting_is_reported_with_hint(values: dict[str, Any], expected: str, words: str) -> None:
     from django.contrib.staticfiles import finders
 
     with override_settings(**values):
@@ -158,7 +156,7 @@ def test_a_mistake_in_settings_is_reported_with_a_hint(
     ("permission", "reported"),
     [("mcp_app.view_tool", False), ("mcp_app.run_doctor", False), ("mcp_app.view_tol", True), ("", False)],
 )
-def test_a_permission_that_code_asks_for_must_be_defined(permission: str, reported: bool) -> None:
+def test_undefined_permission_in_code_is_reported(permission: str, reported: bool) -> None:
     with registry.isolated():
 
         @tool(permission=permission)
@@ -169,7 +167,7 @@ def test_a_permission_that_code_asks_for_must_be_defined(permission: str, report
         assert ("mcp_app.W012" in found()) is reported
 
 
-def test_background_tools_without_redis_are_told_of_in_public_only() -> None:
+def test_background_tools_without_redis_are_reported_in_deployment_check() -> None:
     with registry.isolated(), override_settings(**mcp(REDIS_URL="")):
 
         @tool(background=True)
@@ -186,7 +184,7 @@ def test_background_tools_without_redis_are_told_of_in_public_only() -> None:
 @pytest.mark.postgres
 @pytest.mark.django_db
 @pytest.mark.parametrize(("permission", "reported"), [("mcp_app.view_tool", False), ("shop.gone", True)])
-def test_a_permission_of_a_row_must_exist(permission: str, reported: bool) -> None:
+def test_missing_permission_of_row_is_reported(permission: str, reported: bool) -> None:
     Tool.objects.create(name="x\x1b\u202e", source=StoredSource.CODE, permission=permission)
     assert found() == {}
     messages = found(databases=["default"])
@@ -197,7 +195,7 @@ def test_a_permission_of_a_row_must_exist(permission: str, reported: bool) -> No
 
 
 @pytest.mark.parametrize(("above", "hidden"), [(False, False), (True, True)])
-def test_catch_all_above_our_pages_is_reported(
+def test_catch_all_above_library_urls_is_reported(
     monkeypatch: pytest.MonkeyPatch, above: bool, hidden: bool
 ) -> None:
     catch_all, ours = re_path(r"^(.*)$", serve, name="cms_page"), path("ops/", include("mcp_app.urls"))
@@ -208,7 +206,7 @@ def test_catch_all_above_our_pages_is_reported(
         assert ("mcp_app.W039" in found()) is hidden
 
 
-def test_an_asgi_application_that_leads_nowhere_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asgi_application_without_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found() == {}
     monkeypatch.delitem(sys.modules, "mcp_app.transports.application")
     with override_settings(ASGI_APPLICATION="django.core.asgi.get_asgi_application"):
@@ -242,11 +240,11 @@ ELSEWHERE = "thread = threading.Thread(target=make); thread.start(); thread.join
         ("", "mcp_app.W017"),
         ("app = Celery('acme')", "mcp_app.W018"),
         ("app = Celery('acme'); app.autodiscover_tasks(['mcp_app'])", ""),
-        # Celery's own `current_app` is made up anew in every thread that did not make the application.
+        # Celery recreates its own `current_app` in every thread that did not create the application.
         (f"kept = []\ndef make(): kept.append(Celery('acme', include=['mcp_app.tasks']))\n{ELSEWHERE}", ""),
     ],
 )
-def test_a_project_whose_workers_could_not_run_a_call_is_told(celery: str, reported: str) -> None:
+def test_celery_app_unable_to_run_calls_is_reported(celery: str, reported: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROJECT, celery], capture_output=True, text=True, timeout=300, check=False
     )
@@ -256,7 +254,7 @@ def test_a_project_whose_workers_could_not_run_a_call_is_told(celery: str, repor
 
 @pytest.mark.postgres
 @pytest.mark.django_db
-def test_entries_of_code_that_no_client_is_offered_are_named() -> None:
+def test_code_entries_missing_in_database_are_named() -> None:
     with registry.isolated():
 
         @tool
@@ -270,21 +268,21 @@ def test_entries_of_code_that_no_client_is_offered_are_named() -> None:
 
 
 @pytest.mark.django_db
-def test_a_database_that_has_some_of_what_was_squashed_is_told() -> None:
+def test_partially_applied_squashed_migrations_are_reported() -> None:
     applied = MigrationRecorder.Migration.objects.filter(app="mcp_app")
     assert "mcp_app.E033" not in found(databases=["default"])
     applied.filter(name="0032_indexes_of_calls").delete()
     assert "0017_squashed_0032" in found(databases=["default"])["mcp_app.E033"].msg
     with pytest.raises(CommandError, match=r"docs/operate/upgrade\.md"):
         prepare()
-    # As in a database that is older than all of them.
+    # As in a database older than all squashed migrations.
     applied.exclude(name="0001_initial").delete()
     assert "mcp_app.E033" not in found(databases=["default"])
 
 
 @pytest.mark.postgres
 @pytest.mark.django_db
-def test_who_waits_for_mails_that_nobody_can_send_is_counted(django_user_model: Any) -> None:
+def test_email_notifications_without_mail_server_are_counted(django_user_model: Any) -> None:
     person = django_user_model.objects.create_user("ada")
     choose(user=person, way="email", kinds=["approvals"])
     assert "1 chose" in found(databases=["default"])["mcp_app.W032"].msg
@@ -292,20 +290,20 @@ def test_who_waits_for_mails_that_nobody_can_send_is_counted(django_user_model: 
         assert "mcp_app.W032" not in found(databases=["default"])
 
 
-def test_a_part_that_lacks_a_library_is_named_with_the_extra_that_brings_it() -> None:
+def test_optional_part_names_extra_for_missing_library() -> None:
     part = Part("Singing", "choir", "mcp_app", ("json", "no_such_library"))
     assert (part.is_there(), part.missing()) == (False, ("no_such_library",))
     assert part.remedy() == "pip install 'django-mcp-app[choir]'"
 
 
-def test_a_provider_whose_tokens_no_library_verifies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_token_library_is_reported_for_external_auth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optional_parts, "PROVIDER", Part("AUTH", "oauth", "mcp_app", ("no_such_library",)))
     values = mcp(AUTH="external", OAUTH_ISSUER="https://id.example", OAUTH_AUDIENCE=["api://mcp"])
     with override_settings(**values):
         assert "django-mcp-app[oauth]" in (found()["mcp_app.E022"].hint or "")
 
 
-def test_every_check_has_an_id_of_its_own_and_is_documented() -> None:
+def test_every_check_has_unique_documented_id() -> None:
     ids = [
         name
         for path in SOURCE.glob("*.py")

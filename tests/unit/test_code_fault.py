@@ -1,4 +1,4 @@
-"""What is said of code that cannot be loaded: the place in the folders' code, and Python's own words."""
+"""Errors of code that cannot be loaded: location in the user's folders, and Python's message."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def error_of(code: Path) -> BaseException:
         ("import sys\nsys.exit(3)\n", 2, "SystemExit: 3"),
     ],
 )
-def test_the_innermost_line_of_the_folders_is_the_place_of_a_mistake(
-    tmp_path: Path, text: str, line: int, says: str
-) -> None:
+def test_fault_location_is_innermost_line_of_folders(tmp_path: Path, text: str, line: int, says: str) -> None:
     code = tmp_path / "broken.py"
     code.write_text(text)
     fault = CodeFault.of(error_of(code), [str(tmp_path)])
@@ -47,7 +45,7 @@ def test_the_innermost_line_of_the_folders_is_the_place_of_a_mistake(
     assert not fault.is_in([str(tmp_path / "other")])
 
 
-def test_an_error_without_any_line_of_the_folders_is_placed_where_it_was_raised() -> None:
+def test_error_outside_folders_is_located_where_raised() -> None:
     try:
         raise DefinitionError("a wrong definition")
     except DefinitionError as error:
@@ -56,7 +54,7 @@ def test_an_error_without_any_line_of_the_folders_is_placed_where_it_was_raised(
     assert not fault.is_in(["/no/such/folder"])
 
 
-def test_duplicate_name_is_placed_where_its_author_wrote_it(tmp_path: Path) -> None:
+def test_duplicate_name_is_located_at_its_definition(tmp_path: Path) -> None:
     code = tmp_path / "broken.py"
     code.write_text(
         "from mcp_app import tool\n\n\n"
@@ -71,7 +69,7 @@ def test_duplicate_name_is_placed_where_its_author_wrote_it(tmp_path: Path) -> N
     assert ours not in "\n".join(fault.lines)
 
 
-def test_fault_of_our_own_code_is_placed_in_it() -> None:
+def test_fault_of_library_code_is_located_in_it() -> None:
     try:
         Registry().add_tool(None)  # type: ignore[arg-type]
     except AttributeError as error:
@@ -79,7 +77,7 @@ def test_fault_of_our_own_code_is_placed_in_it() -> None:
     assert fault.file.endswith("registry.py")
 
 
-def test_a_fault_is_read_as_it_was_written_and_nothing_else_is_one(tmp_path: Path) -> None:
+def test_fault_file_round_trips_and_malformed_file_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "code_fault.json"
     assert CodeFault.read(path) is None
     path.write_text("{half of")

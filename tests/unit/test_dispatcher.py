@@ -1,4 +1,4 @@
-"""The pipeline of one process: batches, notifications, responses, and a catalogue that moves on."""
+"""The pipeline of one process: batches, notifications, responses, and a changing catalogue."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def ids(messages: list[Any]) -> list[Any]:
     return [message.get("id") for message in messages if "method" not in message]
 
 
-async def test_a_tool_that_needs_no_waiting_is_answered_in_one_step_on_every_transport(desk: Desk) -> None:
+async def test_non_waiting_tool_is_answered_in_one_step(desk: Desk) -> None:
     serving = desk.process.dispatcher.request(desk.asked(), call("plain"), b"{}")
     with pytest.raises(StopIteration) as step:
         serving.send(None)
@@ -91,13 +91,13 @@ async def test_a_tool_that_needs_no_waiting_is_answered_in_one_step_on_every_tra
 
 
 @pytest.mark.requirement("BATCH-04")
-async def test_quick_requests_of_a_batch_are_answered_in_one_array(desk: Desk) -> None:
+async def test_quick_batch_requests_are_answered_in_one_array(desk: Desk) -> None:
     found = await desk.batch(Request(1, "ping", {}), Request("2", "tools/list", {}), Request(3, "no", {}))
     assert ids(found) == [1, "2", 3]
     assert [("error" in message) for message in found] == [False, False, True]
 
 
-async def test_a_batch_in_which_a_call_streams_before_the_last_member_is_served_is_answered(
+async def test_batch_with_early_streaming_call_is_answered_completely(
     desk: Desk,
 ) -> None:
     subscribing = desk.streams.sessions.add_subscription
@@ -112,14 +112,14 @@ async def test_a_batch_in_which_a_call_streams_before_the_last_member_is_served_
     assert sorted(ids(found)) == [1, 2]
 
 
-async def test_a_call_cancelled_in_its_own_batch_is_answered(desk: Desk) -> None:
+async def test_call_cancelled_in_its_own_batch_is_answered(desk: Desk) -> None:
     cancelled = Notification("notifications/cancelled", {"requestId": 1})
     (answer,) = await desk.batch(call("endless"), cancelled)
     assert answer["error"]["code"] == -32800
     assert not desk.session.in_flight
 
 
-async def test_the_same_id_twice_in_a_batch_is_answered_twice_and_runs_once(desk: Desk) -> None:
+async def test_duplicate_id_in_batch_is_answered_twice_and_runs_once(desk: Desk) -> None:
     found = await desk.batch(
         call("endless"), call("endless"), Notification("notifications/cancelled", {"requestId": 1})
     )
@@ -127,19 +127,19 @@ async def test_the_same_id_twice_in_a_batch_is_answered_twice_and_runs_once(desk
 
 
 @pytest.mark.requirement("BATCH-04")
-async def test_what_is_no_message_is_answered_where_its_id_could_be_read(desk: Desk) -> None:
+async def test_invalid_batch_member_is_answered_with_its_id_if_readable(desk: Desk) -> None:
     found = await desk.batch(Invalid(InvalidRequest("bad"), 7), Invalid(InvalidRequest("bad"), None))
     assert [message.get("id", "none") for message in found] == [7, "none"]
 
 
-async def test_a_batch_without_requests_is_accepted_and_not_answered(desk: Desk) -> None:
+async def test_batch_without_requests_is_accepted(desk: Desk) -> None:
     members: list[Any] = [Notification("notifications/initialized", {}), Response("unknown", {}, None)]
     outcome = await desk.process.dispatcher.batch(desk.asked(), members)
     assert outcome is module.ACCEPTED
     assert desk.session.initialized
 
 
-async def test_a_notification_that_is_lost_takes_no_answers_with_it_unless_it_came_alone(desk: Desk) -> None:
+async def test_lost_notification_fails_only_a_batch_without_requests(desk: Desk) -> None:
     async def away(*args: Any) -> None:
         raise StreamsUnavailable("away")
 
@@ -162,7 +162,7 @@ async def test_a_notification_that_is_lost_takes_no_answers_with_it_unless_it_ca
         ),
     ],
 )
-def test_a_member_of_a_batch_is_logged_as_it_was_sent(member: Any, expected: dict[str, Any]) -> None:
+def test_batch_member_is_logged_as_sent(member: Any, expected: dict[str, Any]) -> None:
     assert orjson.loads(jsonrpc.encode_member(member)) == expected
 
 
@@ -171,9 +171,7 @@ def test_a_member_of_a_batch_is_logged_as_it_was_sent(member: Any, expected: dic
     "params",
     [{}, {"requestId": None}, {"requestId": True}, {"requestId": 1.0}, {"requestId": [1]}, {"requestId": {}}],
 )
-async def test_a_malformed_cancel_stops_nothing_and_reaches_nobody(
-    params: dict[str, Any], desk: Desk
-) -> None:
+async def test_malformed_cancel_is_ignored(params: dict[str, Any], desk: Desk) -> None:
     heard: list[Any] = []
     desk.streams.hub.subscribe("cancel", heard.append)
     await desk.notify("notifications/cancelled", params)
@@ -183,7 +181,7 @@ async def test_a_malformed_cancel_stops_nothing_and_reaches_nobody(
 
 
 @pytest.mark.requirement("CAN-04")
-async def test_a_cancel_of_what_does_not_run_here_is_passed_on_with_few_of_its_words(desk: Desk) -> None:
+async def test_cancel_of_remote_call_is_broadcast_with_truncated_reason(desk: Desk) -> None:
     heard: list[Any] = []
     desk.streams.hub.subscribe("cancel", heard.append)
     await desk.notify("notifications/cancelled", {"requestId": "r", "reason": "w" * 999})
@@ -197,13 +195,13 @@ async def test_a_cancel_of_what_does_not_run_here_is_passed_on_with_few_of_its_w
     ]
 
 
-async def test_an_unknown_notification_is_ignored(desk: Desk) -> None:
+async def test_unknown_notification_is_ignored(desk: Desk) -> None:
     await desk.notify("notifications/own", {"x": 1})
     assert not desk.session.in_flight
 
 
 @pytest.mark.requirement("SEC-09")
-async def test_what_a_person_typed_into_a_form_is_not_logged(desk: Desk) -> None:
+async def test_form_content_is_not_logged(desk: Desk) -> None:
     desk.process.log.enabled = True
     typed = {"action": "accept", "content": {"name": "very private"}}
     body = orjson.dumps({"jsonrpc": "2.0", "id": "elicitation-1", "result": typed})
@@ -217,7 +215,7 @@ async def test_what_a_person_typed_into_a_form_is_not_logged(desk: Desk) -> None
 
 
 class Stored:
-    """A catalogue that is stored somewhere else, and may be away."""
+    """A catalogue stored elsewhere that may be unavailable."""
 
     def __init__(self) -> None:
         self.revision = 1
@@ -251,7 +249,7 @@ async def heard(desk: Desk, payload: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("TOOL-23")
-async def test_new_lists_are_in_use_before_anyone_is_told_and_told_once(desk: Desk, stored: Stored) -> None:
+async def test_catalogue_is_replaced_before_one_change_notice(desk: Desk, stored: Stored) -> None:
     told: list[int] = []
     desk.process.upkeep.on_change.append(lambda: told.append(current_snapshot.current().revision))
     stored.revision = 7
@@ -261,12 +259,12 @@ async def test_new_lists_are_in_use_before_anyone_is_told_and_told_once(desk: De
     assert told == [7]
 
 
-async def test_a_revision_that_is_in_use_is_no_news(desk: Desk, stored: Stored) -> None:
+async def test_current_revision_is_not_reloaded(desk: Desk, stored: Stored) -> None:
     await heard(desk, {"revision": current_snapshot.current().revision})
     assert stored.asked == 0
 
 
-async def test_a_change_is_not_forgotten_while_the_database_is_away(
+async def test_change_is_applied_after_database_outage(
     desk: Desk, stored: Stored, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(catalogue_refresher, "REFRESH_RETRY_SECONDS", 0.0)
@@ -276,7 +274,7 @@ async def test_a_change_is_not_forgotten_while_the_database_is_away(
     assert caplog.text.count("cannot be read") == 2
 
 
-async def test_a_process_that_ends_waits_for_no_database(desk: Desk, stored: Stored) -> None:
+async def test_close_does_not_wait_for_database(desk: Desk, stored: Stored) -> None:
     stored.faults, stored.revision = 10**6, 9
     desk.process.upkeep.heard({"revision": 9})
     await asyncio.sleep(0)
@@ -287,7 +285,7 @@ async def test_a_process_that_ends_waits_for_no_database(desk: Desk, stored: Sto
     assert task.cancelled()
 
 
-async def test_a_lost_redis_is_told_and_leaves_nothing_in_flight(desk: Desk) -> None:
+async def test_redis_outage_returns_503_and_leaves_nothing_in_flight(desk: Desk) -> None:
     async def away(*args: Any) -> None:
         raise StreamsUnavailable("away")
 
@@ -298,13 +296,13 @@ async def test_a_lost_redis_is_told_and_leaves_nothing_in_flight(desk: Desk) -> 
 
 
 async def fill(desk: Desk) -> None:
-    """Let as much be kept for the desk's principal as may be."""
+    """Use up the storage quota of the desk's principal."""
     streams = desk.process.streams
     streams.log.limits = replace(streams.log.limits, kept_bytes=1)
     await streams.log.append(desk.session.id, "kept", b"x")
 
 
-async def test_a_call_that_could_do_without_its_stream_is_answered_to_who_has_his_share(desk: Desk) -> None:
+async def test_call_is_answered_despite_exhausted_quota(desk: Desk) -> None:
     await fill(desk)
     asked = Request(1, "tools/call", {"name": "chatty", "arguments": {}})
     found = await desk.process.dispatcher.request(desk.asked(), asked, b"{}")
@@ -314,7 +312,7 @@ async def test_a_call_that_could_do_without_its_stream_is_answered_to_who_has_hi
 
 
 @pytest.mark.parametrize("what", ["a call that asks", "a batch", "a session"])
-async def test_what_keeps_more_is_refused_to_who_has_his_share(desk: Desk, what: str) -> None:
+async def test_session_batch_and_question_are_refused_with_exhausted_quota(desk: Desk, what: str) -> None:
     await fill(desk)
     serve, principal = desk.process.dispatcher, desk.principal
     asked = Request(1, "tools/call", {"name": "asking", "arguments": {}})
@@ -334,7 +332,8 @@ async def test_what_keeps_more_is_refused_to_who_has_his_share(desk: Desk, what:
         assert found.status == 429
     else:
         batch: list[Any] = [call("chatty")]
-        # The first is answered, for nobody has looked yet; what is known then refuses the next.
+        # The first one is answered because the quota is not yet checked; the known excess then refuses the
+        # next.
         assert isinstance(await serve.batch(desk.asked(), batch), Answered)
         with pytest.raises(TooManyRequests):
             await serve.batch(desk.asked(), batch)

@@ -1,4 +1,4 @@
-"""What application code raises is its own failure, unless it is meant for others."""
+"""Exceptions of application code stay its own failures, unless meant for the server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def fail_later(error: BaseException) -> None:
 @pytest.mark.parametrize("error", FAILURES, ids=repr)
 @pytest.mark.parametrize("run", [fail_at_once, fail_later, partial(asyncio.to_thread, fail)])
 @pytest.mark.usefixtures("handled_ctrl_c")
-async def test_exception_that_would_end_more_than_its_code_becomes_an_ordinary_failure(
+async def test_process_ending_exception_becomes_ordinary_failure(
     error: BaseException, run: Callable[[BaseException], Awaitable[None]]
 ) -> None:
     with pytest.raises(Escaped) as found:
@@ -51,7 +51,7 @@ async def test_exception_that_would_end_more_than_its_code_becomes_an_ordinary_f
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), Suspended()], ids=repr)
-def test_exceptions_and_signals_of_the_server_pass(error: BaseException) -> None:
+def test_ordinary_exceptions_and_server_signals_pass(error: BaseException) -> None:
     with pytest.raises(type(error)):
         fail(error)
 
@@ -68,7 +68,7 @@ async def test_real_cancellation_passes() -> None:
         await task
 
 
-async def test_closed_coroutine_ends_without_a_failure() -> None:
+async def test_closed_coroutine_raises_no_failure() -> None:
     passed: list[type[BaseException]] = []
 
     async def work() -> None:
@@ -86,7 +86,7 @@ async def test_closed_coroutine_ends_without_a_failure() -> None:
 
     task = asyncio.create_task(begin())
     await asyncio.sleep(0)
-    # As when a loop that ended is collected with what still waits on it.
+    # As when a stopped loop is collected together with pending work.
     task.get_coro().close()  # type: ignore[union-attr]
     assert passed == [GeneratorExit]
     task.cancel()
@@ -94,7 +94,7 @@ async def test_closed_coroutine_ends_without_a_failure() -> None:
         await task
 
 
-def test_ctrl_c_passes_where_nothing_handles_it() -> None:
+def test_ctrl_c_passes_without_handler() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), contained():
@@ -108,7 +108,7 @@ def test_ctrl_c_passes_where_nothing_handles_it() -> None:
 @pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.usefixtures("handled_ctrl_c")
-def test_event_loop_outlasts_what_tasks_and_callbacks_raise(
+def test_event_loop_survives_exceptions_of_tasks_and_callbacks(
     make: Callable[[], asyncio.AbstractEventLoop], error: type[BaseException]
 ) -> None:
     loop = make()
@@ -129,7 +129,7 @@ def test_event_loop_outlasts_what_tasks_and_callbacks_raise(
 
     task = loop.create_task(main())
     assert outlast(partial(loop.run_until_complete, task), task.done) == [error, "done"]
-    # In a thread, as a worker runs its loop.
+    # In a thread, like the loop of a worker.
     thread = threading.Thread(target=outlast, args=(loop.run_forever, lambda: False))
     thread.start()
     loop.call_soon_threadsafe(fail_too)
@@ -140,7 +140,7 @@ def test_event_loop_outlasts_what_tasks_and_callbacks_raise(
 
 
 @pytest.mark.usefixtures("handled_ctrl_c")
-def test_event_loop_ends_with_what_its_own_task_raises() -> None:
+def test_event_loop_ends_with_exception_of_main_task() -> None:
     loop = asyncio.new_event_loop()
 
     async def main() -> None:

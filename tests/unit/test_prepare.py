@@ -1,4 +1,4 @@
-"""What ``migrate`` does at its end: the catalogue of code and the roles are in the database."""
+"""The end of ``migrate``: the code catalogue and the roles are in the database."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 CONFIG = apps.get_app_config("mcp_app")
 
 
-def test_the_catalogue_and_the_roles_are_there_after_migrate() -> None:
+def test_migrate_creates_catalogue_and_roles() -> None:
     assert not_in_database()
     after_migrate(sender=CONFIG, plan=[], verbosity=0)
     assert not_in_database() == []
     assert set(Group.objects.values_list("name", flat=True)) >= ROLES.keys()
 
 
-def test_roles_have_their_permissions_though_nobody_made_them_before() -> None:
+def test_migrate_creates_permissions_for_roles() -> None:
     Permission.objects.filter(content_type__app_label="mcp_app").delete()
     after_migrate(sender=CONFIG, plan=[], verbosity=0)
     for name, codenames in ROLES.items():
@@ -41,12 +41,12 @@ def test_roles_have_their_permissions_though_nobody_made_them_before() -> None:
     [{}, {"plan": [], "using": "other"}],
     ids=["a flush between tests", "another database"],
 )
-def test_what_is_no_migration_of_our_tables_brings_nothing(facts: dict[str, Any]) -> None:
+def test_flush_or_other_database_creates_no_catalogue(facts: dict[str, Any]) -> None:
     after_migrate(sender=CONFIG, verbosity=0, **facts)
     assert not Tool.objects.exists()
 
 
-def test_a_database_without_all_of_our_tables_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partially_migrated_database_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db.migrations.recorder import MigrationRecorder
 
     MigrationRecorder.Migration.objects.filter(app="mcp_app").order_by("-name").first().delete()
@@ -54,7 +54,7 @@ def test_a_database_without_all_of_our_tables_is_left_alone(monkeypatch: pytest.
     assert not Tool.objects.exists()
 
 
-def test_the_command_says_what_it_did_and_what_it_left_to_the_admin() -> None:
+def test_prepare_command_reports_roles_and_skipped_entries() -> None:
     with registry.isolated():
 
         @tool

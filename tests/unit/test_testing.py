@@ -58,7 +58,7 @@ def note(slug: str) -> str:
     return slug
 
 
-async def test_every_page_of_a_list_is_fetched() -> None:
+async def test_lists_fetch_every_page() -> None:
     async with Client() as client:
         assert len(await client.list_tools()) == 208
         assert [item["name"] for item in await client.list_prompts()] == ["greet"]
@@ -68,7 +68,7 @@ async def test_every_page_of_a_list_is_fetched() -> None:
 
 @pytest.mark.requirement("MRTR-13")
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_questions_of_the_server_are_answered_by_values_or_functions(version: str) -> None:
+async def test_server_questions_are_answered_by_values_or_functions(version: str) -> None:
     async def sampled(params: dict[str, Any]) -> str:
         return str(params["maxTokens"])
 
@@ -79,7 +79,7 @@ async def test_questions_of_the_server_are_answered_by_values_or_functions(versi
 
 
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
-async def test_the_revision_can_be_chosen(version: str) -> None:
+async def test_protocol_version_is_selectable(version: str) -> None:
     async with Client(version=version) as client:
         assert (
             client.server.get("protocolVersion", client.server.get("supportedVersions", [""])[0]) == version
@@ -88,20 +88,20 @@ async def test_the_revision_can_be_chosen(version: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_caller_is_the_user_with_their_permissions() -> None:
+def test_caller_is_given_user_with_permissions() -> None:
     user = User.objects.create_superuser("ada", password="x")
     assert call_tool("who", user=user)["content"][0]["text"].startswith("ada True")
     assert call_tool("who", user=user, permissions=())["content"][0]["text"].startswith("ada False")
 
 
-async def test_an_error_has_code_message_and_data() -> None:
+async def test_request_error_has_code_and_data() -> None:
     async with Client() as client:
         with pytest.raises(RequestError) as caught:
             await client.read_resource("other://x")
     assert (caught.value.code, caught.value.data) == (-32002, {"uri": "other://x"})
 
 
-async def test_cancelling_the_caller_cancels_the_call() -> None:
+async def test_cancelled_caller_cancels_call() -> None:
     async with Client() as client:
         call = asyncio.create_task(client.call_tool("wait"))
         async with asyncio.timeout(5):
@@ -116,7 +116,7 @@ async def test_cancelling_the_caller_cancels_the_call() -> None:
     assert client.notifications[0][0] == "notifications/message"
 
 
-async def test_the_catalogue_of_the_process_is_put_back() -> None:
+async def test_catalogue_of_process_is_restored() -> None:
     before = current_snapshot.current()
     async with Client():
         assert current_snapshot.current() is not before
@@ -124,7 +124,7 @@ async def test_the_catalogue_of_the_process_is_put_back() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_stored_catalogue_is_served_on_demand() -> None:
+def test_stored_catalogue_is_served_on_request() -> None:
     from mcp_app.catalogue.changes import services
     from mcp_app.catalogue.changes.code_mirror import mirror
     from mcp_app.models import Tool
@@ -137,7 +137,7 @@ def test_the_stored_catalogue_is_served_on_demand() -> None:
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_a_request_that_is_never_answered_ends_with_its_name(version: str) -> None:
+async def test_unanswered_request_times_out_with_its_method(version: str) -> None:
     async with Client(version=version, timeout=0.3) as client:
         with pytest.raises(TimeoutError, match=r"tools/call was not answered within 0\.3 s"):
             await client.call_tool("wait")
@@ -146,7 +146,7 @@ async def test_a_request_that_is_never_answered_ends_with_its_name(version: str)
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_nothing_reaches_the_redis_that_the_settings_name(version: str) -> None:
+def test_configured_redis_is_not_contacted(version: str) -> None:
     @tool(background=True)
     def slow(ctx: Context) -> str:
         notify_resource_updated("notes://one")
@@ -163,7 +163,7 @@ def test_nothing_reaches_the_redis_that_the_settings_name(version: str) -> None:
             redis.accept()
 
 
-async def test_of_two_clients_the_second_is_as_cut_off_when_the_first_has_gone() -> None:
+async def test_overlapping_clients_isolate_redis_settings() -> None:
     with override_settings(MCP={**settings.MCP, "REDIS_URL": "redis://127.0.0.1:1/0"}):
         first = await Client().__aenter__()
         async with Client():
@@ -177,7 +177,7 @@ BOTH_ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 
 @BOTH_ERAS
-async def test_a_change_of_a_resource_reaches_who_subscribed_to_it(version: str) -> None:
+async def test_resource_update_reaches_subscriber(version: str) -> None:
     @tool
     def correct(uri: str) -> None:
         """Correct."""
@@ -194,7 +194,7 @@ async def test_a_change_of_a_resource_reaches_who_subscribed_to_it(version: str)
 
 @BOTH_ERAS
 @pytest.mark.django_db(transaction=True)
-async def test_what_is_rolled_back_was_never_a_change(version: str) -> None:
+async def test_rolled_back_update_is_not_sent(version: str) -> None:
     @tool(atomic=True)
     def correct(slug: str, *, fails: bool) -> None:
         """Correct."""
@@ -211,7 +211,7 @@ async def test_what_is_rolled_back_was_never_a_change(version: str) -> None:
 
 
 @BOTH_ERAS
-async def test_what_does_not_come_or_is_unknown_is_an_error_with_its_name(version: str) -> None:
+async def test_missing_notification_and_unknown_resource_raise_named_errors(version: str) -> None:
     async with Client(version=version, timeout=0.2) as client:
         with pytest.raises(TimeoutError, match=rf"{UPDATED} did not come within 0\.2 s"):
             await client.notification(UPDATED)
@@ -221,7 +221,7 @@ async def test_what_does_not_come_or_is_unknown_is_an_error_with_its_name(versio
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_all_that_a_call_reported_is_heard_although_it_is_over(version: str) -> None:
+async def test_all_progress_of_finished_call_is_received(version: str) -> None:
     @tool
     async def count(ctx: Context) -> str:
         """Count."""
@@ -235,7 +235,7 @@ async def test_all_that_a_call_reported_is_heard_although_it_is_over(version: st
     assert [each["progress"] for each in told] == [1, 2, 3]
 
 
-async def test_translated_texts_are_results_and_messages() -> None:
+async def test_lazy_texts_are_translated_in_results_and_messages() -> None:
     @tool
     async def agree(ctx: Context) -> dict[str, Any]:
         """Agree."""
@@ -250,7 +250,7 @@ async def test_translated_texts_are_results_and_messages() -> None:
     assert told[0]["message"] == "Yes"
 
 
-def test_what_a_model_said_has_a_text_and_the_parts_of_the_answer() -> None:
+def test_sample_result_has_text_and_message_members() -> None:
     @tool
     def ask(ctx: Context) -> list[Any]:
         """Ask."""
@@ -260,7 +260,7 @@ def test_what_a_model_said_has_a_text_and_the_parts_of_the_answer() -> None:
     assert call_tool("ask", sample="Hi")["structuredContent"] == {"result": ["Hi", "test", "endTurn", True]}
 
 
-def test_several_blocks_are_one_text() -> None:
+def test_multiple_text_blocks_are_joined() -> None:
     blocks = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
     said = CreateMessageResult(role="assistant", content=blocks, model="m")
     assert (said.text, said.stop_reason) == ("a\nb", "")
