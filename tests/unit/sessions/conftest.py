@@ -1,4 +1,4 @@
-"""A started in-memory gateway and what sessions need of a process."""
+"""A started in-memory gateway and the session dependencies of a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_app.streams.gateway import Streams
 
 @pytest.fixture
 async def streams() -> Streams:
-    """The event streams of one process, or of several that share them."""
+    """Return the event streams of one process, or of several that share them."""
     made = Streams.in_memory()
     await made.start()
     return made
@@ -22,25 +22,25 @@ async def streams() -> Streams:
 
 @pytest.fixture
 def settings() -> Settings:
-    """The defaults."""
+    """Return the default settings."""
     return Settings()
 
 
 @pytest.fixture
 async def sessions(streams: Streams, settings: Settings) -> Sessions:
-    """The sessions of one process."""
+    """Return the sessions of one process."""
     return process(streams, settings)
 
 
 def process(streams: Streams, settings: Settings) -> Sessions:
-    """The sessions of one more process on the same streams."""
+    """Return the sessions of one more process on the same streams."""
     made = Sessions(streams, settings)
     made.start()
     return made
 
 
 def opening(**changes: Any) -> dict[str, str]:
-    """What a session is created with."""
+    """Return the arguments that create a session."""
     given: dict[str, Any] = {
         "version": "2025-11-25",
         "principal_key": "ada",

@@ -1,4 +1,4 @@
-"""Log batches as processes hand them on, in a queue that dies where a test says so."""
+"""Log batches as processes publish them, in a queue that fails on request."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Fault = Callable[[str], None]
 
 
 def nothing(step: str) -> None:
-    """No fault."""
+    """Raise no fault."""
 
 
 class ListQueue:
-    """What ``SyncMessageQueue`` is to the drain; ``fault`` is told of each step before it is taken."""
+    """A stand-in for ``SyncMessageQueue``; ``fault`` is called before each step."""
 
     def __init__(self, *batches: bytes) -> None:
         self.fault: Fault = nothing
@@ -42,7 +42,7 @@ class ListQueue:
 
 
 def line(request_id: str = "1", **changes: Any) -> list[Any]:
-    """One line in the form of a batch."""
+    """Return one line in the form of a batch."""
     members: dict[str, Any] = {
         "session": None,
         "principal": "loopback",
@@ -61,14 +61,14 @@ def line(request_id: str = "1", **changes: Any) -> list[Any]:
 
 
 def batch(*lines: list[Any], facts: Sequence[dict[str, Any]] = (), skipped: int = 0, **more: Any) -> bytes:
-    """One encoded batch."""
+    """Return one encoded batch."""
     return orjson.dumps(
         {"process": "host:1", "skipped": skipped, "facts": list(facts), "lines": lines, **more}
     )
 
 
 def opened(session: str = "s" * 32, **changes: Any) -> dict[str, Any]:
-    """The fact that a session was opened."""
+    """Return the fact that a session was opened."""
     return {
         "fact": "session.opened",
         "at": time.time(),

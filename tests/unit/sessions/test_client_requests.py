@@ -1,4 +1,4 @@
-"""Questions to a client: answered through any process, once, withdrawn when nobody waits."""
+"""Requests to a client: answered once through any process, withdrawn when no caller waits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def session(session_id: str = "a-session-of-these-tests") -> LiveSession:
 
 
 class Asked:
-    """One question under way, and what its client was sent."""
+    """A pending request and the messages sent to its client."""
 
     def __init__(self, requests: ClientRequests, method: str = "roots/list") -> None:
         self.sent: list[dict[str, Any]] = []
@@ -58,12 +58,12 @@ Make = Callable[..., ClientRequests]
 
 @pytest.fixture
 def process(streams: Streams, settings: Settings) -> Make:
-    """One more process on the same streams."""
+    """Return one more process on the same streams."""
     return lambda seconds=3600.0: ClientRequests(streams, MessageLog(streams, settings), seconds)
 
 
 @pytest.mark.requirement("T-POST-10")
-async def test_the_answer_may_come_through_another_process(process: Make) -> None:
+async def test_answer_may_arrive_at_another_process(process: Make) -> None:
     asked = Asked(process())
     request_id = await asked.id()
     assert asked.open == {request_id}
@@ -72,7 +72,7 @@ async def test_the_answer_may_come_through_another_process(process: Make) -> Non
     assert (asked.open, len(asked.sent)) == (set(), 1)
 
 
-async def test_an_error_of_the_client_is_raised_with_its_words(process: Make) -> None:
+async def test_client_error_is_raised_with_its_message(process: Make) -> None:
     requests = process()
     asked = Asked(requests)
     await requests.answer(session(), Response(await asked.id(), None, {"code": -1, "message": "no"}))
@@ -82,7 +82,7 @@ async def test_an_error_of_the_client_is_raised_with_its_words(process: Make) ->
 
 
 @pytest.mark.requirement("T-POST-09")
-async def test_only_the_first_answer_counts(process: Make) -> None:
+async def test_only_first_answer_counts(process: Make) -> None:
     requests = process()
     asked = Asked(requests)
     request_id = await asked.id()
@@ -93,12 +93,12 @@ async def test_only_the_first_answer_counts(process: Make) -> None:
 
 
 @pytest.mark.parametrize("request_id", ["unknown", 7, "", "ü", "a b", "x" * 10_000, "{x}:y"])
-async def test_an_answer_to_nothing_is_told_apart(request_id: str | int, process: Make) -> None:
+async def test_answer_to_unknown_request_is_rejected(request_id: str | int, process: Make) -> None:
     assert not await process().answer(session(), Response(request_id, {}, None))
 
 
 @pytest.mark.requirement("SES-09")
-async def test_another_session_cannot_answer(process: Make) -> None:
+async def test_answer_from_another_session_is_rejected(process: Make) -> None:
     requests = process()
     asked = Asked(requests)
     request_id = await asked.id()
@@ -107,7 +107,7 @@ async def test_another_session_cannot_answer(process: Make) -> None:
     assert await asked.task == {"mine": 1}
 
 
-async def test_question_that_is_given_up_is_withdrawn_and_fails_with_the_reason(process: Make) -> None:
+async def test_abandoned_request_is_withdrawn_and_raises_reason(process: Make) -> None:
     requests = process()
     asked, at_another = Asked(requests), Asked(process())
     request_id, other_id = await asked.id(), await at_another.id()
@@ -121,7 +121,7 @@ async def test_question_that_is_given_up_is_withdrawn_and_fails_with_the_reason(
     assert await at_another.task == {"n": 1}
 
 
-async def test_no_two_questions_have_the_same_id(process: Make) -> None:
+async def test_request_ids_are_unique(process: Make) -> None:
     requests = process()
     asked = [Asked(requests) for _ in range(50)]
     assert len({await each.id() for each in asked}) == 50
@@ -143,7 +143,7 @@ async def _cancelled(requests: ClientRequests, asked: Asked) -> None:
 
 @pytest.mark.requirement("CAN-08", "LIFE-09")
 @pytest.mark.parametrize(("seconds", "end"), [(0.0, _answered_too_late), (3600.0, _cancelled)])
-async def test_a_question_nobody_waits_for_is_withdrawn_and_takes_no_answer(
+async def test_timed_out_or_cancelled_request_is_withdrawn(
     seconds: float, end: Callable[[ClientRequests, Asked], Awaitable[None]], process: Make
 ) -> None:
     requests = process(seconds)
@@ -156,7 +156,7 @@ async def test_a_question_nobody_waits_for_is_withdrawn_and_takes_no_answer(
     assert not await requests.answer(session(), Response(request_id, {}, None))
 
 
-async def test_a_cancel_while_redis_is_away_stays_a_cancel(process: Make, streams: Streams) -> None:
+async def test_cancel_propagates_during_redis_outage(process: Make, streams: Streams) -> None:
     asked = Asked(process())
     await asked.id()
 
@@ -168,21 +168,19 @@ async def test_a_cancel_while_redis_is_away_stays_a_cancel(process: Make, stream
     assert asked.sent[-1]["method"] == "notifications/cancelled"
 
 
-async def test_a_question_that_could_not_be_sent_ends_at_once_with_the_reason(
-    process: Make, streams: Streams
-) -> None:
+async def test_unsendable_request_raises_reason_immediately(process: Make, streams: Streams) -> None:
     asked = Asked(process())
     request_id = await asked.id()
     asked.lose("Nobody takes it.")
     asked.lose("Once is enough.")
     with pytest.raises(NoAnswer, match="Nobody takes it"):
         await asked.task
-    assert asked.sent[-1]["method"] == "notifications/cancelled"  # It may have got through all the same.
+    assert asked.sent[-1]["method"] == "notifications/cancelled"  # It may have been delivered nevertheless.
     assert not await process().answer(session(), Response(request_id, {}, None))
 
 
 @pytest.mark.parametrize("fault", [StreamsUnavailable, StreamsFull])
-async def test_who_cannot_be_asked_while_redis_is_away_is_a_named_error(
+async def test_request_during_redis_outage_raises_no_answer(
     process: Make, streams: Streams, fault: type[StreamsUnavailable]
 ) -> None:
     async def away(session_id: str, request_id: str, ttl: int) -> None:
@@ -195,7 +193,7 @@ async def test_who_cannot_be_asked_while_redis_is_away_is_a_named_error(
     assert asked.sent == []
 
 
-async def test_an_answer_is_forgotten_once_it_was_taken(process: Make, streams: Streams) -> None:
+async def test_answer_is_deleted_after_delivery(process: Make, streams: Streams) -> None:
     asked = Asked(process())
     request_id = await asked.id()
     assert await process().answer(session(), Response(request_id, {"roots": []}, None))
@@ -203,7 +201,7 @@ async def test_an_answer_is_forgotten_once_it_was_taken(process: Make, streams: 
     assert await streams.requests.wait(session().id, request_id, 0) is None
 
 
-async def test_the_end_of_the_session_ends_the_wait(process: Make, streams: Streams) -> None:
+async def test_session_end_ends_wait(process: Make, streams: Streams) -> None:
     asked = Asked(process())
     await asked.id()
     await streams.sessions.end(session().id, 60)
@@ -213,7 +211,7 @@ async def test_the_end_of_the_session_ends_the_wait(process: Make, streams: Stre
         await Asked(process()).task
 
 
-async def test_a_question_is_in_the_message_log(streams: Streams, settings: Settings) -> None:
+async def test_request_is_in_message_log(streams: Streams, settings: Settings) -> None:
     log = MessageLog(streams, settings)
     asked = Asked(ClientRequests(streams, log, 3600.0), "elicitation/create")
     request_id = await asked.id()

@@ -22,7 +22,7 @@ def facts(log: MessageLog) -> list[dict[str, Any]]:
     return log._facts
 
 
-async def test_requests_of_one_client_share_a_record_and_nothing_else(streams: Streams) -> None:
+async def test_requests_of_one_client_share_record_id_only(streams: Streams) -> None:
     first, second = made(), made()
     assert first.record_id == second.record_id
     assert first.id != second.id
@@ -30,12 +30,12 @@ async def test_requests_of_one_client_share_a_record_and_nothing_else(streams: S
     assert len(first.record_id) <= 64
 
 
-async def test_the_record_of_a_background_call_is_that_of_its_request() -> None:
+async def test_restored_exchange_keeps_record_id() -> None:
     exchange = made()
     assert restored(exchange.id, exchange.stored()).record_id == exchange.record_id
 
 
-async def test_a_client_is_told_of_once_and_again_after_a_while(streams: Streams, monkeypatch: Any) -> None:
+async def test_client_is_reported_once_per_interval(streams: Streams, monkeypatch: Any) -> None:
     now = 1_000.0
     monkeypatch.setattr(clients, "monotonic", lambda: now)
     log = MessageLog(streams, Settings())
@@ -51,14 +51,14 @@ async def test_a_client_is_told_of_once_and_again_after_a_while(streams: Streams
     assert len(facts(log)) == 2
 
 
-async def test_a_client_that_comes_back_after_its_record_was_ended_is_always_told_of(
+async def test_returning_client_is_reported_after_its_record_ended(
     streams: Streams, monkeypatch: Any
 ) -> None:
     now = 1_000.0
     monkeypatch.setattr(clients, "monotonic", lambda: now)
     log = MessageLog(streams, Settings())
     seen = Clients(log, IDLE)
-    # Busy for a while, then silent for as long as ends the record.
+    # Busy for a while, then silent long enough to end the record.
     for pause in (0, IDLE / 4, IDLE / 4, IDLE / 4):
         now += pause
         seen.seen(made(), 7, "192.0.2.1")
@@ -68,7 +68,7 @@ async def test_a_client_that_comes_back_after_its_record_was_ended_is_always_tol
     assert len(facts(log)) == told + 1
 
 
-async def test_what_is_remembered_of_clients_is_bounded(streams: Streams, monkeypatch: Any) -> None:
+async def test_remembered_clients_are_bounded(streams: Streams, monkeypatch: Any) -> None:
     monkeypatch.setattr(clients, "MOST", 3)
     seen = Clients(MessageLog(streams, Settings()), IDLE)
     for number in range(10):

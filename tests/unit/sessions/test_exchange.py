@@ -1,4 +1,4 @@
-"""One request of 2026-07-28 by itself: its id, and what its answer has of every result."""
+"""A single 2026-07-28 request: its id, and the common members of its result."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def exchange(principal: str = "user:1", capabilities: dict[str, Any] | None = No
 
 
 @pytest.mark.requirement("T-MOD-13")
-def test_an_id_is_made_once_and_for_one_request_only() -> None:
+def test_exchange_id_is_unique_and_stable() -> None:
     one, other = exchange(), exchange()
     assert one.id == one.id
     assert one.id != other.id
     assert Exchange(envelope_of(), "user:1", SERVER, "x-1").id == "x-1"
 
 
-def test_what_is_remembered_of_a_client_is_not_shared_between_principals() -> None:
+def test_record_id_differs_between_principals() -> None:
     assert exchange("user:1").record_id == exchange("user:1").record_id
     assert exchange("user:1").record_id != exchange("user:2").record_id
 
 
-def test_wrong_capabilities_are_refused_each_time() -> None:
+def test_invalid_capabilities_are_rejected_each_time() -> None:
     for _ in range(2):
         with pytest.raises(InvalidParams):
             exchange(capabilities={"sampling": "yes"})
@@ -48,7 +48,7 @@ def test_wrong_capabilities_are_refused_each_time() -> None:
         {"resultType": "input_required", "inputRequests": {}},
     ],
 )
-def test_an_answer_has_each_member_of_its_completed_result_once(method: str, result: dict[str, Any]) -> None:
+def test_answer_has_each_member_of_completed_result_once(method: str, result: dict[str, Any]) -> None:
     made = exchange()
     whole = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": made.complete(method, result)})
     answer = made.answer(Request(7, method, {}), result)
@@ -56,7 +56,7 @@ def test_an_answer_has_each_member_of_its_completed_result_once(method: str, res
     assert len(answer) == len(whole)
 
 
-def test_a_result_that_is_encoded_already_is_completed_too() -> None:
+def test_encoded_result_is_completed_like_plain_result() -> None:
     made, request = exchange(), Request(7, "tools/list", {})
     result = {"tools": []}
     assert made.answer(request, orjson.dumps(result)) == made.answer(request, result)

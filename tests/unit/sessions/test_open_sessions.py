@@ -1,4 +1,4 @@
-"""Sessions of several processes: found, bound, changed, ended, restored, bounded."""
+"""Sessions across processes: lookup, binding, changes, end, restoration, limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ database_test = pytest.mark.usefixtures("transactional_db")
 
 
 class Running:
-    """A call in flight that notes why it was cancelled."""
+    """A call in flight that records why it was cancelled."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -41,13 +41,13 @@ async def settled() -> None:
 
 
 @pytest.mark.requirement("SES-02")
-async def test_ids_are_long_visible_and_never_twice_the_same(sessions: Sessions) -> None:
+async def test_session_ids_are_long_printable_and_unique(sessions: Sessions) -> None:
     ids = [(await sessions.create(opening())).id for _ in range(100)]
     assert len(set(ids)) == 100
     assert all(len(found) == 32 and found.isascii() and found.isprintable() for found in ids)
 
 
-async def test_another_process_finds_what_one_created(
+async def test_session_created_by_another_process_is_found(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
     created = await sessions.create(opening())
@@ -59,14 +59,14 @@ async def test_another_process_finds_what_one_created(
     assert created.stored() == await streams.sessions.load(created.id)
 
 
-async def test_a_fresh_copy_needs_no_round_trip(sessions: Sessions) -> None:
+async def test_fresh_copy_is_returned_from_cache(sessions: Sessions) -> None:
     created = await sessions.create(opening())
     assert sessions.cached(created.id, "ada") is created
     assert await sessions.load(created.id, "ada") is created
 
 
 @pytest.mark.requirement("SES-09")
-async def test_a_session_does_not_exist_for_another_principal(
+async def test_session_is_not_found_for_another_principal(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
     created = await sessions.create(opening())
@@ -82,23 +82,23 @@ async def test_a_session_does_not_exist_for_another_principal(
     "session_id", ["", "short", "x" * 65, "ü" * 20, "a b" * 8, "{x}" * 8, "../" * 8, "%00" * 8, "x" * 32]
 )
 @database_test
-async def test_an_id_that_nobody_was_given_is_not_found(session_id: str, sessions: Sessions) -> None:
+async def test_unknown_or_malformed_session_id_is_not_found(session_id: str, sessions: Sessions) -> None:
     with pytest.raises(SessionNotFound):
         await sessions.load(session_id, "ada")
 
 
 @database_test
-async def test_unknown_ids_are_not_remembered(sessions: Sessions) -> None:
+async def test_unknown_ids_are_not_cached(sessions: Sessions) -> None:
     for number in range(50):
         with pytest.raises(SessionNotFound):
             await sessions.load(f"{number:032}", "ada")
     assert sessions._cache == {}
 
 
-# Checking again
+# Rechecks
 
 
-async def test_a_copy_is_checked_again_after_its_time(streams: Streams, settings: Settings) -> None:
+async def test_copy_is_rechecked_after_interval(streams: Streams, settings: Settings) -> None:
     sessions = process(streams, replace(settings, session_recheck_seconds=0.0))
     created = await sessions.create(opening())
     await streams.sessions.update(created.id, {"log_level": "error"})
@@ -107,9 +107,7 @@ async def test_a_copy_is_checked_again_after_its_time(streams: Streams, settings
     assert created.log_level == "error"
 
 
-async def test_a_lost_broadcast_of_the_end_delays_it_only_until_the_next_check(
-    streams: Streams, settings: Settings
-) -> None:
+async def test_lost_end_broadcast_takes_effect_at_next_recheck(streams: Streams, settings: Settings) -> None:
     sessions = process(streams, replace(settings, session_recheck_seconds=0.0))
     created = await sessions.create(opening())
     created.in_flight[1] = running = Running()
@@ -120,9 +118,7 @@ async def test_a_lost_broadcast_of_the_end_delays_it_only_until_the_next_check(
     assert sessions._cache == {}
 
 
-async def test_a_change_is_seen_by_every_process_at_once(
-    sessions: Sessions, streams: Streams, settings: Settings
-) -> None:
+async def test_change_reaches_every_process(sessions: Sessions, streams: Streams, settings: Settings) -> None:
     other = process(streams, settings)
     told: list[str] = []
     other.on_change.append(told.append)
@@ -136,9 +132,7 @@ async def test_a_change_is_seen_by_every_process_at_once(
     assert (copy.log_level, copy.initialized) == ("error", True)
 
 
-async def test_after_a_lost_connection_every_copy_is_checked_again(
-    sessions: Sessions, streams: Streams
-) -> None:
+async def test_resync_rechecks_every_copy(sessions: Sessions, streams: Streams) -> None:
     created = await sessions.create(opening())
     await streams.hub.publish("session", {"resync": True})
     await settled()
@@ -146,7 +140,7 @@ async def test_after_a_lost_connection_every_copy_is_checked_again(
     assert await sessions.load(created.id, "ada") is created
 
 
-async def test_a_take_over_is_passed_on_with_its_token(sessions: Sessions, streams: Streams) -> None:
+async def test_takeover_is_announced_with_its_token(sessions: Sessions, streams: Streams) -> None:
     told: list[tuple[str, str]] = []
     sessions.on_take_over.append(lambda *told_of: told.append(told_of))
     await streams.hub.publish("session", {"session": "s", "what": "taken over", "token": "t"})
@@ -158,7 +152,7 @@ async def test_a_take_over_is_passed_on_with_its_token(sessions: Sessions, strea
 
 
 @pytest.mark.requirement("SES-07")
-async def test_the_end_is_final_in_every_process(
+async def test_session_end_is_final_in_every_process(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
     other = process(streams, settings)
@@ -180,7 +174,7 @@ async def test_the_end_is_final_in_every_process(
 
 
 class Yielding:
-    """A store whose every method gives way to others before and after, as one behind a network does."""
+    """A store whose methods yield before and after, like a remote store."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -195,9 +189,7 @@ class Yielding:
         return method
 
 
-async def test_a_session_that_ends_at_any_step_of_being_loaded_stays_ended(
-    streams: Streams, settings: Settings
-) -> None:
+async def test_session_ended_during_load_stays_ended(streams: Streams, settings: Settings) -> None:
     streams.sessions = Yielding(streams.sessions)  # type: ignore[assignment]
     streams.windows = Yielding(streams.windows)  # type: ignore[assignment]
     for step in range(20):
@@ -223,9 +215,7 @@ async def _load(sessions: Sessions, session_id: str) -> LiveSession | None:
 
 
 @pytest.mark.requirement("SES-10")
-async def test_a_session_older_than_any_may_be_ends_when_it_is_used(
-    streams: Streams, settings: Settings
-) -> None:
+async def test_session_above_maximum_age_ends_on_use(streams: Streams, settings: Settings) -> None:
     sessions = process(streams, replace(settings, session_max_seconds=0, session_recheck_seconds=0.0))
     created = await sessions.create(opening())
     while time.time() <= created.created_at:
@@ -235,13 +225,11 @@ async def test_a_session_older_than_any_may_be_ends_when_it_is_used(
     assert await streams.windows.held("sessions/ada") == 0
 
 
-# How many
+# Limits
 
 
 @pytest.mark.requirement("SES-10")
-async def test_a_principal_has_a_bounded_number_of_sessions_and_others_are_not_touched(
-    streams: Streams, settings: Settings
-) -> None:
+async def test_sessions_are_bounded_per_principal(streams: Streams, settings: Settings) -> None:
     sessions = process(streams, replace(settings, max_sessions_per_principal=2))
     first = await sessions.create(opening())
     await sessions.create(opening())
@@ -254,7 +242,7 @@ async def test_a_principal_has_a_bounded_number_of_sessions_and_others_are_not_t
     await sessions.create(opening())
 
 
-async def test_the_cache_is_bounded_and_keeps_what_runs(
+async def test_cache_is_bounded_and_keeps_sessions_with_calls(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_sessions, "CACHE_LIMIT", 8)
@@ -280,9 +268,7 @@ async def recorded(session_id: str, fields: dict[str, Any], **changes: Any) -> N
 
 
 @database_test
-async def test_a_session_that_redis_lost_is_restored_from_its_record(
-    sessions: Sessions, settings: Settings
-) -> None:
+async def test_session_lost_by_redis_is_restored_from_record(sessions: Sessions, settings: Settings) -> None:
     created = await sessions.create(opening())
     await sessions.change(created, initialized="1", log_level="error")
     await recorded(created.id, created.stored())
@@ -303,7 +289,7 @@ async def test_a_session_that_redis_lost_is_restored_from_its_record(
     ],
     ids=["ended", "idle"],
 )
-async def test_what_the_record_says_is_over_is_not_restored(
+async def test_ended_or_idle_record_is_not_restored(
     changes: dict[str, Any], sessions: Sessions, settings: Settings
 ) -> None:
     created = await sessions.create(opening())
@@ -315,9 +301,7 @@ async def test_what_the_record_says_is_over_is_not_restored(
 
 
 @database_test
-async def test_a_record_is_restored_for_its_own_principal_only(
-    sessions: Sessions, settings: Settings
-) -> None:
+async def test_record_is_restored_only_for_its_principal(sessions: Sessions, settings: Settings) -> None:
     created = await sessions.create(opening())
     await recorded(created.id, created.stored())
     emptied = Streams.in_memory()
@@ -329,7 +313,7 @@ async def test_a_record_is_restored_for_its_own_principal_only(
 
 
 @database_test
-async def test_an_ended_session_is_not_restored_from_a_record_that_has_not_heard_of_it(
+async def test_ended_session_is_not_restored_from_stale_record(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
     created = await sessions.create(opening())
@@ -340,7 +324,7 @@ async def test_an_ended_session_is_not_restored_from_a_record_that_has_not_heard
 
 
 @database_test
-async def test_when_only_the_database_could_tell_and_is_away_the_server_is_unavailable(
+async def test_unknown_session_without_database_raises_unavailable(
     sessions: Sessions,
 ) -> None:
     from django.db import connection
@@ -358,7 +342,7 @@ async def test_when_only_the_database_could_tell_and_is_away_the_server_is_unava
         await sync_to_async(rename)(table + "_lost", table)
 
 
-async def test_noting_what_was_announced_is_stored(sessions: Sessions, streams: Streams) -> None:
+async def test_announced_revision_is_stored(sessions: Sessions, streams: Streams) -> None:
     created = await sessions.create(opening())
     await sessions.announced(created, 9)
     assert created.announced == 9

@@ -1,4 +1,4 @@
-"""Who is told that a resource changed: its living subscribers, once each."""
+"""Resource update notifications reach each live subscriber once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def told(streams: Streams, session_id: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.requirement("RES-08", "RES-11")
-async def test_each_subscriber_is_told_once_and_nobody_else(
+async def test_each_subscriber_is_notified_once(
     sessions: Sessions, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource_updates, "TOGETHER", 2)
@@ -47,7 +47,7 @@ async def test_each_subscriber_is_told_once_and_nobody_else(
     assert await told(streams, other.id) == []
 
 
-async def test_ended_and_unsubscribed_sessions_are_passed_over(sessions: Sessions, streams: Streams) -> None:
+async def test_ended_and_unsubscribed_sessions_are_not_notified(sessions: Sessions, streams: Streams) -> None:
     ended, left, living = [await sessions.create(opening()) for _ in range(3)]
     for session in (ended, left, living):
         await streams.sessions.add_subscription(session.id, URI, 10)
@@ -57,18 +57,18 @@ async def test_ended_and_unsubscribed_sessions_are_passed_over(sessions: Session
     assert len(await told(streams, living.id)) == 1
 
 
-async def test_a_resource_without_subscribers_is_nobodys_news(streams: Streams) -> None:
+async def test_update_without_subscribers_notifies_none(streams: Streams) -> None:
     assert await publish_update(streams, URI) == 0
 
 
-async def test_without_redis_the_notice_is_lost_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_update_without_redis_is_logged_as_lost(caplog: pytest.LogCaptureFixture) -> None:
     await anotify_resource_updated(URI)
     (record,) = [each for each in caplog.records if each.name == "mcp.resources"]
     assert URI in record.getMessage()
     assert "REDIS_URL" in record.getMessage()
 
 
-async def test_without_redis_the_clients_of_this_process_are_told(
+async def test_update_without_redis_reaches_clients_of_this_process(
     sessions: Sessions, streams: Streams, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = await sessions.create(opening())
@@ -84,7 +84,7 @@ async def test_without_redis_the_clients_of_this_process_are_told(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_notice_waits_for_the_end_of_all_transactions(caplog: pytest.LogCaptureFixture) -> None:
+def test_update_is_published_after_outermost_commit(caplog: pytest.LogCaptureFixture) -> None:
     with transaction.atomic():
         with transaction.atomic():
             notify_resource_updated(URI)

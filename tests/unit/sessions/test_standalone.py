@@ -1,4 +1,4 @@
-"""The standalone stream: one reader at a time, taken over by who resumes, and its place between them."""
+"""The standalone stream: one reader at a time, takeover by a resuming reader, and its stored position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def standalone(streams: Streams) -> Standalone:
 
 
 def closing(sessions: Sessions, standalone: Standalone, session: LiveSession, token: str) -> list[str]:
-    """A connection of ``token`` that leaves when it is taken over, as the transport's do."""
+    """Return the tokens received by a connection that leaves when it is taken over."""
     left: list[str] = []
     tasks: list[asyncio.Task[None]] = []
 
@@ -41,7 +41,7 @@ def closing(sessions: Sessions, standalone: Standalone, session: LiveSession, to
 
 
 @pytest.mark.requirement("T-GET-06")
-async def test_one_connection_listens_at_a_time_in_all_processes(
+async def test_only_one_connection_listens_across_processes(
     session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     other = Standalone(streams, 15.0)
@@ -53,7 +53,7 @@ async def test_one_connection_listens_at_a_time_in_all_processes(
 
 
 @pytest.mark.requirement("T-GET-06")
-async def test_who_resumes_takes_over_from_the_older_connection(
+async def test_resuming_connection_takes_over_from_older_one(
     session: LiveSession, standalone: Standalone, sessions: Sessions, streams: Streams
 ) -> None:
     assert await standalone.listen(session, "a", take_over=False)
@@ -65,7 +65,7 @@ async def test_who_resumes_takes_over_from_the_older_connection(
     assert not await standalone.listen(session, "a", take_over=False)
 
 
-async def test_a_deaf_process_does_not_keep_who_resumes_waiting(
+async def test_unresponsive_holder_does_not_delay_takeover(
     session: LiveSession, standalone: Standalone, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
@@ -74,13 +74,13 @@ async def test_a_deaf_process_does_not_keep_who_resumes_waiting(
         assert await Standalone(streams, 15.0).listen(session, "b", take_over=True)
 
 
-async def test_of_two_that_resumed_at_the_same_instant_one_goes(
+async def test_later_of_two_simultaneous_resumes_wins(
     session: LiveSession, streams: Streams, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
     first, second = Standalone(streams, 15.0), Standalone(streams, 15.0)
     assert await first.listen(session, "a", take_over=True)
-    assert await second.listen(session, "b", take_over=True)  # The first was not yet there to hear of it.
+    assert await second.listen(session, "b", take_over=True)  # Not yet subscribed to the notice.
     left = closing(sessions, first, session, "a")
     assert await second.renew(session, "b")
     async with asyncio.timeout(5):
@@ -90,16 +90,16 @@ async def test_of_two_that_resumed_at_the_same_instant_one_goes(
     assert not await Standalone(streams, 15.0).listen(session, "c", take_over=False)
 
 
-async def test_who_lost_the_lease_to_a_newer_connection_is_told_so(
+async def test_lease_lost_to_newer_connection_cannot_be_renewed(
     session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     assert await standalone.listen(session, "old", take_over=False)
-    await streams.windows.release(f"listener/{session.id}", "old")  # It ran out while the process was frozen.
+    await streams.windows.release(f"listener/{session.id}", "old")  # It expired while the process was frozen.
     assert await Standalone(streams, 15.0).listen(session, "new", take_over=False)
     assert not await standalone.renew(session, "old")
 
 
-async def test_a_lease_that_ran_out_unnoticed_is_renewed(
+async def test_expired_lease_without_new_holder_is_renewed(
     session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     assert await standalone.listen(session, "a", take_over=False)
@@ -109,7 +109,7 @@ async def test_a_lease_that_ran_out_unnoticed_is_renewed(
 
 
 @pytest.mark.requirement("T-GET-09")
-async def test_a_new_reader_starts_after_what_an_earlier_one_was_sent(
+async def test_new_reader_starts_after_delivered_position(
     session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     epoch, offset = await standalone.position(session)
@@ -121,7 +121,7 @@ async def test_a_new_reader_starts_after_what_an_earlier_one_was_sent(
     assert await Standalone(streams, 15.0).position(session) == (epoch, 2)
 
 
-async def test_a_stream_made_anew_is_read_from_its_beginning(
+async def test_recreated_stream_is_read_from_start(
     session: LiveSession, standalone: Standalone, streams: Streams
 ) -> None:
     epoch, _ = await standalone.position(session)
@@ -131,7 +131,7 @@ async def test_a_stream_made_anew_is_read_from_its_beginning(
     assert (new_epoch != epoch, offset) == (True, 0)
 
 
-async def test_the_position_brings_what_other_processes_told_the_client(
+async def test_position_refreshes_announced_revision(
     session: LiveSession, standalone: Standalone, streams: Streams, settings: Settings
 ) -> None:
     other = process(streams, settings)
@@ -141,7 +141,7 @@ async def test_the_position_brings_what_other_processes_told_the_client(
     assert session.announced == 9
 
 
-async def test_an_ended_session_has_no_position(
+async def test_ended_session_has_no_position(
     session: LiveSession, standalone: Standalone, sessions: Sessions
 ) -> None:
     await sessions.end(session.id, "test")
@@ -149,7 +149,7 @@ async def test_an_ended_session_has_no_position(
         await standalone.position(session)
 
 
-async def test_leaving_leaves_nothing_behind(session: LiveSession, standalone: Standalone) -> None:
+async def test_leave_is_idempotent_and_cleans_up(session: LiveSession, standalone: Standalone) -> None:
     await standalone.listen(session, "a", take_over=False)
     await standalone.leave(session, "a")
     await standalone.leave(session, "a")

@@ -1,4 +1,4 @@
-"""The in-memory twin, as the contract tests want it."""
+"""The in-memory twin for the contract tests."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def connect() -> Connect:
 
 @pytest.fixture
 async def streams(connect: Connect) -> Streams:
-    """One started gateway."""
+    """Return one started gateway."""
     return await connect()
 
 
 @pytest.fixture
 def start() -> Callable[[], Streams]:
-    """Make a gateway that is not started yet."""
+    """Create a gateway that is not started yet."""
     made = Streams.in_memory()
     return lambda: made

@@ -1,4 +1,4 @@
-"""Error replies of Redis: which say that it cannot serve now, and which that a command is wrong."""
+"""Classification of Redis error replies: outages and wrong commands."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ EXPECTED: dict[str, type[StreamsError]] = {"OOM": StreamsFull, "NOPERM": Streams
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("name", ERRORS)
-def test_error_reply_is_an_outage_unless_the_command_is_wrong(name: str, spelling: str) -> None:
-    """A command that was sent elsewhere (MOVED), or an error of a later version, used to be our fault."""
+def test_error_reply_is_outage_unless_command_is_wrong(name: str, spelling: str) -> None:
+    """A redirected command (MOVED) and an error of a later version count as outages."""
     text = ERRORS[name][1:].decode().strip()
     assert type(fault(Exception(spelling.format(text)))) is EXPECTED.get(name, StreamsUnavailable)
 

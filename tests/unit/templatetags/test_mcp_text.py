@@ -1,4 +1,4 @@
-"""Text of unknown origin: escaped, hidden characters marked, JSON indented without being believed."""
+"""Text of unknown origin: escaped, with hidden characters marked; JSON indented without parsing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcp_app.interface.text import (
         *("\ufeff\ufff9\U000e0001\U000e0041\U000e01ef\ud800\udfff"),
     ],
 )
-def test_a_hidden_character_is_marked_in_lines_and_blocks(character: str) -> None:
+def test_hidden_character_is_marked_in_lines_and_blocks(character: str) -> None:
     name = f"U+{ord(character):04X}"
     assert marked(f"a{character}b") == f"a⟦{name}⟧b"
     for html in (visible(f"a{character}b"), visible_block(f"a{character}b")):
@@ -33,13 +33,13 @@ def test_a_hidden_character_is_marked_in_lines_and_blocks(character: str) -> Non
 
 
 @pytest.mark.parametrize("character", ["\n", "\t"])
-def test_line_feeds_and_tabs_are_marked_in_a_line_and_kept_in_a_block(character: str) -> None:
+def test_line_feeds_and_tabs_are_marked_in_line_and_kept_in_block(character: str) -> None:
     assert character not in visible(f"a{character}b")
     assert visible_block(f"a{character}b") == f"a{character}b"
 
 
 @pytest.mark.parametrize("text", ["plain", "é 中文 עברית", "😀", "a \u200bb".replace("\u200b", "")])
-def test_ordinary_text_of_any_language_is_left_alone(text: str) -> None:
+def test_ordinary_text_of_any_language_is_unchanged(text: str) -> None:
     assert visible_block(text) == text
 
 
@@ -54,33 +54,33 @@ def test_markup_is_escaped_with_and_without_marks(text: str) -> None:
     "value",
     [{}, [], {"a": []}, {"a": [1, {"b": None}], "c": "x, y: {z} [\\"}, [[1, 2], [3]], {"a": '"quoted"'}],
 )
-def test_indenting_gives_what_the_standard_library_gives(value: object) -> None:
+def test_indentation_equals_standard_library(value: object) -> None:
     assert indented_json(json.dumps(value), 10_000) == json.dumps(value, indent=2)
 
 
 @pytest.mark.parametrize(
     "text", ['{"a":1e400}', '{"a":12345678901234567890}', '{"a":1,"a":2}', '{"a":"\\u202e"}']
 )
-def test_indenting_keeps_numbers_escapes_and_duplicates_as_they_were_sent(text: str) -> None:
+def test_indentation_keeps_numbers_escapes_and_duplicates(text: str) -> None:
     assert "".join(indented_json(text, 1_000).split()) == text
 
 
-def test_json_that_was_cut_off_is_still_indented() -> None:
+def test_truncated_json_is_indented() -> None:
     assert indented_json('{"a":[1,"unfinis', 1_000) == '{\n  "a": [\n    1,\n    "unfinis'
 
 
-def test_text_that_is_not_json_is_only_cut() -> None:
+def test_invalid_json_is_only_truncated() -> None:
     assert indented_json("no json, {a: b}", 4) == "no j"
 
 
 @pytest.mark.parametrize(
     "text", ["[" * 200_000, '{"a":' * 50_000, '"' * 200_000, "[" + '"\\' * 100_000, "[" + "]" * 200_000]
 )
-def test_indenting_hostile_text_is_quick_and_bounded(text: str) -> None:
+def test_hostile_text_is_indented_quickly_and_bounded(text: str) -> None:
     started = time.perf_counter()
     assert len(indented_json(text, 50_000)) <= 50_000
     assert time.perf_counter() - started < 2
 
 
-def test_a_stored_value_reads_the_same_whatever_the_order_of_its_members() -> None:
+def test_json_text_is_independent_of_member_order() -> None:
     assert json_text({"b": 1, "a": "é"}) == json_text({"a": "é", "b": 1}) == '{\n  "a": "é",\n  "b": 1\n}'

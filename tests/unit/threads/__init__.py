@@ -1,1 +1,1 @@
-"""What threads of ours have and keep."""
+"""Resources of the library's threads."""

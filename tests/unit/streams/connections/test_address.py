@@ -1,4 +1,4 @@
-"""The address of Redis: one server, without Sentinel and Cluster."""
+"""Redis addresses: one server, without Sentinel and Cluster."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_address_of_one_redis_is_accepted(url: str) -> None:
         ("http://a", "is not the address of one Redis"),
     ],
 )
-def test_other_address_is_refused_with_its_reason(url: str, fault: str) -> None:
-    """The first of several addresses used to be taken, or to fail when it was used."""
+def test_unsupported_address_is_rejected_with_reason(url: str, fault: str) -> None:
+    """Several addresses must not be reduced to the first, nor fail only on use."""
     assert fault in address_fault(url)
     with pytest.raises(ValueError, match=r"REDIS_URL .*") as refused:
         RedisAddress.parse(url)

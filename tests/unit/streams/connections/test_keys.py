@@ -1,4 +1,4 @@
-"""Names that become keys, and addresses that become connections."""
+"""Names of Redis keys, and parsed addresses of connections."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from mcp_app.streams.connections import keys, scripts
 from mcp_app.streams.connections.client import RedisAddress
 
 
-def test_all_keys_of_a_session_share_its_hash_tag() -> None:
+def test_keys_of_session_share_its_hash_tag() -> None:
     made = (*keys.session_keys("s-1"), *keys.stream_keys("s-1", "a"), keys.request_keys("s-1", "r").request)
     assert all(key.startswith("mcp:{s-1}:") for key in made)
     assert all(keys.is_known(key) for key in made if key != "mcp:{s-1}:")
 
 
 @pytest.mark.parametrize("key", ["other", "mcp:{s}:", "mcp:{s}:unknown", "mcp:window:", "mcp:{s}:stream:A"])
-def test_a_key_that_is_not_listed_is_not_known(key: str) -> None:
+def test_unlisted_key_is_not_known(key: str) -> None:
     assert not keys.is_known(key)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "}", "x" * 65, "a:b", "\n"])
-def test_a_request_id_that_could_forge_a_key_is_refused(name: str) -> None:
+def test_request_id_that_could_forge_key_is_rejected(name: str) -> None:
     with pytest.raises(BadName):
         keys.request_keys("s", name)
 
 
 @pytest.mark.parametrize("key", ["plain/user:1", "", "a b", "x" * 200, "\ud800", "{x}"])
-def test_any_text_becomes_a_listed_window_key_of_its_own(key: str) -> None:
+def test_arbitrary_text_becomes_distinct_known_window_key(key: str) -> None:
     assert keys.is_known(keys.window_key(key))
     assert keys.is_known(keys.places_key(key))
     assert keys.window_key(key) != keys.window_key(key + "2")
 
 
-def test_no_channel_begins_like_one_of_another_kind_or_database() -> None:
+def test_no_channel_is_prefix_of_another() -> None:
     channels = [keys.Channels(number) for number in (0, 1, 10)]
     found = [each.wake for each in channels] + [each.topic for each in channels]
     assert not [pair for pair in permutations(found, 2) if pair[0].startswith(pair[1])]
@@ -52,14 +52,14 @@ def test_no_channel_begins_like_one_of_another_kind_or_database() -> None:
         ("unix:///run/r.sock?db=2", ("localhost", 6379, "/run/r.sock", "", "", 2)),
     ],
 )
-def test_an_address_is_read(url: str, expected: tuple[object, ...]) -> None:
+def test_address_is_parsed(url: str, expected: tuple[object, ...]) -> None:
     found = RedisAddress.parse(url)
     assert (found.host, found.port, found.path, found.username, found.password, found.database) == expected
     assert found.tls is None
     assert "p@ss" not in repr(found)
 
 
-def test_a_secure_address_checks_certificates_unless_told_otherwise() -> None:
+def test_tls_address_verifies_certificates_unless_disabled() -> None:
     strict = RedisAddress.parse("rediss://h").tls
     loose = RedisAddress.parse("rediss://h?ssl_cert_reqs=none").tls
     assert strict is not None
@@ -69,12 +69,12 @@ def test_a_secure_address_checks_certificates_unless_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "http://h", "h:6379"])
-def test_an_address_of_another_kind_is_refused(url: str) -> None:
+def test_non_redis_address_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="one Redis"):
         RedisAddress.parse(url)
 
 
-def test_every_script_says_first_what_it_does_and_every_file_is_loaded() -> None:
+def test_every_script_file_is_loaded_and_starts_with_comment() -> None:
     files = sorted(Path(scripts.__file__).parent.glob("lua/*.lua"))
     sources = "\n".join(script.source for script in scripts.ALL)
     assert len(files) == len(scripts.ALL) + 1
