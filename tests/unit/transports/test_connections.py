@@ -1,4 +1,4 @@
-"""Which open event streams are woken and closed, and how many a principal may hold."""
+"""Open event streams: wake-ups, closing, and limits per principal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.transports.connections import Connections, StreamReader
 
 
 class Opened:
-    """A connection that counts how often it was woken."""
+    """A connection that counts its wake-ups."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ def connections() -> Connections:
 
 
 @pytest.mark.requirement("SEC-07")
-def test_a_principal_holds_a_bounded_number_of_streams_and_others_are_not_touched(
+def test_streams_are_bounded_per_principal(
     connections: Connections,
 ) -> None:
     first = Opened(connections, "s1")
@@ -58,7 +58,7 @@ def test_a_principal_holds_a_bounded_number_of_streams_and_others_are_not_touche
     connections.admit("ada")
 
 
-def test_nothing_is_kept_of_closed_connections(connections: Connections) -> None:
+def test_closed_connections_leave_nothing_behind(connections: Connections) -> None:
     opened = [Opened(connections, f"s{number % 2}", f"p{number % 3}") for number in range(12)]
     for each in opened:
         connections.remove(each.connection)
@@ -66,7 +66,7 @@ def test_nothing_is_kept_of_closed_connections(connections: Connections) -> None
     assert not connections._by_person
 
 
-def test_the_end_of_a_session_stops_its_streams_only(connections: Connections) -> None:
+def test_session_end_stops_its_streams_only(connections: Connections) -> None:
     ended = [Opened(connections, "s", token="t"), Opened(connections, "s")]
     other = Opened(connections, "other")
     connections.stop_session("s")
@@ -75,7 +75,7 @@ def test_the_end_of_a_session_stops_its_streams_only(connections: Connections) -
     assert (other.is_stopping, other.woken) == (False, 0)
 
 
-def test_a_change_of_a_session_wakes_its_streams_only(connections: Connections) -> None:
+def test_session_change_wakes_its_streams_only(connections: Connections) -> None:
     changed, other = Opened(connections, "s"), Opened(connections, "other")
     connections.wake_session("s")
     connections.wake_session("unknown")
@@ -83,7 +83,7 @@ def test_a_change_of_a_session_wakes_its_streams_only(connections: Connections) 
 
 
 @pytest.mark.requirement("T-GET-06")
-def test_a_take_over_stops_the_older_standalone_stream_only(connections: Connections) -> None:
+def test_takeover_stops_older_standalone_stream_only(connections: Connections) -> None:
     older, newer = Opened(connections, token="old"), Opened(connections, token="new")
     of_a_call, elsewhere = Opened(connections), Opened(connections, "other", token="old")
     connections.take_over("s", "new")
@@ -91,7 +91,7 @@ def test_a_take_over_stops_the_older_standalone_stream_only(connections: Connect
     assert stopping == [True, False, False, False]
 
 
-async def test_a_changed_catalogue_wakes_every_standalone_stream_and_no_other(
+async def test_catalogue_change_wakes_standalone_streams_only(
     connections: Connections,
 ) -> None:
     standalone = [Opened(connections, name, token="t") for name in ("s", "other")]
@@ -101,14 +101,14 @@ async def test_a_changed_catalogue_wakes_every_standalone_stream_and_no_other(
     assert [each.woken for each in (*standalone, of_a_call)] == [1, 1, 0]
 
 
-def test_a_process_that_ends_stops_everything(connections: Connections) -> None:
+def test_drain_stops_every_stream(connections: Connections) -> None:
     opened = [Opened(connections, "s"), Opened(connections, "s", token="t"), Opened(connections, "other")]
     connections.drain()
     connections.drain()
     assert all(each.is_stopping for each in opened)
 
 
-def test_a_process_that_another_replaces_still_gives_the_answers_that_only_it_can_give(
+def test_leave_keeps_answering_streams_until_drain(
     connections: Connections,
 ) -> None:
     answer, stream = Opened(connections, "s", answering=True), Opened(connections, "s", token="t")
@@ -120,7 +120,7 @@ def test_a_process_that_another_replaces_still_gives_the_answers_that_only_it_ca
     assert answer.is_stopping
 
 
-def test_a_connection_may_close_while_others_are_woken(connections: Connections) -> None:
+def test_connection_may_close_while_others_are_woken(connections: Connections) -> None:
     second = Opened(connections)
     first = StreamReader("s", "ada", standalone=False, wake=lambda: connections.remove(second.connection))
     connections.add(first)
@@ -140,7 +140,7 @@ def test_a_connection_may_close_while_others_are_woken(connections: Connections)
         ({}, [0, 0, 0, 0]),
     ],
 )
-def test_streams_of_changed_credentials_look_again_at_once(
+def test_recheck_wakes_streams_of_changed_credentials(
     connections: Connections, told: dict[str, Any], woken: list[int]
 ) -> None:
     keys = ("user:7/key:3", "user:7/client:3", "user:70/client:3", "loopback")

@@ -1,4 +1,4 @@
-"""What is announced to clients of older revisions, prepared once for many of them."""
+"""Announcements to clients of older revisions, prepared once for many of them."""
 
 from __future__ import annotations
 
@@ -37,19 +37,17 @@ def session(announced: int, *, initialized: bool = True) -> LiveSession:
 
 
 @pytest.mark.parametrize(("announced", "messages"), [(8, [TOOLS]), (5, [TOOLS, PROMPTS]), (9, []), (11, [])])
-def test_each_client_is_told_what_changed_since_it_was_told_last(
-    announced: int, messages: list[bytes]
-) -> None:
+def test_announcement_has_changes_since_last_one(announced: int, messages: list[bytes]) -> None:
     due = notices.announcement(session(announced), view())
     assert [message for message, _ in due.notices] == messages
     assert due.events == b"".join(b"data: %b\n\n" % message for message in messages)
 
 
-def test_a_client_that_is_not_ready_is_told_nothing() -> None:
+def test_uninitialized_session_gets_no_announcement() -> None:
     assert notices.announcement(session(5, initialized=False), view()) is notices.NOTHING
 
 
-def test_clients_that_heard_the_same_share_what_they_are_told_until_the_next_change() -> None:
+def test_sessions_at_same_revision_share_announcement() -> None:
     first, second = (notices.announcement(session(5), view()) for _ in range(2))
     assert first is second
     current_snapshot.replace(Catalogue(revision=10, revisions={**dict.fromkeys(KINDS, 1), "resources": 10}))

@@ -1,4 +1,4 @@
-"""Subscriptions that name tasks: told how they are at first, and again whenever they change."""
+"""Task subscriptions: the initial state, and every later change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Listener:
         self.subscription: Subscription
 
     async def open(self, task_ids: Any, capabilities: dict[str, Any] | None = None) -> list[str]:
-        """The task ids that are acknowledged."""
+        """Open the stream; return the acknowledged task ids."""
         declared = DECLARED if capabilities is None else capabilities
         request = jsonrpc.Request("s", "subscriptions/listen", {"notifications": {"taskIds": task_ids}})
         exchange = Exchange(envelope_of(declared), LOOPBACK.key, self.desk.process.views.server)
@@ -57,7 +57,7 @@ class Listener:
         return granted
 
     async def told(self) -> list[dict[str, Any]]:
-        """The next notifications."""
+        """Return the next notifications."""
         async with asyncio.timeout(5):
             await self.woken.wait()
         self.woken.clear()
@@ -81,7 +81,7 @@ async def listener() -> AsyncIterator[Listener]:
 
 
 @pytest.mark.requirement("TASKX-16")
-async def test_a_subscription_is_told_how_a_task_is_and_what_becomes_of_it(listener: Listener) -> None:
+async def test_subscription_gets_initial_state_and_changes_of_task(listener: Listener) -> None:
     desk = listener.desk
     task_id = (await desk.make())["taskId"]
     assert await listener.open([task_id, task_id]) == [task_id]
@@ -93,7 +93,7 @@ async def test_a_subscription_is_told_how_a_task_is_and_what_becomes_of_it(liste
 
 
 @pytest.mark.requirement("TASKX-16", "TASKX-18")
-async def test_nobody_hears_of_what_is_not_its_own(listener: Listener) -> None:
+async def test_subscription_gets_own_tasks_only(listener: Listener) -> None:
     desk = listener.desk
     own, foreign = (await desk.make())["taskId"], (await desk.make(principal=OTHER))["taskId"]
     assert await listener.open([foreign, "unknown", own]) == [own]
@@ -104,7 +104,7 @@ async def test_nobody_hears_of_what_is_not_its_own(listener: Listener) -> None:
     assert [(told["taskId"], told["status"]) for told in await listener.told()] == [(own, "cancelled")]
 
 
-async def test_after_an_outage_every_task_is_looked_at_again(listener: Listener) -> None:
+async def test_resync_resends_changed_task(listener: Listener) -> None:
     task_id = (await listener.desk.make())["taskId"]
     await listener.open([task_id])
     await listener.told()
@@ -114,7 +114,7 @@ async def test_after_an_outage_every_task_is_looked_at_again(listener: Listener)
 
 
 @pytest.mark.requirement("TASKX-12")
-async def test_who_did_not_declare_tasks_cannot_listen_to_any(listener: Listener) -> None:
+async def test_task_subscription_requires_declared_extension(listener: Listener) -> None:
     with pytest.raises(MissingCapability):
         await listener.open([], {})
     with pytest.raises(InvalidParams):

@@ -1,4 +1,4 @@
-"""The same for many connections, in turns of the event loop."""
+"""One callback for many connections, in turns of the event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from mcp_app.transports import turns
 
 
-async def test_everything_is_called_in_order_and_others_run_in_between() -> None:
+async def test_callbacks_run_in_order_in_bounded_turns() -> None:
     count = turns.TOGETHER * 3 + 1
     called: list[Any] = []
     turns.take_turns(called.append, range(count))
@@ -24,7 +24,7 @@ async def test_everything_is_called_in_order_and_others_run_in_between() -> None
     assert seen == [turns.TOGETHER, 2 * turns.TOGETHER, 3 * turns.TOGETHER, count]
 
 
-async def test_one_that_fails_keeps_no_later_turn_waiting() -> None:
+async def test_failing_callback_does_not_block_later_turns() -> None:
     loop = asyncio.get_running_loop()
     failures: list[Any] = []
     loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
@@ -41,14 +41,14 @@ async def test_one_that_fails_keeps_no_later_turn_waiting() -> None:
     assert [str(each) for each in failures] == ["one of many"]
 
 
-async def test_nothing_to_do_takes_no_turn() -> None:
+async def test_empty_work_takes_no_turn() -> None:
     called: list[Any] = []
     turns.take_turns(called.append, [])
     await asyncio.sleep(0)
     assert not called
 
 
-async def test_collector_waits_for_the_last_turn() -> None:
+async def test_garbage_collection_waits_for_last_turn() -> None:
     collected_at: list[int] = []
     done: list[int] = []
 
@@ -79,7 +79,7 @@ async def test_collector_waits_for_the_last_turn() -> None:
 
 
 @pytest.mark.parametrize("fails_at", [0, turns.TOGETHER, turns.TOGETHER * 2])
-async def test_failed_turn_does_not_keep_the_collector_off(fails_at: int) -> None:
+async def test_failed_turn_reenables_garbage_collection(fails_at: int) -> None:
     done: list[int] = []
 
     def work(number: int) -> None:
@@ -94,7 +94,7 @@ async def test_failed_turn_does_not_keep_the_collector_off(fails_at: int) -> Non
     assert gc.isenabled()
 
 
-async def test_collector_that_was_off_stays_off() -> None:
+async def test_disabled_garbage_collection_stays_disabled() -> None:
     done: list[int] = []
     gc.disable()
     try:

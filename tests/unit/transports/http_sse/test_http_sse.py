@@ -1,4 +1,4 @@
-"""HTTP+SSE without a server: switched off, and below a path."""
+"""HTTP+SSE without a server: disabled, and below a root path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOPBACK = Settings(auth="loopback", loopback=True)
 
 @pytest.mark.requirement("SSE1-07")
 @pytest.mark.parametrize(("method", "path"), [("GET", "/sse"), ("POST", "/messages/"), ("POST", "/message")])
-async def test_switched_off_it_is_not_there_and_says_where_to_go(method: str, path: str) -> None:
+async def test_disabled_http_sse_returns_404_with_current_endpoint(method: str, path: str) -> None:
     settings = replace(LOOPBACK, http_sse=False)
     process = Process(Streams.in_memory(settings), settings)
     sent: list[MutableMapping[str, Any]] = []
@@ -41,7 +41,7 @@ async def test_switched_off_it_is_not_there_and_says_where_to_go(method: str, pa
 
 
 @pytest.mark.requirement("SSE1-01", "T-SSE-08")
-async def test_endpoint_event_is_a_uri_below_any_path() -> None:
+async def test_endpoint_event_is_percent_encoded_below_root_path() -> None:
     process = Process(Streams.in_memory(LOOPBACK), LOOPBACK)
     sent: list[bytes] = []
     started = asyncio.Event()

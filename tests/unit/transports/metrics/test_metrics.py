@@ -1,4 +1,4 @@
-"""The words of an answer to a scrape, whatever it has to tell; and the switch."""
+"""The text of a metrics scrape for any content, and the setting that disables it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOSTILE = ['a"} 1\nforged_total{x="', "\\", "\\n", "two words", "# HELP forged x
 
 
 def samples(readings: Readings) -> dict[tuple[str, tuple[str, ...]], float]:
-    """The values by sample and its labels' values, in the order of the labels' names."""
+    """Return values by sample name and label values, in the order of label names."""
     body = exposition(readings, "1").decode()
     return {
         (sample.name, tuple(text for _, text in sorted(sample.labels.items()))): sample.value
@@ -39,7 +39,7 @@ def state(**more: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_stays_inside_its_label(name: str) -> None:
+def test_hostile_name_stays_inside_its_label(name: str) -> None:
     counts = {f"tool {name} ok": 2, f"bucket {name} 0": 2, f"microseconds {name} sum": 500_000}
     found = samples(
         Readings(
@@ -54,14 +54,14 @@ def test_a_hostile_name_stays_inside_its_label(name: str) -> None:
     assert not [text for text, _ in found if "forged" in text]
 
 
-def test_buckets_add_up_and_the_last_one_holds_all() -> None:
+def test_histogram_buckets_are_cumulative() -> None:
     counts = {"bucket t 0": 1, "bucket t 2": 2, "bucket t 17": 3, "microseconds t sum": 1}
     found = samples(Readings(totals=Totals(counts, {})))
     buckets = [value for (name, _), value in found.items() if name == "mcp_tool_call_duration_seconds_bucket"]
     assert buckets == [1, 1, *[3] * 15, 6]
 
 
-def test_figures_of_processes_are_added_up_by_kind() -> None:
+def test_process_figures_are_summed_by_kind() -> None:
     states = {
         "a": state(running_calls=1, open_streams=2, sessions=3),
         "b": state(name="host:2", running_calls=10, open_streams=20, sessions=30),
@@ -76,7 +76,7 @@ def test_figures_of_processes_are_added_up_by_kind() -> None:
     assert ("mcp_process_resident_memory_bytes", ("worker", "host:3")) not in found
 
 
-def test_what_is_counted_of_oauth_has_its_labels() -> None:
+def test_oauth_counts_have_labels() -> None:
     counts = {
         "oauth_token refresh_token ok": 3,
         "oauth_token other unsupported_grant_type": 1,
@@ -91,20 +91,20 @@ def test_what_is_counted_of_oauth_has_its_labels() -> None:
     assert found["mcp_identity_provider_keys_age_seconds", ()] == 5
 
 
-def test_queues_beyond_a_hundred_are_one() -> None:
+def test_queues_above_one_hundred_are_summed_as_other() -> None:
     found = samples(Readings(jobs={f"queue-{number}": 1 for number in range(150)}))
     jobs = {labels: value for (name, labels), value in found.items() if name == "mcp_jobs_waiting"}
     assert len(jobs) == 101
     assert jobs["other",] == 50
 
 
-def test_what_nobody_answered_for_is_missing_and_not_zero() -> None:
+def test_unavailable_figures_are_absent() -> None:
     names = {name for name, _ in samples(Readings())}
     assert names == {"mcp_build_info", "mcp_database_up", "mcp_redis_up"}
 
 
 @pytest.mark.parametrize("headers", [[], [(b"authorization", b"Bearer unknown")]])
-async def test_switched_off_it_is_404_for_everybody(headers: list[tuple[bytes, bytes]]) -> None:
+async def test_disabled_metrics_return_404(headers: list[tuple[bytes, bytes]]) -> None:
     sent: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:

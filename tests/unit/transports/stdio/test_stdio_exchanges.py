@@ -1,4 +1,4 @@
-"""Requests of 2026-07-28 over stdio."""
+"""2026-07-28 requests over stdio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.transports.streamable_http.asgi import Server
 from tests.unit.transports.streamable_http.modern import Desk, meta
 
 
-async def test_what_comes_while_a_message_is_written_is_written_before_the_answer() -> None:
+async def test_progress_arriving_during_write_precedes_answer() -> None:
     streams = Streams.in_memory()
     await streams.start()
     server, desk = Server(streams), Desk()
@@ -27,7 +27,7 @@ async def test_what_comes_while_a_message_is_written_is_written_before_the_answe
     async def write(frame: bytes) -> None:
         written.append(orjson.loads(frame))
         desk.go_on.set()
-        # The pipe is full until the call is over: its last progress and its answer are there by then.
+        # The pipe is full until the call ends, when its last progress and its answer are available.
         while server.process.calls.running:
             await asyncio.sleep(0)
         if "result" in written[-1]:

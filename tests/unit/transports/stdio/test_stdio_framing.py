@@ -1,4 +1,4 @@
-"""Where messages begin and end on stdio, however the bytes are cut."""
+"""Message framing on stdio for any split of the bytes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BODIES = st.lists(st.binary(min_size=1, max_size=LIMIT), max_size=8)
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """The data in pieces."""
+    """Split the data into pieces."""
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
     return [data[start:end] for start, end in pairwise(edges)]
 
 
 @pytest.mark.requirement("STDIO-01")
 @given(BODIES, st.lists(st.integers(0, 10_000)))
-def test_lines_come_out_whole_wherever_they_were_cut(bodies: list[bytes], places: list[int]) -> None:
+def test_lines_survive_arbitrary_splits(bodies: list[bytes], places: list[int]) -> None:
     lines = [b"{" + body.replace(b"\n", b"").replace(b"\r", b"")[: LIMIT - 2] + b"}" for body in bodies]
     framing = Framing(LIMIT)
     found = [frame for piece in cut(b"\n".join([*lines, b""]), places) for frame in framing.feed(piece)]
@@ -34,7 +34,7 @@ def test_lines_come_out_whole_wherever_they_were_cut(bodies: list[bytes], places
 
 @pytest.mark.requirement("STDIO-01", "T-SSE-08")
 @pytest.mark.parametrize("mark", ["\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
-def test_text_with_any_line_end_is_one_line_of_output(mark: str) -> None:
+def test_line_ends_in_text_are_escaped_to_one_line(mark: str) -> None:
     # Node's `readline` ends a line at U+2028 and U+2029, Python's `str.splitlines` at all of these.
     encoded = Framing(LIMIT).encode(jsonrpc.encode({"text": mark}))
     assert encoded.endswith(b"\n")
@@ -43,7 +43,7 @@ def test_text_with_any_line_end_is_one_line_of_output(mark: str) -> None:
 
 @pytest.mark.requirement("DLG-000-06")
 @given(BODIES, st.lists(st.integers(0, 10_000)))
-def test_counted_bodies_come_out_whole_wherever_they_were_cut(bodies: list[bytes], places: list[int]) -> None:
+def test_content_length_bodies_survive_arbitrary_splits(bodies: list[bytes], places: list[int]) -> None:
     framing = Framing(LIMIT)
     data = b"".join(b"Content-Length: %d\r\nX: y\r\n\r\n%b" % (len(body), body) for body in bodies)
     assert [frame for piece in cut(data, places) for frame in framing.feed(piece)] == bodies
@@ -52,7 +52,7 @@ def test_counted_bodies_come_out_whole_wherever_they_were_cut(bodies: list[bytes
 @pytest.mark.requirement("STDIO-12")
 @pytest.mark.parametrize("size", [LIMIT + 1, LIMIT * 2, LIMIT * 100])
 @pytest.mark.parametrize("step", [1, 7, 100_000])
-def test_what_is_too_large_is_passed_over_in_little_memory(size: int, step: int) -> None:
+def test_oversized_message_is_skipped_with_bounded_memory(size: int, step: int) -> None:
     counted = b"content-length: %d\r\n\r\n%b" % (size, b"x" * size) + b"Content-Length: 2\r\n\r\n{}"
     for data, rest in ((b"{" + b"x" * (size - 1) + b"\n{}\n", b"{}"), (counted, b"{}")):
         framing = Framing(LIMIT)
@@ -68,7 +68,7 @@ def test_what_is_too_large_is_passed_over_in_little_memory(size: int, step: int)
 @pytest.mark.parametrize(
     "head", [b"Content-Length: x", b"Content-Length:", b"Content-Length: 1\r\nX", b"X: 1"]
 )
-def test_wrong_headers_are_an_error_and_reading_goes_on(head: bytes) -> None:
+def test_invalid_headers_are_parse_error_and_reading_continues(head: bytes) -> None:
     framing = Framing(LIMIT)
     assert framing.feed(b"Content-Length: 2\r\n\r\n{}") == [b"{}"]
     found = framing.feed(head.replace(b"Length: 1", b"Longth: 1") + b"\r\n\r\nContent-Length: 2\r\n\r\n[]")
@@ -76,12 +76,12 @@ def test_wrong_headers_are_an_error_and_reading_goes_on(head: bytes) -> None:
     assert found[1:] == [b"[]"]
 
 
-def test_endless_headers_are_an_error() -> None:
+def test_endless_headers_are_parse_error() -> None:
     framing = Framing(LIMIT)
     framing.feed(b"Content-Length: 2\r\n\r\n{}")
     assert [type(frame) for frame in framing.feed(b"X" * 5_000)] == [ParseError]
     assert not framing._buffer
 
 
-def test_blank_lines_say_nothing() -> None:
+def test_blank_lines_are_ignored() -> None:
     assert Framing(LIMIT).feed(b"\n \r\n{}\r\n\n") == [b"{}"]

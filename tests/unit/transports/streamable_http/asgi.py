@@ -1,4 +1,4 @@
-"""The endpoint of one process driven as an ASGI server would, without sockets."""
+"""The endpoint of one process, driven as an ASGI server would, without sockets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POST = {
 
 
 class Exchange:
-    """One request, and what the endpoint answers to it."""
+    """One request and the endpoint's response to it."""
 
     def __init__(self, endpoint: Endpoint, method: str, headers: Pairs, body: bytes, address: str) -> None:
         self.scope: MutableMapping[str, Any] = {
@@ -60,7 +60,7 @@ class Exchange:
         self.progress.set()
 
     async def done(self) -> Exchange:
-        """Wait for the end of the answer."""
+        """Wait for the end of the response."""
         async with asyncio.timeout(10):
             await self.task
         return self
@@ -91,11 +91,11 @@ class Exchange:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer was ended as it should be, not just cut."""
+        """Return True if the response was terminated properly, not just cut off."""
         return self.task.done() and not self.sent[-1].get("more_body", False)
 
     async def until(self, text: bytes) -> None:
-        """Wait until the answer holds ``text``."""
+        """Wait until the response contains ``text``."""
         async with asyncio.timeout(10):
             while text not in self.body:
                 self.progress.clear()
@@ -120,7 +120,7 @@ class Server:
         body: bytes | None = None,
         address: str = "127.0.0.1",
     ) -> Exchange:
-        """Begin a request; None as a header's value leaves it out."""
+        """Start a request; None as a header value omits the header."""
         merged = {**POST, **(headers or {})}
         pairs = [(name.encode(), value.encode()) for name, value in merged.items() if value is not None]
         if body is None:
@@ -128,7 +128,7 @@ class Server:
         return Exchange(self.endpoint, method, pairs + (more or []), body, address)
 
     async def initialize(self, version: str = "2025-11-25", *, ready: bool = True) -> dict[str, str | None]:
-        """Open a session; the headers its later requests need."""
+        """Open a session; return the headers of its later requests."""
         opened = await self.send(message=request("initialize", hello(version))).done()
         headers: dict[str, str | None] = {"mcp-session-id": opened.headers[b"mcp-session-id"].decode()}
         if ready:
@@ -137,16 +137,16 @@ class Server:
         return headers
 
     def listen(self, headers: dict[str, str | None], last: str | None = None) -> Exchange:
-        """Begin to read the standalone stream, or the stream of an event id."""
+        """Start reading the standalone stream, or the stream of an event id."""
         return self.send("GET", headers={**headers, "last-event-id": last})
 
 
 def hello(version: str = "2025-11-25") -> dict[str, Any]:
-    """The params of ``initialize``."""
+    """Return the params of ``initialize``."""
     client = {"name": "tests", "version": "1"}
     return {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
 
 
 def request(method: str, params: dict[str, Any] | None = None, request_id: Any = 1) -> dict[str, Any]:
-    """A JSON-RPC request."""
+    """Return a JSON-RPC request."""
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}}

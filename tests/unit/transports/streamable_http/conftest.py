@@ -21,7 +21,7 @@ def _small_catalogue() -> Iterator[None]:
 
 @pytest.fixture
 async def streams() -> Streams:
-    """The streams that the processes of a test share."""
+    """Return the streams shared by the processes of a test."""
     made = Streams.in_memory()
     await made.start()
     return made
@@ -29,7 +29,7 @@ async def streams() -> Streams:
 
 @pytest.fixture
 async def server(streams: Streams) -> AsyncIterator[Server]:
-    """One process."""
+    """Return one process."""
     made = Server(streams)
     yield made
     made.endpoint.connections.drain()

@@ -1,4 +1,4 @@
-"""Requests of 2026-07-28 for the endpoint of one process, and the entries they are for."""
+"""2026-07-28 requests for the endpoint of one process, and the catalogue entries they use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Changes = dict[str, Any]
 
 
 def meta(version: str = V, **more: Any) -> dict[str, Any]:
-    """The ``_meta`` of a request; a member given as None is left out."""
+    """Return the ``_meta`` of a request, without members set to None."""
     told = {
         VERSION: version,
         CLIENT_CAPABILITIES: {},
@@ -42,7 +42,7 @@ def modern(
     told: dict[str, Any] | None = None,
     **send: Any,
 ) -> Exchange:
-    """Begin a request as a client of that revision sends it."""
+    """Start a request as a client of that revision sends it."""
     params = {**(params or {}), "_meta": meta() if told is None else told}
     standard: dict[str, str | None] = {"mcp-protocol-version": V, "mcp-method": method}
     named = params.get(NAMED_BY.get(method, ""))
@@ -53,21 +53,21 @@ def modern(
 
 
 async def answered(server: Server, method: str, params: dict[str, Any] | None = None, **more: Any) -> Any:
-    """The result of a request that is answered at once, which it has to be."""
+    """Return the result of a request that must be answered immediately."""
     exchange = await modern(server, method, params, **more).done()
     assert exchange.status == 200, exchange.body
     return exchange.json["result"]
 
 
 def in_one_piece(exchange: Exchange, server: Server) -> bytes | None:
-    """What the short cut of the web server would have answered to the same request."""
+    """Return the web server's shortcut answer to the same request."""
     body = exchange._body or b""
     answer = server.endpoint.quick(exchange.scope["headers"], body, "127.0.0.1")
     return answer if isinstance(answer, bytes) else None
 
 
 class Desk:
-    """What the tools of these tests do, seen from outside."""
+    """Events observed in and sent to the tools of these tests."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -137,7 +137,7 @@ REGION = {
 
 
 def _waiting(desk: Desk) -> tuple[Callable[..., Any], ...]:
-    """Tools that wait until the test says more."""
+    """Return tools that wait until the test releases them."""
 
     async def slow(ctx: Context) -> str:
         """Says that it begins, then waits."""

@@ -1,4 +1,4 @@
-"""Whole HTTP answers: their headers and lengths."""
+"""Complete HTTP responses: headers and lengths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.transports.streamable_http.answers import send_body, send_error
 
 
 class Sent:
-    """What was sent."""
+    """Recorded ASGI messages."""
 
     def __init__(self) -> None:
         self.messages: list[MutableMapping[str, Any]] = []
@@ -29,7 +29,7 @@ class Sent:
 
 @pytest.mark.requirement("T-POST-17")
 @pytest.mark.parametrize("size", [1, 4095, 4096, 100_000])
-async def test_a_body_has_its_type_and_length_and_may_not_be_cached(size: int) -> None:
+async def test_body_has_type_length_and_no_cache(size: int) -> None:
     sent = Sent()
     await send_body(sent, 200, b"x" * size, ((b"x-more", b"1"),))
     assert sent.headers == {
@@ -42,9 +42,7 @@ async def test_a_body_has_its_type_and_length_and_may_not_be_cached(size: int) -
 
 
 @pytest.mark.parametrize(("status", "length"), [(202, b"0"), (200, b"0"), (204, None)])
-async def test_an_empty_answer_has_no_type_and_a_204_no_length_either(
-    status: int, length: bytes | None
-) -> None:
+async def test_empty_response_has_no_type_and_204_has_no_length(status: int, length: bytes | None) -> None:
     sent = Sent()
     await send_body(sent, status, b"")
     assert sent.messages[0]["status"] == status
@@ -60,7 +58,7 @@ async def test_an_empty_answer_has_no_type_and_a_204_no_length_either(
         (InvalidParams("wrong", http_status=400), 400, (b"content-type", b"application/json")),
     ],
 )
-async def test_a_refusal_has_a_body_and_the_headers_it_needs(
+async def test_error_response_has_body_and_required_headers(
     error: McpError, status: int, header: tuple[bytes, bytes]
 ) -> None:
     sent = Sent()

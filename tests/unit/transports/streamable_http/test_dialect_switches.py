@@ -1,4 +1,4 @@
-"""Each dialect is off where its switch is off, and a switch that does not exist is a clear error."""
+"""Each dialect is off where its switch is off, and an unknown switch is a clear error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.transports.streamable_http.asgi import Server, hello, request
 
 @pytest.fixture
 async def published(streams: Streams) -> AsyncIterator[Server]:
-    """A process that accepts what is published and nothing else."""
+    """Return a process that accepts only published protocol forms."""
     made = Server(streams, dialects=())
     yield made
     made.endpoint.connections.drain()
@@ -29,7 +29,7 @@ def unversioned() -> dict[str, Any]:
 
 
 @pytest.mark.requirement("DLG-000-03")
-async def test_a_version_has_to_be_named_where_that_is_switched_on(server: Server, published: Server) -> None:
+async def test_protocol_version_is_required_in_strict_mode(server: Server, published: Server) -> None:
     lenient = await server.send(message=unversioned()).done()
     assert lenient.json["result"]["protocolVersion"] == "2025-03-26"
     strict = await published.send(message=unversioned()).done()
@@ -38,9 +38,7 @@ async def test_a_version_has_to_be_named_where_that_is_switched_on(server: Serve
 
 @pytest.mark.requirement("DLG-004-10")
 @pytest.mark.parametrize("method", ["POST", "GET"])
-async def test_an_accept_header_has_to_be_there_where_that_is_switched_on(
-    published: Server, method: str
-) -> None:
+async def test_accept_header_is_required_in_strict_mode(published: Server, method: str) -> None:
     headers = await published.initialize()
     message = request("ping") if method == "POST" else None
     refused = await published.send(method, message, headers={**headers, "accept": None}).done()
@@ -48,7 +46,7 @@ async def test_an_accept_header_has_to_be_there_where_that_is_switched_on(
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-async def test_both_forms_have_to_be_accepted_where_that_is_switched_on(
+async def test_both_response_forms_must_be_accepted_in_strict_mode(
     server: Server, published: Server, accept: str
 ) -> None:
     for asked, status in ((server, 200), (published, 406)):
@@ -57,9 +55,7 @@ async def test_both_forms_have_to_be_accepted_where_that_is_switched_on(
 
 
 @pytest.mark.requirement("DLG-000-01", "DLG-000-02", "DLG-004-01")
-async def test_older_notifications_mean_nothing_where_they_are_switched_off(
-    server: Server, published: Server
-) -> None:
+async def test_older_notifications_are_ignored_if_disabled(server: Server, published: Server) -> None:
     for switched_on, asked in ((True, server), (False, published)):
         headers = await asked.initialize(ready=False)
         session_id = str(headers["mcp-session-id"])
@@ -87,7 +83,7 @@ async def test_older_notifications_mean_nothing_where_they_are_switched_off(
         (dialects.STRICT, None, 400),
     ],
 )
-async def test_routing_headers_are_looked_at_as_strictly_as_is_set(
+async def test_routing_headers_mode_determines_strictness(
     streams: Streams, server: Server, mode: str, sent: bytes | None, status: int
 ) -> None:
     headers = await server.initialize()
@@ -102,6 +98,6 @@ async def test_routing_headers_are_looked_at_as_strictly_as_is_set(
 @pytest.mark.parametrize(
     "values", [{"DIALECTS": ["exit", "esperanto"]}, {"ROUTING_HEADERS": "always"}, {"DIALECTS": "exit"}]
 )
-def test_a_switch_that_does_not_exist_is_named(values: dict[str, Any]) -> None:
+def test_unknown_switch_is_rejected_by_name(values: dict[str, Any]) -> None:
     with pytest.raises(ImproperlyConfigured, match=next(iter(values))):
         conf.load(values)

@@ -1,4 +1,4 @@
-"""The gate every request passes: each rule refuses with its status, and the earlier of two wins."""
+"""The checks every request passes: each returns its status, and the earlier of two wins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def headers(**changed: str | None) -> Changes:
 
 
 PING = request("ping")
-# What breaks each rule of a POST, in the order in which they are asked, and the status of the refusal.
+# Violations of each POST check, in the order of the checks, with the status of the error.
 POST_RULES: list[tuple[str, Changes, int]] = [
     ("header sanity", {"more": [(b"host", b"127.0.0.1")]}, 400),
     ("host", headers(host="evil.example"), 421),
@@ -49,7 +49,7 @@ TABLES = {"POST": POST_RULES, "GET": GET_RULES, "DELETE": DELETE_RULES}
 WORDS = {
     "header sanity": "sent more than once",
     "JSON": "not valid JSON",
-    # A POST of an unknown revision is one of the newer era, and lacks what that wants first (VER-04).
+    # A POST of an unknown revision belongs to the newer era and fails its first check (VER-04).
     "version": "rotocol",
     "session named": "No session",
     "event id": "Last-Event-ID",
@@ -67,7 +67,7 @@ def merged(first: Changes, second: Changes) -> Changes:
     [(verb, *rule) for verb, rules in TABLES.items() for rule in rules],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_each_broken_rule_is_refused_with_its_status_and_a_body(
+async def test_each_violation_returns_its_status_and_message(
     verb: str, name: str, broken: Changes, status: int, server: Server
 ) -> None:
     session = await server.initialize()
@@ -82,20 +82,20 @@ async def test_each_broken_rule_is_refused_with_its_status_and_a_body(
     [(verb, *pair) for verb, rules in TABLES.items() for pair in pairwise(rules)],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
-async def test_of_two_broken_rules_the_earlier_one_is_told(
+async def test_earlier_of_two_violations_is_reported(
     verb: str, first: tuple[str, Changes, int], second: tuple[str, Changes, int], server: Server
 ) -> None:
     session = await server.initialize()
     broken = merged(second[1], first[1])
     if first[0] == "session named":
-        return  # A session that is not named cannot be unknown as well.
+        return  # An unnamed session cannot be unknown as well.
     valid = {"method": verb, "message": PING, "headers": session}
     refused = await server.send(**merged(valid, broken)).done()
     assert refused.status == first[2]
     assert WORDS.get(first[0], "") in refused.json["error"]["message"]
 
 
-async def test_nothing_is_read_of_a_body_that_is_refused_before(server: Server) -> None:
+async def test_body_of_rejected_request_is_not_read(server: Server) -> None:
     for broken in (rule[1] for rule in POST_RULES[:8]):
         refused = server.send(**merged({"message": PING}, broken))
         await refused.done()
@@ -103,7 +103,7 @@ async def test_nothing_is_read_of_a_body_that_is_refused_before(server: Server) 
 
 
 @pytest.mark.requirement("SEC-05")
-async def test_only_an_allowed_origin_is_told_that_it_may_go_on(streams: Streams) -> None:
+async def test_cors_preflight_succeeds_for_allowed_origin_only(streams: Streams) -> None:
     server = Server(streams, allowed_origins=("https://app.example",))
     allowed = await server.send("OPTIONS", headers={"origin": "https://app.example"}).done()
     assert allowed.status == 204
@@ -117,7 +117,7 @@ async def test_only_an_allowed_origin_is_told_that_it_may_go_on(streams: Streams
     assert not any(name.startswith(b"access-control") for name in plain.headers)
 
 
-async def test_an_allowed_origin_may_read_refusals_and_answers(streams: Streams) -> None:
+async def test_allowed_origin_may_read_errors_and_answers(streams: Streams) -> None:
     server = Server(streams, allowed_origins=("https://app.example",))
     origin = {"origin": "https://app.example"}
     for sent in (server.send(message=PING, headers=origin), server.send("PUT", headers=origin)):
@@ -139,9 +139,7 @@ async def test_an_allowed_origin_may_read_refusals_and_answers(streams: Streams)
         ({"headers": {"host": "service.example"}}, False),
     ],
 )
-async def test_only_a_request_from_and_to_this_machine_is_local(
-    changes: Changes, is_local: bool, streams: Streams
-) -> None:
+async def test_only_loopback_request_is_local(changes: Changes, is_local: bool, streams: Streams) -> None:
     server = Server(streams, allowed_hosts=("service.example",))
     answer = await server.send(message=request("initialize", hello()), **changes).done()
     assert answer.status == (200 if is_local else 401)
@@ -156,7 +154,7 @@ FAULTS: list[tuple[Callable[[], Exception], int, str]] = [
 
 @pytest.mark.parametrize(("fault", "status", "words"), FAULTS, ids=["redis away", "ended", "bug"])
 @pytest.mark.parametrize("verb", ["GET", "DELETE", "POST"])
-async def test_a_fault_becomes_one_documented_answer_that_tells_nothing_of_us(
+async def test_fault_becomes_one_documented_response_without_internals(
     verb: str, fault: Callable[[], Exception], status: int, words: str, server: Server
 ) -> None:
     session = await server.initialize()
@@ -176,7 +174,7 @@ async def test_a_fault_becomes_one_documented_answer_that_tells_nothing_of_us(
     assert "6379" not in answer.body.decode()
 
 
-async def test_a_client_that_leaves_before_its_body_is_there_gets_no_answer(server: Server) -> None:
+async def test_client_disconnecting_before_its_body_gets_no_response(server: Server) -> None:
     leaving = server.send(message=PING)
     leaving._body = None
     leaving.gone.set()
@@ -185,7 +183,7 @@ async def test_a_client_that_leaves_before_its_body_is_there_gets_no_answer(serv
 
 
 @pytest.mark.requirement("SEC-07")
-async def test_streams_of_a_principal_are_bounded(streams: Streams) -> None:
+async def test_streams_are_bounded_per_principal(streams: Streams) -> None:
     server = Server(streams, max_streams_per_principal=1)
     first, second = await server.initialize(), await server.initialize()
     stream = server.listen(first)
@@ -202,7 +200,7 @@ async def test_streams_of_a_principal_are_bounded(streams: Streams) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-async def test_many_wrong_keys_are_answered_429_and_everybody_else_goes_on(streams: Streams) -> None:
+async def test_many_wrong_keys_return_429_and_anonymous_requests_still_work(streams: Streams) -> None:
     server = Server(streams, wrong_keys_per_minute=2)
     headers = await server.initialize()
 
@@ -217,7 +215,7 @@ async def test_many_wrong_keys_are_answered_429_and_everybody_else_goes_on(strea
 
 @pytest.mark.parametrize("headed", [True, False])
 @pytest.mark.parametrize("method", ["server/discover", "tools/list"])
-async def test_where_the_newer_era_is_switched_off_its_probe_falls_back_to_initialize(
+async def test_probe_falls_back_to_initialize_if_modern_era_is_disabled(
     streams: Streams, method: str, headed: bool
 ) -> None:
     server = Server(streams, versions=LEGACY)

@@ -1,4 +1,4 @@
-"""Which era a message belongs to, and what of the older one the newer era has not."""
+"""The era of a message, and legacy features that the modern era lacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _refusal(exchange: Exchange) -> tuple[int, int]:
 
 
 @pytest.mark.requirement("ERA-01", "SES-13", "T-POLL-06")
-async def test_the_headers_of_a_session_on_a_modern_request_mean_nothing(server: Server) -> None:
+async def test_session_headers_on_modern_request_are_ignored(server: Server) -> None:
     session = await server.initialize()
     for named in (session["mcp-session-id"], "no session of ours"):
         headers: dict[str, str | None] = {"mcp-session-id": named, "last-event-id": "s.1.1"}
@@ -36,7 +36,7 @@ async def test_the_headers_of_a_session_on_a_modern_request_mean_nothing(server:
 
 
 @pytest.mark.requirement("ERA-02")
-async def test_initialize_without_metadata_opens_a_session_whatever_headers_come_with_it(
+async def test_initialize_without_meta_opens_session_with_any_headers(
     server: Server,
 ) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": "2025-11-25", "mcp-method": "initialize"}
@@ -57,7 +57,7 @@ async def test_initialize_without_metadata_opens_a_session_whatever_headers_come
         "unknown/method",
     ],
 )
-async def test_a_method_that_is_gone_or_unknown_is_not_found(method: str, server: Server) -> None:
+async def test_removed_or_unknown_method_is_not_found(method: str, server: Server) -> None:
     exchange = await modern(server, method, hello(), request_id="me").done()
     assert (exchange.status, exchange.json["error"]["code"]) == (404, -32601)
     assert exchange.json["id"] == "me"
@@ -66,7 +66,7 @@ async def test_a_method_that_is_gone_or_unknown_is_not_found(method: str, server
 
 @pytest.mark.requirement("ERA-04", "HDR-01")
 @pytest.mark.parametrize("header", [None, "2025-11-25", "2024-11-05", "2026-07-29"])
-async def test_metadata_without_its_header_is_never_served_as_legacy(
+async def test_meta_without_matching_header_is_never_served_as_legacy(
     header: str | None, server: Server
 ) -> None:
     session = await server.initialize()
@@ -87,7 +87,7 @@ async def test_metadata_without_its_header_is_never_served_as_legacy(
         meta(**{CLIENT_CAPABILITIES: []}),
     ],
 )
-async def test_the_header_without_whole_metadata_is_wrong_params(
+async def test_header_without_complete_meta_is_invalid_params(
     told: dict[str, Any] | None, server: Server
 ) -> None:
     message = request("server/discover", {} if told is None else {"_meta": told})
@@ -96,7 +96,7 @@ async def test_the_header_without_whole_metadata_is_wrong_params(
 
 
 @pytest.mark.requirement("META-01")
-async def test_a_version_that_is_no_text_is_refused_as_one_of_this_era(server: Server) -> None:
+async def test_non_string_version_is_modern_invalid_params(server: Server) -> None:
     told = {VERSION: 20260728, CLIENT_CAPABILITIES: {}}
     exchange = await server.send(message=request("tools/list", {"_meta": told})).done()
     assert _refusal(exchange) == (400, -32602)
@@ -104,15 +104,13 @@ async def test_a_version_that_is_no_text_is_refused_as_one_of_this_era(server: S
 
 @pytest.mark.requirement("META-01")
 @pytest.mark.parametrize("declared", [{"roots": 7}, {"sampling": []}, {"elicitation": "yes"}])
-async def test_a_known_capability_that_is_no_object_is_refused(
-    declared: dict[str, Any], server: Server
-) -> None:
+async def test_non_object_capability_is_rejected(declared: dict[str, Any], server: Server) -> None:
     exchange = await modern(server, "tools/list", told=meta(**{CLIENT_CAPABILITIES: declared})).done()
     assert _refusal(exchange) == (400, -32602)
 
 
 @pytest.mark.requirement("ERA-06", "VER-09")
-async def test_without_either_a_message_is_legacy_and_needs_its_session(server: Server) -> None:
+async def test_request_without_modern_version_is_legacy_and_needs_session(server: Server) -> None:
     told = meta("2025-11-25")
     for headers in ({}, {"mcp-protocol-version": "2025-11-25"}):
         exchange = await server.send(message=request("tools/list", {"_meta": told}), headers=headers).done()
@@ -127,7 +125,7 @@ async def test_without_either_a_message_is_legacy_and_needs_its_session(server: 
 
 @pytest.mark.requirement("ERA-09", "T-MOD-10", "T-GET-08")
 @pytest.mark.parametrize("verb", ["GET", "DELETE"])
-async def test_there_is_nothing_to_get_or_to_delete(verb: str, server: Server) -> None:
+async def test_get_and_delete_return_405(verb: str, server: Server) -> None:
     session = await server.initialize()
     for headers in ({"mcp-protocol-version": V}, {**session, "mcp-protocol-version": f" {V}"}):
         exchange = await server.send(verb, headers=headers).done()
@@ -140,7 +138,7 @@ async def test_there_is_nothing_to_get_or_to_delete(verb: str, server: Server) -
 
 @pytest.mark.requirement("VER-07", "VER-08")
 @pytest.mark.parametrize("version", ["v999.0.0", "2031-01-01", "2026-07-27"])
-async def test_a_version_that_is_not_served_is_told_with_those_that_are(version: str, server: Server) -> None:
+async def test_unserved_version_error_lists_supported_versions(version: str, server: Server) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
     exchange = await modern(server, "tools/list", told=meta(version), headers=headers).done()
     assert _refusal(exchange) == (400, -32022)
@@ -151,7 +149,7 @@ async def test_a_version_that_is_not_served_is_told_with_those_that_are(version:
 
 
 @pytest.mark.requirement("VER-01", "ERA-07", "VER-02")
-async def test_with_the_older_era_switched_off_its_clients_are_told_what_is_spoken(streams: Streams) -> None:
+async def test_disabled_legacy_era_reports_supported_versions(streams: Streams) -> None:
     server = Server(streams, versions=(V,))
     refused = await server.send(message=request("initialize", hello(), 5)).done()
     assert _refusal(refused) == (400, -32022)
@@ -164,11 +162,11 @@ async def test_with_the_older_era_switched_off_its_clients_are_told_what_is_spok
 
 
 @pytest.mark.requirement("VER-01")
-async def test_with_the_newer_era_switched_off_its_clients_fall_back(streams: Streams) -> None:
+async def test_disabled_modern_era_falls_back_to_initialize(streams: Streams) -> None:
     server = Server(streams, versions=LEGACY)
     exchange = await modern(server, "server/discover").done()
     assert exchange.status == 400
-    # A code of that era would say that it is spoken here.
+    # A code of that era would indicate that it is served here.
     assert exchange.json["error"]["code"] == -32600
     assert "initialize" in exchange.json["error"]["message"]
 
@@ -179,14 +177,14 @@ async def test_with_the_newer_era_switched_off_its_clients_fall_back(streams: St
     [[], [request("tools/list", {"_meta": meta()})], {"jsonrpc": "2.0", "id": 1, "result": {}}],
     ids=["empty", "batch", "response"],
 )
-async def test_a_body_is_one_request_or_one_notification(body: Any, server: Server) -> None:
+async def test_body_must_be_one_request_or_notification(body: Any, server: Server) -> None:
     exchange = await server.send(message=body, headers={"mcp-protocol-version": V}).done()
     assert _refusal(exchange) == (400, -32600)
 
 
 @pytest.mark.requirement("T-MOD-06", "CAN-05", "HDR-05")
 @pytest.mark.parametrize("method", ["notifications/cancelled", "notifications/unknown"])
-async def test_a_notification_is_taken_and_means_nothing(method: str, server: Server) -> None:
+async def test_notification_is_accepted_without_effect(method: str, server: Server) -> None:
     told = {"jsonrpc": "2.0", "method": method, "params": {"requestId": 1}}
     exchange = await server.send(message=told, headers={"mcp-protocol-version": V}).done()
     assert (exchange.status, exchange.body) == (202, b"")
@@ -196,7 +194,7 @@ async def test_a_notification_is_taken_and_means_nothing(method: str, server: Se
 @pytest.mark.parametrize(
     ("header", "code"), [("2031-01-01", -32022), (None, -32020), (f"{V}, {V}", -32022), ("ü", -32020)]
 )
-async def test_a_notification_of_no_served_version_is_refused(
+async def test_notification_of_unserved_version_is_rejected(
     header: str | None, code: int, server: Server
 ) -> None:
     told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"_meta": meta()}}

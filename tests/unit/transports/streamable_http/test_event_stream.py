@@ -1,4 +1,4 @@
-"""One connection's event stream: what it writes, when it looks who is there, and how it ends."""
+"""The event stream of one connection: content, reader checks, and end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def session_of(headers: Headers) -> str:
 
 
 async def tell(streams: Streams, headers: Headers, text: bytes = b'{"n":1}') -> None:
-    """A message for the session's standalone stream."""
+    """Append a message to the standalone stream of the session."""
     await streams.log.append(session_of(headers), STANDALONE, text)
 
 
@@ -41,7 +41,7 @@ def publish(revision: int, **kinds: int) -> None:
 
 @pytest.mark.requirement("T-POLL-01", "T-POLL-02")
 @pytest.mark.parametrize(("version", "is_primed"), [("2025-11-25", True), ("2025-06-18", False)])
-async def test_a_stream_begins_with_a_position_where_clients_understand_it(
+async def test_stream_starts_with_priming_event_where_supported(
     version: str, is_primed: bool, server: Server
 ) -> None:
     stream = server.listen(await server.initialize(version))
@@ -52,7 +52,7 @@ async def test_a_stream_begins_with_a_position_where_clients_understand_it(
 
 
 @pytest.mark.requirement("T-GET-09")
-async def test_what_came_while_nobody_listened_is_sent_once_and_then_what_comes(server: Server) -> None:
+async def test_messages_sent_while_disconnected_arrive_once(server: Server) -> None:
     headers = await server.initialize()
     streams = server.process.streams
     await tell(streams, headers, b'{"n":1}')
@@ -73,7 +73,7 @@ async def test_what_came_while_nobody_listened_is_sent_once_and_then_what_comes(
 
 
 @pytest.mark.requirement("TOOL-23")
-async def test_a_changed_list_is_announced_once_however_often_it_changed(server: Server) -> None:
+async def test_changed_list_is_announced_once(server: Server) -> None:
     headers = await server.initialize()
     stream = server.listen(headers)
     await stream.until(b"id:")
@@ -91,7 +91,7 @@ async def test_a_changed_list_is_announced_once_however_often_it_changed(server:
     ]
 
 
-async def test_a_client_that_was_away_is_told_when_it_comes_back_and_only_then(streams: Streams) -> None:
+async def test_returning_client_is_announced_changes_once(streams: Streams) -> None:
     one, other = Server(streams), Server(streams)
     headers = await one.initialize()
     publish(8, resources=8)
@@ -106,7 +106,7 @@ async def test_a_client_that_was_away_is_told_when_it_comes_back_and_only_then(s
     assert b"list_changed" not in again.body
 
 
-async def test_what_was_announced_to_a_waiting_stream_is_not_repeated_at_another_process(
+async def test_announced_change_is_not_repeated_by_another_process(
     streams: Streams,
 ) -> None:
     one, other = Server(streams), Server(streams)
@@ -125,7 +125,7 @@ async def test_what_was_announced_to_a_waiting_stream_is_not_repeated_at_another
     assert b"list_changed" not in again.body
 
 
-async def test_a_client_that_reads_slowly_is_told_by_its_own_stream_and_keeps_nobody_waiting(
+async def test_slow_reader_gets_change_later_and_delays_no_other_stream(
     server: Server,
 ) -> None:
     slow, quick = [server.listen(await server.initialize()) for _ in range(2)]
@@ -145,9 +145,7 @@ async def test_a_client_that_reads_slowly_is_told_by_its_own_stream_and_keeps_no
 
 
 @pytest.mark.parametrize("how", ["stalled", "broken"])
-async def test_a_client_whom_a_change_did_not_reach_hears_of_it_when_it_comes_back(
-    how: str, streams: Streams
-) -> None:
+async def test_unreached_client_gets_change_when_it_returns(how: str, streams: Streams) -> None:
     server = Server(streams, stall_seconds=0.01)
     headers = await server.initialize()
     stream = server.listen(headers)
@@ -162,7 +160,7 @@ async def test_a_client_whom_a_change_did_not_reach_hears_of_it_when_it_comes_ba
     await leave(again)
 
 
-async def test_nothing_is_announced_before_the_client_said_it_is_ready(server: Server) -> None:
+async def test_change_is_announced_only_after_initialized(server: Server) -> None:
     headers = await server.initialize(ready=False)
     publish(9, tools=9)
     stream = server.listen(headers)
@@ -174,10 +172,10 @@ async def test_nothing_is_announced_before_the_client_said_it_is_ready(server: S
     await leave(stream)
 
 
-# Who is there
+# Reader checks
 
 
-async def test_a_busy_stream_checks_its_reader_too(streams: Streams) -> None:
+async def test_busy_stream_rechecks_its_reader(streams: Streams) -> None:
     server = Server(streams, keep_alive_seconds=0.02)
     headers = await server.initialize()
     stream = server.listen(headers)
@@ -189,7 +187,7 @@ async def test_a_busy_stream_checks_its_reader_too(streams: Streams) -> None:
         checked.append(authorization)
         return await authenticate(authorization, local=local)
 
-    # The class has slots, so its object is exchanged for one that notes.
+    # The class has slots, so its object is replaced by a recording one.
     server.process.authenticator = Noting(noting)  # type: ignore[assignment]
     async with asyncio.timeout(5):
         while len(checked) < 3:
@@ -199,13 +197,13 @@ async def test_a_busy_stream_checks_its_reader_too(streams: Streams) -> None:
 
 
 class Noting:
-    """An authenticator that is asked by the stream's check."""
+    """An authenticator queried by the check of the stream."""
 
     def __init__(self, authenticate: Callable[..., Any]) -> None:
         self.authenticate = authenticate
 
 
-async def test_a_stream_ends_when_its_credential_is_no_longer_good(streams: Streams) -> None:
+async def test_stream_ends_when_credential_is_revoked(streams: Streams) -> None:
     server = Server(streams, keep_alive_seconds=0.01)
     stream = server.listen(await server.initialize())
     await stream.until(b"id:")
@@ -215,9 +213,7 @@ async def test_a_stream_ends_when_its_credential_is_no_longer_good(streams: Stre
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_stream_ends_at_the_very_expiry_of_its_credential(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stream_ends_at_credential_expiry(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = await server.initialize()
     expiring = replace(LOCAL, expires_at=time.time() + 0.05)
     monkeypatch.setattr("mcp_app.auth.authentication.LOOPBACK", expiring)
@@ -227,7 +223,7 @@ async def test_a_stream_ends_at_the_very_expiry_of_its_credential(
     assert stream.events[-1].retry == server.process.settings.stream_retry_ms
 
 
-async def test_a_stream_survives_a_short_outage_of_redis(streams: Streams) -> None:
+async def test_stream_survives_brief_redis_outage(streams: Streams) -> None:
     server = Server(streams, keep_alive_seconds=0.01)
     headers = await server.initialize()
     stream = server.listen(headers)
@@ -254,7 +250,7 @@ async def test_a_stream_survives_a_short_outage_of_redis(streams: Streams) -> No
 
 
 @pytest.mark.requirement("T-GET-06")
-async def test_a_second_listener_is_refused_and_one_that_resumes_takes_over(streams: Streams) -> None:
+async def test_second_listener_is_refused_unless_resuming(streams: Streams) -> None:
     one, other = Server(streams), Server(streams)
     headers = await one.initialize()
     first = one.listen(headers)
@@ -270,7 +266,7 @@ async def test_a_second_listener_is_refused_and_one_that_resumes_takes_over(stre
     await leave(third)
 
 
-async def test_a_listener_that_failed_to_begin_does_not_keep_the_next_one_out(server: Server) -> None:
+async def test_failed_listener_does_not_block_next_one(server: Server) -> None:
     headers = await server.initialize()
     streams = server.process.streams
     opening = streams.log.open
@@ -298,7 +294,7 @@ async def ended_by_drain(server: Server, headers: Headers) -> None:
 
 
 @pytest.mark.parametrize("end", [ended_by_session, ended_by_drain])
-async def test_a_stream_that_the_server_ends_is_ended_as_it_should_be(end: Any, server: Server) -> None:
+async def test_stream_ended_by_server_is_terminated_properly(end: Any, server: Server) -> None:
     headers = await server.initialize()
     stream = server.listen(headers)
     await stream.until(b"id:")
@@ -310,7 +306,7 @@ async def test_a_stream_that_the_server_ends_is_ended_as_it_should_be(end: Any, 
 
 @pytest.mark.requirement("T-POLL-05")
 @pytest.mark.parametrize(("version", "is_rotated"), [("2025-11-25", True), ("2025-06-18", False)])
-async def test_a_long_stream_is_rotated_where_the_client_can_resume(
+async def test_long_stream_is_rotated_if_client_can_resume(
     version: str, is_rotated: bool, streams: Streams
 ) -> None:
     server = Server(streams, stream_max_seconds=0.0, keep_alive_seconds=0.01)
@@ -327,7 +323,7 @@ async def test_a_long_stream_is_rotated_where_the_client_can_resume(
         await leave(stream)
 
 
-async def test_a_client_that_stops_reading_is_cut_off(streams: Streams) -> None:
+async def test_stalled_reader_is_disconnected(streams: Streams) -> None:
     server = Server(streams, stall_seconds=0.01)
     headers = await server.initialize()
     stream = server.listen(headers)
@@ -340,7 +336,7 @@ async def test_a_client_that_stops_reading_is_cut_off(streams: Streams) -> None:
     assert await streams.windows.held(f"listener/{session_of(headers)}") == 0
 
 
-async def test_a_connection_that_breaks_while_written_to_is_no_incident(
+async def test_broken_connection_is_not_logged_as_incident(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     headers = await server.initialize()
@@ -356,7 +352,7 @@ async def test_a_connection_that_breaks_while_written_to_is_no_incident(
     assert server.endpoint.connections._by_session == {}
 
 
-async def test_a_gap_is_told_before_what_is_left(streams: Streams) -> None:
+async def test_gap_is_reported_before_remaining_messages(streams: Streams) -> None:
     server = Server(Streams.in_memory(replace(LOOPBACK, max_stream_events=2)))
     await server.process.streams.start()
     headers = await server.initialize()

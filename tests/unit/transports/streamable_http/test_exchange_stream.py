@@ -1,4 +1,4 @@
-"""2026-07-28: one body or a stream, what travels on it, and what happens when either side goes away."""
+"""2026-07-28 responses: one body or a stream, its messages, and a disconnect of either side."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTIFICATIONS = {
 
 @pytest.fixture
 def desk() -> Desk:
-    """What the tools of a test do."""
+    """Return the tools of a test."""
     made = Desk()
     asked.offer(made)
     return made
@@ -45,9 +45,7 @@ async def gone(exchange: Exchange) -> None:
 
 
 @pytest.mark.requirement("T-MOD-02", "T-MOD-03", "T-MOD-04", "T-MOD-11", "T-SSE-03", "PROG-05", "PROG-01")
-async def test_messages_of_the_request_come_first_then_its_answer_then_the_end(
-    server: Server, desk: Desk
-) -> None:
+async def test_stream_has_messages_then_answer(server: Server, desk: Desk) -> None:
     stream = slow(server, **TOKEN, **{LOG_LEVEL: "info"})
     await stream.until(b"notifications/message")
     assert stream.headers[b"content-type"] == b"text/event-stream"
@@ -69,7 +67,7 @@ async def test_messages_of_the_request_come_first_then_its_answer_then_the_end(
 
 
 @pytest.mark.requirement("T-SSE-05")
-async def test_it_stays_one_body_as_long_as_there_is_nothing_to_say(server: Server, desk: Desk) -> None:
+async def test_response_stays_one_body_without_messages(server: Server, desk: Desk) -> None:
     exchange = slow(server)
     await desk.begun.wait()
     await asyncio.sleep(0)
@@ -81,7 +79,7 @@ async def test_it_stays_one_body_as_long_as_there_is_nothing_to_say(server: Serv
 
 
 @pytest.mark.requirement("T-SSE-05")
-async def test_a_long_silence_makes_it_a_stream_that_is_kept_alive(streams: Streams, desk: Desk) -> None:
+async def test_long_silence_opens_stream_with_keep_alives(streams: Streams, desk: Desk) -> None:
     server = Server(streams, keep_alive_seconds=0.02, grace_seconds=0)
     stream = slow(server, "silent")
     await stream.until(b":")
@@ -102,7 +100,7 @@ async def test_a_long_silence_makes_it_a_stream_that_is_kept_alive(streams: Stre
         ("emergency", []),
     ],
 )
-async def test_log_messages_are_sent_only_to_a_request_that_asks(
+async def test_log_messages_follow_requested_level(
     level: str | None, heard: list[str], server: Server, desk: Desk
 ) -> None:
     exchange = await modern(server, "tools/call", {"name": "logs"}, told=meta(**{LOG_LEVEL: level})).done()
@@ -115,7 +113,7 @@ async def test_log_messages_are_sent_only_to_a_request_that_asks(
 
 
 @pytest.mark.requirement("PROG-01")
-async def test_without_a_token_there_is_no_progress(server: Server, desk: Desk) -> None:
+async def test_progress_requires_token(server: Server, desk: Desk) -> None:
     desk.go_on.set()
     exchange = await slow(server).done()
     assert exchange.json["result"]["content"][0]["text"] == "done"
@@ -123,7 +121,7 @@ async def test_without_a_token_there_is_no_progress(server: Server, desk: Desk) 
 
 @pytest.mark.requirement("T-MOD-05", "CAN-05")
 @pytest.mark.parametrize("name", ["slow", "silent"])
-async def test_a_client_that_goes_away_has_cancelled(name: str, server: Server, desk: Desk) -> None:
+async def test_client_disconnect_cancels_call(name: str, server: Server, desk: Desk) -> None:
     exchange = slow(server, name, **TOKEN)
     await desk.begun.wait()
     sent = len(exchange.body) if exchange.sent else 0
@@ -137,7 +135,7 @@ async def test_a_client_that_goes_away_has_cancelled(name: str, server: Server, 
 
 
 @pytest.mark.requirement("T-MOD-05")
-async def test_a_client_that_stops_reading_has_cancelled(streams: Streams, desk: Desk) -> None:
+async def test_stalled_client_cancels_call(streams: Streams, desk: Desk) -> None:
     server = Server(streams, stall_seconds=0.02)
     exchange = slow(server, **TOKEN)
     exchange.stalled = asyncio.Event()
@@ -147,7 +145,7 @@ async def test_a_client_that_stops_reading_has_cancelled(streams: Streams, desk:
 
 
 @pytest.mark.requirement("CAN-05")
-async def test_a_cancel_by_notification_has_no_effect(server: Server, desk: Desk) -> None:
+async def test_cancel_notification_has_no_effect(server: Server, desk: Desk) -> None:
     exchange = slow(server, "silent")
     await desk.begun.wait()
     told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "s"}}
@@ -158,7 +156,7 @@ async def test_a_cancel_by_notification_has_no_effect(server: Server, desk: Desk
     assert not desk.cancelled.is_set()
 
 
-async def test_a_process_that_stops_answers_what_does_not_end_in_time(
+async def test_shutdown_answers_unfinished_calls(
     server: Server, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_app.transports.streamable_http.exchange_stream.STOPPING_SECONDS", 0.02)
@@ -173,7 +171,7 @@ async def test_a_process_that_stops_answers_what_does_not_end_in_time(
         await desk.cancelled.wait()
 
 
-async def test_a_process_that_stops_lets_end_what_ends_soon(server: Server, desk: Desk) -> None:
+async def test_shutdown_waits_for_calls_about_to_finish(server: Server, desk: Desk) -> None:
     exchange = slow(server, "silent")
     await desk.begun.wait()
     server.endpoint.connections.drain()
@@ -181,7 +179,7 @@ async def test_a_process_that_stops_lets_end_what_ends_soon(server: Server, desk
     assert (await exchange.done()).json["result"]["content"][0]["text"] == "done"
 
 
-async def test_a_process_that_another_replaces_lets_end_what_it_answers(server: Server, desk: Desk) -> None:
+async def test_replaced_process_finishes_its_answers(server: Server, desk: Desk) -> None:
     exchange = slow(server, **TOKEN)
     await exchange.until(b"notifications/progress")
     server.endpoint.connections.leave()
@@ -192,7 +190,7 @@ async def test_a_process_that_another_replaces_lets_end_what_it_answers(server: 
 
 
 @pytest.mark.requirement("SEC-07", "T-MOD-12")
-async def test_one_stream_too_many_is_refused_with_the_id(streams: Streams, desk: Desk) -> None:
+async def test_stream_above_limit_is_refused_with_request_id(streams: Streams, desk: Desk) -> None:
     server = Server(streams, max_streams_per_principal=1)
     first = slow(server, "silent")
     await desk.begun.wait()
@@ -208,7 +206,7 @@ async def test_one_stream_too_many_is_refused_with_the_id(streams: Streams, desk
 
 
 class Clock(NamedTuple):
-    """What the stream takes the time of day from."""
+    """The stream's source of the time of day."""
 
     now: float
 
@@ -217,13 +215,13 @@ class Clock(NamedTuple):
 
 
 class Doorman:
-    """Knows a principal until told otherwise."""
+    """An authenticator that knows a principal until changed."""
 
     def __init__(self, server: Server, **principal: Any) -> None:
         self.known_as = replace(LOCAL, **principal)
         self.error: Exception | None = None
         self.asked = 0
-        # The class has slots, so its object is exchanged for one that can be told.
+        # The class has slots, so its object is replaced by a configurable one.
         server.process.authenticator = self  # type: ignore[assignment]
 
     def known(self, *_: Any, **__: Any) -> Any:
@@ -237,9 +235,7 @@ class Doorman:
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_credential_that_is_taken_back_ends_the_stream_and_the_call(
-    streams: Streams, desk: Desk
-) -> None:
+async def test_revoked_credential_ends_stream_and_call(streams: Streams, desk: Desk) -> None:
     server = Server(streams, keep_alive_seconds=0.02)
     doorman = Doorman(server)
     stream = slow(server, **TOKEN)
@@ -252,9 +248,7 @@ async def test_a_credential_that_is_taken_back_ends_the_stream_and_the_call(
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_credential_that_expires_before_anything_was_sent_is_told_so(
-    streams: Streams, desk: Desk
-) -> None:
+async def test_credential_expiring_before_response_returns_401(streams: Streams, desk: Desk) -> None:
     server = Server(streams, grace_seconds=0)
     doorman = Doorman(server, expires_at=time.time() + 0.05)
     doorman.error = Unauthorized()
@@ -263,7 +257,7 @@ async def test_a_credential_that_expires_before_anything_was_sent_is_told_so(
     assert b"www-authenticate" in exchange.headers
 
 
-async def test_while_nobody_can_be_asked_only_an_expired_credential_ends_it(
+async def test_authentication_outage_ends_stream_only_at_expiry(
     streams: Streams, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(streams, keep_alive_seconds=0.02, grace_seconds=0)

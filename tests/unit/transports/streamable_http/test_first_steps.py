@@ -1,4 +1,4 @@
-"""What a waiting task would await next, begun without waking it."""
+"""The next await of a sleeping task, started without waking the task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.transports.streamable_http.first_steps import begin
 
 @pytest.fixture
 async def waiting() -> asyncio.Task[Any]:
-    """A task that waits for what it is given to await."""
+    """Return a task that waits for something to await."""
     loop = asyncio.get_running_loop()
     given: asyncio.Future[Any] = loop.create_future()
 
@@ -26,14 +26,14 @@ async def waiting() -> asyncio.Task[Any]:
 
 
 async def at_once(work: Any, task: asyncio.Task[Any]) -> Any:
-    """What is left of ``work`` after a callback of the event loop has begun it for ``task``."""
+    """Return the rest of ``work`` after a loop callback has started it for ``task``."""
     loop = asyncio.get_running_loop()
     begun: asyncio.Future[Any] = loop.create_future()
     loop.call_soon(lambda: begun.set_result([begin(work, task)]))
     return (await begun)[0]
 
 
-async def test_what_never_waits_is_done_and_its_task_sleeps_on(waiting: Any) -> None:
+async def test_non_waiting_work_finishes_without_waking_task(waiting: Any) -> None:
     done: list[Any] = []
 
     async def work() -> None:
@@ -45,7 +45,7 @@ async def test_what_never_waits_is_done_and_its_task_sleeps_on(waiting: Any) -> 
     waiting.cancel()
 
 
-async def test_what_waits_is_gone_on_with_by_its_task_in_every_step(waiting: Any) -> None:
+async def test_waiting_work_is_continued_by_its_task(waiting: Any) -> None:
     first, second = asyncio.Event(), asyncio.Event()
     seen: list[Any] = []
 
@@ -65,7 +65,7 @@ async def test_what_waits_is_gone_on_with_by_its_task_in_every_step(waiting: Any
     assert seen == [waiting] * 3
 
 
-async def test_what_fails_fails_in_its_task(waiting: Any) -> None:
+async def test_exception_is_raised_in_task(waiting: Any) -> None:
     async def work() -> None:
         raise OSError("gone")
 
@@ -74,7 +74,7 @@ async def test_what_fails_fails_in_its_task(waiting: Any) -> None:
         await waiting
 
 
-async def test_a_cancellation_reaches_the_work_that_waits(waiting: Any) -> None:
+async def test_cancellation_reaches_waiting_work(waiting: Any) -> None:
     ended: list[str] = []
 
     async def work() -> None:
@@ -91,7 +91,7 @@ async def test_a_cancellation_reaches_the_work_that_waits(waiting: Any) -> None:
     assert ended == ["cancelled"]
 
 
-async def test_work_that_outlives_a_cancellation_goes_on(waiting: Any) -> None:
+async def test_work_may_outlive_cancellation(waiting: Any) -> None:
     go_on = asyncio.Event()
     done: list[str] = []
 

@@ -1,4 +1,4 @@
-"""2026-07-28: the rules every request passes, in their order; and that each refusal says what is wrong."""
+"""2026-07-28: the order of the checks every request passes, and their error messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _message() -> dict[str, Any]:
 
 @dataclass
 class Sent:
-    """A right call, for rules to be broken in it."""
+    """A valid call to be invalidated by a test."""
 
     verb: str = "POST"
     message: dict[str, Any] = field(default_factory=_message)
@@ -49,7 +49,7 @@ class Sent:
         return found
 
     def to(self, server: Server) -> Exchange:
-        """Send it."""
+        """Send the call."""
         body = orjson.dumps(self.message)
         return server.send(
             self.verb, headers=self.headers, more=self.more, body=body[: -1 if self.cut else None]
@@ -116,7 +116,7 @@ def _refusal(exchange: Exchange) -> tuple[int, int, str]:
 
 @pytest.mark.requirement("ERA-08", "ERA-10", "T-MOD-12")
 @pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung[0].__name__)
-async def test_each_broken_rule_is_refused_with_its_code_and_the_id(rung: Rung, server: Server) -> None:
+async def test_each_violation_returns_its_code_and_request_id(rung: Rung, server: Server) -> None:
     sent = Sent()
     rung[0](sent)
     exchange = await sent.to(server).done()
@@ -130,7 +130,7 @@ async def test_each_broken_rule_is_refused_with_its_code_and_the_id(rung: Rung, 
 
 @pytest.mark.requirement("ERA-10")
 @pytest.mark.parametrize(("first", "second"), list(pairwise(LADDER)), ids=lambda rung: rung[0].__name__)
-async def test_of_two_broken_rules_the_earlier_one_is_told(first: Rung, second: Rung, server: Server) -> None:
+async def test_earlier_of_two_violations_is_reported(first: Rung, second: Rung, server: Server) -> None:
     sent = Sent()
     second[0](sent)
     first[0](sent)
@@ -140,7 +140,7 @@ async def test_of_two_broken_rules_the_earlier_one_is_told(first: Rung, second: 
 
 
 @pytest.mark.requirement("ERA-10", "TOOL-10")
-async def test_the_arguments_are_looked_at_last(server: Server) -> None:
+async def test_arguments_are_validated_last(server: Server) -> None:
     sent = Sent()
     _arguments(sent)
     assert (await sent.to(server).done()).json["result"]["isError"] is True
@@ -149,7 +149,7 @@ async def test_the_arguments_are_looked_at_last(server: Server) -> None:
 
 
 @pytest.mark.requirement("ERA-10")
-async def test_an_unknown_method_comes_after_the_version_and_before_its_params(server: Server) -> None:
+async def test_unknown_method_is_checked_after_version_and_before_params(server: Server) -> None:
     unknown = modern(server, "tools/lost", {"cursor": 7})
     assert _refusal(await unknown.done())[:2] == (404, -32601)
     told = meta("2031-01-01")
@@ -159,7 +159,7 @@ async def test_an_unknown_method_comes_after_the_version_and_before_its_params(s
     assert _refusal(await missing.done())[:2] == (400, -32020)
 
 
-async def test_the_short_cut_refuses_what_the_ladder_refuses(server: Server) -> None:
+async def test_shortcut_rejects_every_violation(server: Server) -> None:
     right = Sent().to(server)
     assert asked.in_one_piece(right, server) is not None
     await right.done()

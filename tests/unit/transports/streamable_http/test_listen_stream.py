@@ -1,4 +1,4 @@
-"""subscriptions/listen over HTTP: what one stream says, when it looks who is there, and how it ends."""
+"""subscriptions/listen over HTTP: content, reader checks, and end of a stream."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHANGED = "notifications/{}/list_changed"
 
 
 def listen(server: Server, asked: Any, request_id: Any = 1) -> Exchange:
-    """Begin to listen."""
+    """Start listening."""
     params = {"_meta": META} if asked is None else {"_meta": META, "notifications": asked}
     return server.send(message=request(METHOD, params, request_id), headers=HEADERS)
 
@@ -58,7 +58,7 @@ def resource(uri: str, permission: str = "") -> ResourceEntry:
 
 
 def publish(server: Server, revision: int, **kinds: int) -> None:
-    """Another catalogue is in use, and everybody in this process is told so."""
+    """Put another catalogue in use and announce it in this process."""
     current_snapshot.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
     for callback in server.process.upkeep.on_change:
         callback()
@@ -80,7 +80,7 @@ def nothing_is_left(server: Server) -> bool:
 
 @pytest.fixture
 async def quick_looks(streams: Streams) -> AsyncIterator[Server]:
-    """A process that sends keep-alives, and looks who is there, every 20 ms."""
+    """Return a process that sends keep-alives and checks readers every 20 ms."""
     made = Server(streams, keep_alive_seconds=0.02)
     yield made
     made.endpoint.connections.drain()
@@ -99,7 +99,7 @@ async def quick_looks(streams: Streams) -> AsyncIterator[Server]:
         ({"resourceSubscriptions": ["a://unknown"]}, {}),
     ],
 )  # fmt: skip
-async def test_first_of_all_it_says_what_of_the_filter_is_served(
+async def test_first_message_acknowledges_served_filter(
     server: Server, asked: dict[str, Any], granted: dict[str, Any]
 ) -> None:
     offer(resource("a://1"), resource("a://hidden", "app.secret"))
@@ -128,7 +128,7 @@ async def test_first_of_all_it_says_what_of_the_filter_is_served(
         ({"resourceSubscriptions": [f"a://{number}" for number in range(101)]}, "at most 100"),
     ],
 )
-async def test_a_bad_filter_is_a_plain_refusal(server: Server, asked: Any, words: str) -> None:
+async def test_invalid_filter_is_rejected_with_plain_error(server: Server, asked: Any, words: str) -> None:
     answer = await listen(server, asked, "n").done()
     assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (400, "n", -32602)
     assert words in answer.json["error"]["message"]
@@ -136,7 +136,7 @@ async def test_a_bad_filter_is_a_plain_refusal(server: Server, asked: Any, words
 
 
 @pytest.mark.requirement("SUB-03", "SUB-04", "SUB-07")
-async def test_each_stream_is_told_what_it_asked_for_with_its_own_id(server: Server) -> None:
+async def test_each_stream_gets_requested_changes_with_its_id(server: Server) -> None:
     tools = await acknowledged(server, TOOLS, 0)
     also = await acknowledged(server, TOOLS, "x")
     prompts = await acknowledged(server, {"promptsListChanged": True}, 0)
@@ -154,7 +154,7 @@ async def test_each_stream_is_told_what_it_asked_for_with_its_own_id(server: Ser
 
 
 @pytest.mark.requirement("SUB-11")
-async def test_many_changes_at_once_are_one_notification(server: Server) -> None:
+async def test_concurrent_changes_become_one_notification(server: Server) -> None:
     stream = await acknowledged(server, EVERYTHING)
     for revision in range(6, 60):
         publish(server, revision, tools=revision)
@@ -166,7 +166,7 @@ async def test_many_changes_at_once_are_one_notification(server: Server) -> None
 
 
 @pytest.mark.requirement("SUB-05")
-async def test_a_change_before_the_acknowledgement_has_left_is_told(server: Server) -> None:
+async def test_change_before_acknowledgement_is_delivered(server: Server) -> None:
     stream = listen(server, TOOLS)
     stream.stalled = asyncio.Event()
     async with asyncio.timeout(10):
@@ -181,9 +181,7 @@ async def test_a_change_before_the_acknowledgement_has_left_is_told(server: Serv
 
 
 @pytest.mark.requirement("SUB-06", "SUB-10", "RES-11")
-async def test_an_updated_resource_is_told_to_its_subscribers_who_may_still_read_it(
-    server: Server, streams: Streams
-) -> None:
+async def test_resource_update_reaches_subscribers_with_permission(server: Server, streams: Streams) -> None:
     offer(resource("a://1"), resource("a://2"), resource("a://3"))
     one = await acknowledged(server, {"resourceSubscriptions": ["a://1", "a://2"]}, 1)
     other = await acknowledged(server, {"resourceSubscriptions": ["a://3"], **TOOLS}, 2)
@@ -198,7 +196,7 @@ async def test_an_updated_resource_is_told_to_its_subscribers_who_may_still_read
 
 
 @pytest.mark.requirement("SUB-12")
-async def test_after_a_lost_connection_to_redis_everything_may_have_changed(server: Server) -> None:
+async def test_resync_notifies_all_subscribed_resources(server: Server) -> None:
     offer(resource("a://1"), resource("a://2"))
     stream = await acknowledged(server, {"resourceSubscriptions": ["a://1", "a://2"]})
     await server.process.streams.hub.publish("resource", {"resync": True})
@@ -208,7 +206,7 @@ async def test_after_a_lost_connection_to_redis_everything_may_have_changed(serv
 
 
 @pytest.mark.requirement("SUB-11")
-async def test_what_waits_for_a_slow_client_is_no_more_than_it_subscribed_to(
+async def test_pending_news_of_slow_client_are_bounded_by_subscription(
     server: Server, streams: Streams
 ) -> None:
     offer(resource("a://1"), resource("a://2"))
@@ -228,7 +226,7 @@ async def test_what_waits_for_a_slow_client_is_no_more_than_it_subscribed_to(
 
 
 @pytest.mark.requirement("SUB-08", "LOG-03", "PROG-07")
-async def test_nothing_else_is_said_on_it(server: Server, streams: Streams) -> None:
+async def test_unsubscribed_messages_are_not_sent(server: Server, streams: Streams) -> None:
     stream = await acknowledged(server, EVERYTHING)
     headers = await server.initialize()
     reading = server.listen(headers)
@@ -241,18 +239,18 @@ async def test_nothing_else_is_said_on_it(server: Server, streams: Streams) -> N
     assert methods(stream)[1:] == [CHANGED.format("tools")]
 
 
-# Who is there
+# Reader checks
 
 
 @pytest.mark.requirement("SUB-10")
-async def test_an_idle_stream_is_kept_alive_by_comments(quick_looks: Server) -> None:
+async def test_idle_stream_is_kept_alive_by_comments(quick_looks: Server) -> None:
     stream = await acknowledged(quick_looks, {})
     await stream.until(b": ping\n\n: ping\n\n")
     await leave(stream)
     assert len(stream.messages) == 1
 
 
-async def test_news_that_come_as_its_rest_runs_out_are_not_lost(streams: Streams) -> None:
+async def test_news_at_end_of_rest_interval_are_not_lost(streams: Streams) -> None:
     server = Server(streams, keep_alive_seconds=0.001)
     opened = [await acknowledged(server, TOOLS, number) for number in range(5)]
     for revision in range(6, 1006):
@@ -272,7 +270,7 @@ async def test_news_that_come_as_its_rest_runs_out_are_not_lost(streams: Streams
 
 
 @pytest.mark.requirement("SUB-10", "SUB-09")
-async def test_a_credential_that_is_revoked_ends_it_with_its_answer(
+async def test_revoked_credential_ends_stream_with_answer(
     quick_looks: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = await acknowledged(quick_looks, {}, 0)
@@ -288,14 +286,14 @@ async def test_a_credential_that_is_revoked_ends_it_with_its_answer(
 
 
 class Asked:
-    """An authenticator that gives one answer."""
+    """An authenticator with one fixed answer."""
 
     def __init__(self, answer: Any) -> None:
         self.authenticate = answer
 
 
 @pytest.mark.requirement("SUB-10")
-async def test_while_nobody_can_tell_who_is_there_it_goes_on_and_then_knows_new_permissions(
+async def test_authentication_outage_keeps_stream_and_later_permissions_apply(
     quick_looks: Server, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(resource("a://1"))
@@ -320,7 +318,7 @@ async def test_while_nobody_can_tell_who_is_there_it_goes_on_and_then_knows_new_
 
 
 @pytest.mark.requirement("SUB-09", "SUB-10")
-async def test_it_ends_with_its_answer_when_the_credential_expires(
+async def test_credential_expiry_ends_stream_with_answer(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brief = replace(LOCAL, expires_at=time.time() + 0.05)
@@ -335,7 +333,7 @@ async def test_it_ends_with_its_answer_when_the_credential_expires(
 
 
 @pytest.mark.requirement("SUB-09", "CAN-07", "T-MOD-03", "T-MOD-04")
-async def test_a_process_that_stops_answers_every_listener(server: Server) -> None:
+async def test_shutdown_answers_every_listener(server: Server) -> None:
     opened = [await acknowledged(server, TOOLS, number) for number in ("a", 0, 7)]
     publish(server, 6, tools=6)
     server.endpoint.connections.drain()
@@ -347,20 +345,20 @@ async def test_a_process_that_stops_answers_every_listener(server: Server) -> No
         assert last["id"] == request_id
         assert last["result"]["resultType"] == "complete"
         assert set(last["result"]["_meta"]) == {SERVER_INFO, SUBSCRIPTION_ID}
-        # What was due is told before.
+        # Pending changes are sent before.
         assert methods(stream)[1:] == [CHANGED.format("tools"), ""]
     assert nothing_is_left(server)
 
 
 @pytest.mark.requirement("SUB-13")
-async def test_a_client_that_goes_away_leaves_nothing_behind(server: Server) -> None:
+async def test_client_disconnect_leaves_nothing_behind(server: Server) -> None:
     offer(resource("a://1"))
     before = len(asyncio.all_tasks())
     opened = [
         await acknowledged(server, {**EVERYTHING, "resourceSubscriptions": ["a://1"]}, number)
         for number in range(20)
     ]
-    # A stream has no task but that of its request.
+    # A stream has no task besides that of its request.
     assert len(asyncio.all_tasks()) == before + 20
     for stream in opened:
         await leave(stream)
@@ -369,7 +367,7 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(server: Server) -> 
 
 @pytest.mark.requirement("SUB-13")
 @pytest.mark.parametrize("how", ["broken", "stalled"])
-async def test_a_client_that_cannot_be_written_to_is_let_go(streams: Streams, how: str) -> None:
+async def test_unwritable_client_is_dropped(streams: Streams, how: str) -> None:
     server = Server(streams, stall_seconds=0.02)
     stream = await acknowledged(server, TOOLS)
     if how == "broken":
@@ -382,7 +380,7 @@ async def test_a_client_that_cannot_be_written_to_is_let_go(streams: Streams, ho
     assert nothing_is_left(server)
 
 
-async def test_an_operator_can_end_it(server: Server, streams: Streams) -> None:
+async def test_operator_can_end_stream(server: Server, streams: Streams) -> None:
     stream = await acknowledged(server, TOOLS)
     (subscription,) = server.endpoint._modern._subscriptions._listening
     assert server.endpoint.connections.by_session() == {subscription.id: (True, 1)}
@@ -392,7 +390,7 @@ async def test_an_operator_can_end_it(server: Server, streams: Streams) -> None:
 
 
 @pytest.mark.requirement("SUB-11")
-async def test_one_principal_has_so_many_streams_and_no_more(streams: Streams) -> None:
+async def test_listen_streams_are_bounded_per_principal(streams: Streams) -> None:
     server = Server(streams, max_streams_per_principal=2)
     opened = [await acknowledged(server, {}, number) for number in range(2)]
     refused = await listen(server, {}, 3).done()
@@ -403,7 +401,7 @@ async def test_one_principal_has_so_many_streams_and_no_more(streams: Streams) -
     await leave(opened[1])
 
 
-async def test_the_log_has_the_request_its_notifications_and_its_end(streams: Streams) -> None:
+async def test_message_log_has_request_notifications_and_end(streams: Streams) -> None:
     server = Server(streams, LOOPBACK, message_log=True)
     stream = await acknowledged(server, TOOLS, 5)
     publish(server, 6, tools=6)
@@ -424,12 +422,12 @@ async def test_the_log_has_the_request_its_notifications_and_its_end(streams: St
         V2026_07_28,
         "tests",
     )
-    assert opened["fields"] == {}  # Nobody can come back by it.
+    assert opened["fields"] == {}  # No client can resume it.
     assert (ended["fact"], ended["reason"]) == ("session.ended", "the server ended it")
 
 
-async def test_news_of_another_kind_can_be_told(server: Server) -> None:
-    """What the tasks of an extension plug into."""
+async def test_news_of_another_kind_are_delivered(server: Server) -> None:
+    """The extension point used for task notifications."""
     held = server.endpoint._modern._subscriptions
     offer(resource("a://1"))
     stream = await acknowledged(server, {"resourceSubscriptions": ["a://1"]})
@@ -441,7 +439,7 @@ async def test_news_of_another_kind_can_be_told(server: Server) -> None:
     assert not held.wanted("resourceSubscriptions", "a://1")
 
 
-async def test_many_streams_are_woken_in_turns_and_each_is_told_once(server: Server) -> None:
+async def test_many_streams_are_woken_in_turns_and_notified_once(server: Server) -> None:
     opened = [listen(server, TOOLS, number) for number in range(250)]
     for stream in opened:
         await stream.until(b"acknowledged")

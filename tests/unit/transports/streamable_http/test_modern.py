@@ -1,4 +1,4 @@
-"""2026-07-28: what is served, in which form, and what no result or error of that era may lack or hold."""
+"""2026-07-28: served methods, response forms, and members that results and errors must or must not have."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _offered() -> None:
 
 @pytest.mark.requirement("META-05", "DISC-01", "DISC-02", "DISC-03", "GEN-01")
 @pytest.mark.parametrize(("method", "name", "params"), EVERYTHING)
-async def test_every_result_has_its_type_names_the_server_and_is_as_published(
+async def test_every_result_has_type_server_info_and_published_shape(
     method: str, name: str, params: dict[str, Any], server: Server
 ) -> None:
     result = await answered(server, method, params)
@@ -64,7 +64,7 @@ async def test_every_result_has_its_type_names_the_server_and_is_as_published(
 
 @pytest.mark.requirement("META-05", "DISC-03")
 @pytest.mark.parametrize(("method", "name", "params"), EVERYTHING)
-async def test_the_short_cut_answers_the_same(
+async def test_shortcut_answers_equal_ordinary_answers(
     method: str, name: str, params: dict[str, Any], server: Server
 ) -> None:
     exchange = modern(server, method, params)
@@ -77,7 +77,7 @@ async def test_the_short_cut_answers_the_same(
 
 @pytest.mark.requirement("CACHE-01", "CACHE-03", "CACHE-07", "DISC-05")
 @pytest.mark.parametrize("method", HINTED)
-async def test_results_that_may_be_kept_say_how_long_and_for_whom(method: str, server: Server) -> None:
+async def test_cacheable_results_have_ttl_and_scope(method: str, server: Server) -> None:
     exchange = await modern(server, method, HINTED[method][1]).done()
     result = exchange.json["result"]
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
@@ -86,7 +86,7 @@ async def test_results_that_may_be_kept_say_how_long_and_for_whom(method: str, s
 
 @pytest.mark.requirement("CACHE-01", "META-06")
 @pytest.mark.parametrize(("method", "name", "params"), [row for row in OTHER if row[0] != "resources/read"])
-async def test_other_results_and_older_revisions_have_no_such_hints(
+async def test_other_results_and_older_revisions_have_no_cache_hints(
     method: str, name: str, params: dict[str, Any], server: Server
 ) -> None:
     assert not {"ttlMs", "cacheScope"} & (await answered(server, method, params)).keys()
@@ -97,8 +97,8 @@ async def test_other_results_and_older_revisions_have_no_such_hints(
 
 
 @pytest.mark.requirement("CACHE-04", "PAGE-04")
-async def test_every_page_of_a_list_is_as_private_as_the_first(server: Server) -> None:
-    """Lists depend on permissions, so that nobody else may be given one."""
+async def test_every_list_page_is_private(server: Server) -> None:
+    """Lists depend on permissions, so they must not be shared between callers."""
     pages = [await answered(server, "tools/list")]
     while "nextCursor" in pages[-1]:
         pages.append(await answered(server, "tools/list", {"cursor": pages[-1]["nextCursor"]}))
@@ -112,7 +112,7 @@ async def test_every_page_of_a_list_is_as_private_as_the_first(server: Server) -
 
 
 @pytest.mark.requirement("DISC-01", "DISC-02")
-async def test_discovery_says_what_is_served(streams: Streams) -> None:
+async def test_discovery_lists_served_features(streams: Streams) -> None:
     server = Server(streams, instructions="Take care.", server_title="A title")
     result = await answered(server, "server/discover")
     assert result["instructions"] == "Take care."
@@ -131,7 +131,7 @@ async def test_discovery_says_what_is_served(streams: Streams) -> None:
 
 
 @pytest.mark.requirement("META-02", "META-03")
-async def test_who_the_client_is_changes_nothing(server: Server) -> None:
+async def test_client_info_does_not_change_answer(server: Server) -> None:
     answers = []
     for info in (None, {"name": "other"}, 7, {"name": ["x"]}):
         exchange = await modern(server, "tools/list", told=meta(**{CLIENT_INFO: info})).done()
@@ -141,14 +141,14 @@ async def test_who_the_client_is_changes_nothing(server: Server) -> None:
 
 
 @pytest.mark.requirement("META-08")
-async def test_unknown_metadata_is_not_echoed(server: Server) -> None:
+async def test_unknown_meta_is_not_echoed(server: Server) -> None:
     told = meta(**{"example.com/own": "mine", "traceparent": "nonsense"})
     result = await answered(server, "tools/call", {"name": "at_once"}, told=told)
     assert result["_meta"].keys() == {SERVER_INFO}
 
 
 UNKNOWN = {"refusal": "unknown_tool"}
-# The request, its status, its code, and what the error's data holds.
+# The request, its status, its code, and the data of the error.
 REFUSED: list[tuple[str, dict[str, Any], int, int, Any]] = [
     (
         "tools/call",
@@ -174,7 +174,7 @@ ERRORS = {-32602: "InvalidParamsError", -32601: "MethodNotFoundError"}
 
 @pytest.mark.requirement("T-MOD-07", "T-MOD-08", "T-MOD-09", "T-MOD-12", "RES-04", "PROMPT-03", "PAGE-02")
 @pytest.mark.parametrize(("method", "params", "status", "code", "data"), REFUSED)
-async def test_a_refusal_has_the_status_of_its_code_and_the_id(
+async def test_error_has_status_of_its_code_and_request_id(
     method: str, params: dict[str, Any], status: int, code: int, data: Any, server: Server
 ) -> None:
     headers: dict[str, str | None] = {"mcp-name": "7"} if params.get("name") == 7 else {}
@@ -188,7 +188,7 @@ async def test_a_refusal_has_the_status_of_its_code_and_the_id(
 
 
 @pytest.mark.requirement("T-MOD-08", "T-MOD-12")
-async def test_a_fault_of_ours_is_told_with_its_status_and_the_id(server: Server) -> None:
+async def test_server_fault_has_its_status_and_request_id(server: Server) -> None:
     async def away(*_: Any) -> Any:
         raise StreamsUnavailable("10.0.0.1:6379 refused")
 
@@ -201,12 +201,12 @@ async def test_a_fault_of_ours_is_told_with_its_status_and_the_id(server: Server
 
 
 @pytest.mark.requirement("GEN-04", "GEN-05")
-async def test_two_processes_answer_the_same_without_knowing_of_each_other(streams: Streams) -> None:
+async def test_independent_processes_give_same_answers(streams: Streams) -> None:
     one, other = Server(streams), Server(Streams.in_memory())
     capable = meta(**{CLIENT_CAPABILITIES: {"sampling": {}}})
     for method, _, params in EVERYTHING:
         if params.get("name") == "breaks":
-            continue  # Its answer holds the number of the incident.
+            continue  # Its answer contains the incident number.
         first = await modern(one, method, params).done()
         await modern(other, method, params, told=capable).done()
         second = await modern(other, method, params).done()
@@ -216,7 +216,7 @@ async def test_two_processes_answer_the_same_without_knowing_of_each_other(strea
 
 
 @pytest.mark.requirement("GEN-04")
-async def test_what_a_client_declares_holds_for_its_request_only(server: Server) -> None:
+async def test_declared_capabilities_apply_to_one_request_only(server: Server) -> None:
     seen = []
     for declared in ({"sampling": {}}, {}, {"sampling": {}, "x" * 4000: {}}, {"roots": {}}):
         told = meta(**{CLIENT_CAPABILITIES: declared})
@@ -226,7 +226,7 @@ async def test_what_a_client_declares_holds_for_its_request_only(server: Server)
 
 
 @pytest.mark.requirement("T-MOD-13", "RPC-04")
-async def test_many_clients_may_use_one_id_at_once(server: Server) -> None:
+async def test_clients_may_use_same_request_id_concurrently(server: Server) -> None:
     desk = Desk()
     asked.offer(desk)
     waiting = [modern(server, "tools/call", {"name": "silent"}, request_id=1) for _ in range(50)]
@@ -238,7 +238,7 @@ async def test_many_clients_may_use_one_id_at_once(server: Server) -> None:
 
 
 @pytest.mark.requirement("TOOL-05", "PROMPT-08")
-async def test_lists_are_the_same_for_every_connection_and_after_every_call(server: Server) -> None:
+async def test_lists_are_same_for_every_connection(server: Server) -> None:
     before = [await answered(server, method) for method in HINTED if method.endswith("list")]
     await answered(server, "tools/call", {"name": "at_once"})
     told = meta(**{CLIENT_CAPABILITIES: {"elicitation": {}}})
@@ -247,7 +247,7 @@ async def test_lists_are_the_same_for_every_connection_and_after_every_call(serv
 
 
 @pytest.mark.requirement("CACHE-05", "CACHE-02")
-async def test_what_was_read_with_answers_is_for_nobody_s_cache(server: Server) -> None:
+async def test_resource_read_with_answers_is_not_cacheable(server: Server) -> None:
     async def greeting(ctx: Context) -> str:
         """Greets."""
         return f"Hello, {(await ctx.aelicit('Who?', str, key='who')).value}"

@@ -1,4 +1,4 @@
-"""What early peers say differently means nothing in the modern era: each dialect, and what it meets there."""
+"""Dialects of early peers have no effect in the modern era: each dialect, and its response there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CALL = {"name": "at_once", "arguments": {"text": "a"}}
 
 @dataclass(frozen=True)
 class Said:
-    """A request, and what it meets: a status, and the code of an error unless that is 0."""
+    """A request and its expected status and error code; 0 means no error."""
 
     method: str
     status: int
@@ -40,7 +40,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Sent:
-    """A body that is no request of the era, and what it meets."""
+    """A body that is not a request of the era, and its expected response."""
 
     body: bytes
     status: int
@@ -52,7 +52,7 @@ class Sent:
 
 
 def told(method: str, **params: Any) -> Sent:
-    """A notification: taken, and of no effect."""
+    """Return a notification: accepted and without effect."""
     return Sent(orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params}), 202)
 
 
@@ -116,7 +116,7 @@ ROWS: dict[str, list[Said | Sent]] = {
     "DLG-004-10": [Said("tools/list", 406, headers={"accept": "text/html"})],
     "DLG-004-11": [Sent(b"{", 400, -32700)],
 }
-# Rows of which there is more to see than a status; each has a test below.
+# Rows with more to check than a status; each has a test below.
 SHOWN = {"DLG-000-05", "DLG-004-02", "DLG-004-07", "DLG-004-09"}
 
 
@@ -126,7 +126,7 @@ def _offered() -> None:
 
 
 @pytest.mark.requirement("DLG-T01")
-def test_every_dialect_is_understood_somewhere_and_tried_here() -> None:
+def test_every_dialect_requirement_has_test() -> None:
     rows = {name for name in manifest.load() if name.startswith("DLG-") and name != "DLG-T01"}
     assert rows == ROWS.keys() | SHOWN
     assert rows <= manifest.marks().keys()
@@ -135,10 +135,10 @@ def test_every_dialect_is_understood_somewhere_and_tried_here() -> None:
 @pytest.mark.requirement("DLG-T01")
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("changes", [{}, {"dialects": (), "routing_headers": "off"}], ids=["on", "off"])
-async def test_a_dialect_changes_nothing_in_the_modern_era(
+async def test_dialect_changes_nothing_in_modern_era(
     name: str, changes: dict[str, Any], streams: Streams
 ) -> None:
-    """Whether it is accepted from older peers or not."""
+    """Accepted from older peers or not."""
     server = Server(streams, **changes)
     for probe in ROWS[name]:
         exchange = await probe.to(server)
@@ -153,12 +153,12 @@ async def test_a_dialect_changes_nothing_in_the_modern_era(
             assert exchange.body == b""
         elif probe.status == 200:
             assert exchange.json["result"]["resultType"] == "complete"
-        # Nothing has ended, and nobody was let in or out.
+        # Nothing has ended, and no client gained or lost access.
         assert (await answered(server, "tools/call", CALL))["content"][0]["text"] == "a"
 
 
 @pytest.mark.requirement("DLG-T01")
-async def test_discovery_names_what_is_served_and_no_negotiated_version(server: Server) -> None:
+async def test_discovery_lists_versions_without_negotiated_one(server: Server) -> None:
     result = await answered(server, "server/discover")
     assert "protocolVersion" not in result
     assert "experimental" not in result["capabilities"]
@@ -166,7 +166,7 @@ async def test_discovery_names_what_is_served_and_no_negotiated_version(server: 
 
 
 @pytest.mark.requirement("DLG-T01")
-async def test_no_notification_of_an_older_name_cancels_a_modern_request(server: Server) -> None:
+async def test_legacy_cancel_notification_does_not_cancel_modern_request(server: Server) -> None:
     desk = Desk()
     asked.offer(desk)
     waiting = modern(server, "tools/call", {"name": "silent"}, request_id=7)
@@ -181,7 +181,7 @@ async def test_no_notification_of_an_older_name_cancels_a_modern_request(server:
 
 
 @pytest.mark.requirement("DLG-T01")
-async def test_any_reason_to_stop_sampling_is_taken_and_schemas_are_of_the_newest_dialect(
+async def test_any_stop_reason_is_accepted_and_schemas_use_newest_dialect(
     server: Server,
 ) -> None:
     async def sampled(ctx: Context) -> str:

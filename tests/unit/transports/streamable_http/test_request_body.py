@@ -1,4 +1,4 @@
-"""Request bodies: whole, too large, too late, or not there at all."""
+"""Request bodies: complete, too large, too late, or absent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT = 10
 
 
 class Sender:
-    """A client that sends chunks, then waits for ever or goes away; ``asked`` counts the looks for more."""
+    """A client that sends chunks, then waits or disconnects; ``asked`` counts the calls of receive."""
 
     def __init__(self, chunks: Iterable[bytes | None], *, ends: bool = True) -> None:
         chunks = list(chunks)
@@ -47,7 +47,7 @@ def reader() -> BodyReader:
     [[b""], [b"x"], [b"x" * LIMIT], [b"x" * 4, b"x" * 6], [b"", b"x", b""], [b"x"] * LIMIT],
     ids=str,
 )
-async def test_a_body_within_the_limit_is_read_whole(chunks: list[bytes], reader: BodyReader) -> None:
+async def test_body_within_limit_is_read_completely(chunks: list[bytes], reader: BodyReader) -> None:
     assert await reader.read(Sender(chunks), None) == b"".join(chunks)
     assert reader._reading == {}
 
@@ -58,7 +58,7 @@ async def test_a_body_within_the_limit_is_read_whole(chunks: list[bytes], reader
     [[b"x" * (LIMIT + 1)], [b"x" * LIMIT, b"x"], [b"x"] * (LIMIT + 1), [b"x" * 1000] * 1000],
     ids=["one", "two", "many", "endless"],
 )
-async def test_a_body_beyond_the_limit_is_refused_without_reading_on(
+async def test_body_above_limit_is_rejected_without_reading_on(
     chunks: list[bytes], reader: BodyReader
 ) -> None:
     sender = Sender([*chunks, *[b"x"] * 100])
@@ -88,7 +88,7 @@ async def test_a_body_beyond_the_limit_is_refused_without_reading_on(
         ("٣".encode(), 400),
     ],
 )
-async def test_the_declared_length_decides_before_anything_is_read(
+async def test_declared_length_is_checked_before_reading(
     declared: bytes, status: int | None, reader: BodyReader
 ) -> None:
     sender = Sender([b"x"])
@@ -101,14 +101,14 @@ async def test_the_declared_length_decides_before_anything_is_read(
 
 
 @pytest.mark.parametrize("chunks", [[None], [b"x", None], [b"", b"", None]])
-async def test_a_client_that_goes_away_is_told_apart(chunks: list[bytes | None], reader: BodyReader) -> None:
+async def test_client_disconnect_raises_disconnected(chunks: list[bytes | None], reader: BodyReader) -> None:
     with pytest.raises(Disconnected):
         await reader.read(Sender(chunks, ends=False), None)
     assert reader._reading == {}
 
 
 @pytest.mark.parametrize("chunks", [[], [b"x"], [b"x", b"y"]])
-async def test_a_body_that_does_not_come_in_time_is_refused_and_the_task_goes_on(
+async def test_late_body_is_rejected_and_task_continues(
     chunks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_body, "SWEEP_SECONDS", 0.0)
@@ -123,7 +123,7 @@ async def test_a_body_that_does_not_come_in_time_is_refused_and_the_task_goes_on
     assert (reader._reading, reader._late) == ({}, set())
 
 
-async def test_only_the_late_one_of_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_late_reader_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_body, "SWEEP_SECONDS", 0.0)
     reader = BodyReader(LIMIT, 3600.0)
     waiting = [asyncio.create_task(reader.read(Sender([], ends=False), None)) for _ in range(3)]
@@ -140,7 +140,7 @@ async def test_only_the_late_one_of_many_is_refused(monkeypatch: pytest.MonkeyPa
     assert reader._reading == {}
 
 
-async def test_a_cancel_from_outside_is_no_late_body(reader: BodyReader) -> None:
+async def test_outside_cancel_differs_from_late_body(reader: BodyReader) -> None:
     reading = asyncio.create_task(reader.read(Sender([], ends=False), None))
     await asyncio.sleep(0)
     reading.cancel()
@@ -148,7 +148,7 @@ async def test_a_cancel_from_outside_is_no_late_body(reader: BodyReader) -> None
         await reading
 
 
-async def test_the_sweep_rests_when_nothing_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sweep_stops_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_body, "SWEEP_SECONDS", 0.0)
     reader = BodyReader(LIMIT, 3600.0)
     await reader.read(Sender([b"x"]), None)

@@ -1,4 +1,4 @@
-"""2026-07-28: the headers that repeat the body, over the endpoint."""
+"""2026-07-28: headers that repeat the body, through the endpoint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _refusal(exchange: Exchange) -> tuple[int, int]:
         ({}, [(b"mcp-protocol-version", V.encode())], 400),
     ],
 )
-async def test_the_routing_headers_repeat_the_body(
+async def test_routing_headers_must_repeat_body(
     headers: dict[str, str | None], more: list[tuple[bytes, bytes]], status: int, server: Server
 ) -> None:
     exchange = await modern(server, "tools/call", {"name": "at_once"}, headers=headers, more=more).done()
@@ -51,8 +51,8 @@ async def test_the_routing_headers_repeat_the_body(
 
 
 @pytest.mark.requirement("HDR-11")
-async def test_only_the_body_decides_what_is_served(server: Server) -> None:
-    """Headers that agree with each other and not with the body call nothing."""
+async def test_headers_that_contradict_body_are_rejected(server: Server) -> None:
+    """Headers that agree with each other but not with the body call nothing."""
     headers: dict[str, str | None] = {"mcp-method": "tools/list", "mcp-name": "slow"}
     exchange = await modern(server, "tools/call", {"name": "at_once"}, headers=headers).done()
     assert exchange.status == 400
@@ -92,7 +92,7 @@ async def _last_page(server: Server) -> str:
 
 
 @pytest.mark.requirement("XMH-07")
-async def test_older_revisions_know_no_mirrored_arguments(server: Server) -> None:
+async def test_older_revision_ignores_param_headers(server: Server) -> None:
     session = await server.initialize()
     call = request("tools/call", {"name": "regional", "arguments": {"region": "eu"}})
     wrong: dict[str, str | None] = {**session, "mcp-param-region": "us"}
@@ -102,7 +102,7 @@ async def test_older_revisions_know_no_mirrored_arguments(server: Server) -> Non
 
 
 @pytest.mark.requirement("SEC-05")
-async def test_a_page_of_an_allowed_origin_may_send_mirrored_arguments(streams: Streams) -> None:
+async def test_allowed_origin_may_send_param_headers(streams: Streams) -> None:
     server = Server(streams, allowed_origins=("https://app.example",))
     names = "Mcp-Param-Region, mcp-param-a b, x-other, mcp-param-" + "x" * 200 + ", mcp-param-zone"
     headers: dict[str, str | None] = {
@@ -119,7 +119,7 @@ async def test_a_page_of_an_allowed_origin_may_send_mirrored_arguments(streams: 
 
 
 @pytest.mark.requirement("DISC-04")
-async def test_discovery_needs_a_credential_as_everything_else(server: Server) -> None:
+async def test_discovery_requires_credential(server: Server) -> None:
     exchange = await modern(server, "server/discover", address="10.0.0.9").done()
     assert exchange.status == 401
     assert exchange.headers[b"www-authenticate"].startswith(b"Bearer")
@@ -134,7 +134,7 @@ async def test_discovery_needs_a_credential_as_everything_else(server: Server) -
         ({"mcp-param-user": "admin", "x-remote-user": "admin", "mcp-session-id": "s"}, -32602),
     ],
 )
-async def test_no_header_but_the_credential_authorizes(
+async def test_only_credential_header_authorizes(
     headers: dict[str, str | None], code: int, server: Server
 ) -> None:
     def hidden() -> str:

@@ -1,4 +1,4 @@
-"""Answers in the one form that a client accepts."""
+"""Answers in the single form that a client accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.transports.streamable_http.single_form import EVENT_STREAM, AsJson,
 
 
 class Sent:
-    """What reached the server."""
+    """Recorded ASGI messages."""
 
     def __init__(self) -> None:
         self.status, self.body = 0, b""
@@ -27,7 +27,7 @@ class Sent:
 
 
 async def stream(send: Any, *events: bytes, ends: bool = True) -> None:
-    """Send an event stream; the session's id is among its headers."""
+    """Send an event stream; the session id is among its headers."""
     headers = [EVENT_STREAM, (b"mcp-session-id", b"s")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     for event in events:
@@ -49,7 +49,7 @@ PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{}}'
     ],
     ids=["one", "batch", "cut"],
 )
-async def test_responses_of_a_stream_are_one_json_body(
+async def test_stream_responses_become_one_json_body(
     events: list[bytes], batch: bool, status: int, body: bytes
 ) -> None:
     sent = Sent()
@@ -59,7 +59,7 @@ async def test_responses_of_a_stream_are_one_json_body(
     assert body in sent.body
 
 
-async def test_responses_that_are_too_large_in_all_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_oversized_stream_responses_are_dropped_and_return_406(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(single_form, "MOST_BYTES", len(ANSWER))
     sent = Sent()
     wrapped = AsJson(sent, batch=True)
@@ -70,7 +70,7 @@ async def test_responses_that_are_too_large_in_all_are_not_kept(monkeypatch: pyt
     assert b"text/event-stream" in sent.body
 
 
-async def test_json_body_is_a_stream_of_one_event() -> None:
+async def test_json_body_becomes_stream_of_one_event() -> None:
     sent = Sent()
     wrapped = AsStream(sent)
     headers = [(b"content-type", b"application/json"), (b"content-length", b"9")]

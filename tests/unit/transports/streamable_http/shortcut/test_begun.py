@@ -1,4 +1,4 @@
-"""A session on its way: it goes on when what it waits for comes, and tells who holds its request."""
+"""A session being loaded: it resumes when its results arrive, and notifies its watcher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME: ContextVar[str] = ContextVar("name", default="")
 
 
 class Steps:
-    """Work that waits twice, and what it saw."""
+    """Work that waits twice and records its observations."""
 
     def __init__(self, end: Answered | Exception) -> None:
         loop = asyncio.get_running_loop()
@@ -41,12 +41,12 @@ class Steps:
 
 
 async def over(begun: BegunSession) -> None:
-    """Return once there is nothing to wait for."""
+    """Return when there is nothing left to wait for."""
     while begun.waits:
         await asyncio.sleep(0)
 
 
-async def test_it_goes_on_with_each_answer_in_a_context_of_its_own() -> None:
+async def test_session_resumes_with_each_result_in_its_own_context() -> None:
     steps, told = Steps(ACCEPTED), []
     begun = BegunSession(LOOPBACK, steps.work())
     begun.watch(lambda: told.append(begun.answer))
@@ -60,7 +60,7 @@ async def test_it_goes_on_with_each_answer_in_a_context_of_its_own() -> None:
     assert await begun.outcome() is ACCEPTED
 
 
-async def test_work_that_does_not_wait_is_over_at_once() -> None:
+async def test_non_waiting_work_finishes_immediately() -> None:
     async def work() -> Answered:
         return ACCEPTED
 
@@ -69,7 +69,7 @@ async def test_work_that_does_not_wait_is_over_at_once() -> None:
     assert begun.answer is ACCEPTED
 
 
-async def test_work_that_lets_others_go_first_goes_on_after_them() -> None:
+async def test_work_that_yields_resumes_after_other_tasks() -> None:
     async def work() -> Answered:
         await asyncio.sleep(0)
         return ACCEPTED
@@ -81,7 +81,7 @@ async def test_work_that_lets_others_go_first_goes_on_after_them() -> None:
 
 
 @pytest.mark.parametrize("asked", ["before", "after"])
-async def test_its_failure_is_raised_where_the_request_goes_on(asked: str) -> None:
+async def test_failure_is_raised_where_request_continues(asked: str) -> None:
     steps, told = Steps(SessionNotFound()), []
     begun = BegunSession(LOOPBACK, steps.work())
     begun.watch(lambda: told.append(begun.answer))
@@ -102,7 +102,7 @@ async def test_its_failure_is_raised_where_the_request_goes_on(asked: str) -> No
     [Answered(b"{}", 400), Answered(b"{}", 200, ((b"retry-after", b"30"),))],
     ids=["status", "header"],
 )
-async def test_an_answer_with_more_to_say_than_most_is_left_to_the_ordinary_way(answered: Answered) -> None:
+async def test_answer_with_status_or_headers_is_left_to_ordinary_path(answered: Answered) -> None:
     async def work() -> Answered:
         return answered
 
@@ -112,7 +112,7 @@ async def test_an_answer_with_more_to_say_than_most_is_left_to_the_ordinary_way(
     assert await begun.outcome() is answered
 
 
-async def test_who_stopped_watching_is_not_told() -> None:
+async def test_removed_watcher_is_not_notified() -> None:
     steps, told = Steps(ACCEPTED), []
     begun = BegunSession(LOOPBACK, steps.work())
     watcher: Callable[[], None] = lambda: told.append(1)  # noqa: E731
