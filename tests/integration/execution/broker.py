@@ -1,4 +1,4 @@
-"""Celery applications on the Redis of the tests, and calls whose jobs wait there."""
+"""Celery applications on the Redis of the tests, and calls with enqueued jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELDS = stored_fields(
 
 @contextmanager
 def application_with(broker: str, *, transport: str = OURS) -> Iterator[Celery]:
-    """An application with that broker is the project's."""
+    """Make an application with that broker the project's application."""
     before = current_app._get_current_object()
     app = Celery("jobs", broker=broker)
     app.conf.broker_transport = transport or None
@@ -58,7 +58,7 @@ def new(**changed: Any) -> NewCall:
 
 
 def queued(**changed: Any) -> CallRecord:
-    """A call whose job waits."""
+    """Accept a call and enqueue its job."""
     call, _ = records.accept(new(**changed))
     hand_on_new(call)
     return call

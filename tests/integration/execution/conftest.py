@@ -12,12 +12,12 @@ from tests.integration.execution.broker import OURS, application_with
 
 @pytest.fixture
 def transport() -> str:
-    """How Kombu reaches Redis; empty for its own way."""
+    """Return the Kombu transport for Redis; empty for Kombu's own."""
     return OURS
 
 
 @pytest.fixture
 def broker(clean_redis: str, transport: str) -> Iterator[Celery]:
-    """The Redis of the tests as the current application's broker."""
+    """Return the current application, with the Redis of the tests as its broker."""
     with application_with(clean_redis, transport=transport) as app:
         yield app

@@ -1,4 +1,4 @@
-"""Celery's broker when Redis answers it with an error, with nonsense or not at all (R11, R13, R14)."""
+"""Celery's broker when Redis returns errors, invalid replies or none (R11, R13, R14)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMANDS = ("HELLO", "CLIENT", "PING", "BRPOP", "ZADD", "HSET", "EXEC", "LLEN")
 
 @pytest.fixture
 def answers(clean_redis: str) -> Iterator[RedisAnswers]:
-    """The Redis of the tests, behind a proxy that can answer in its place."""
+    """Return a proxy in front of the Redis of the tests that can reply in its place."""
     proxy = RedisAnswers(redis.Redis.from_url(clean_redis).get_connection_kwargs()["port"])
     yield proxy
     proxy.close()
@@ -32,7 +32,7 @@ def answers(clean_redis: str) -> Iterator[RedisAnswers]:
 
 @pytest.fixture
 def app(clean_redis: str, answers: RedisAnswers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
-    # The shared tasks of other tests are none of this application's: two of them may have one name.
+    # Shared tasks of other tests are not this application's: two of them may have the same name.
     monkeypatch.setattr(_state, "_on_app_finalizers", set())
     port = redis.Redis.from_url(clean_redis).get_connection_kwargs()["port"]
     with application_with(clean_redis.replace(f":{port}/", f":{answers.port}/")) as made:
@@ -41,7 +41,7 @@ def app(clean_redis: str, answers: RedisAnswers, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def connection(app: Celery) -> Iterator[Connection]:
-    """A connection whose queue holds two jobs."""
+    """Return a connection whose queue holds two jobs."""
     for number in range(2):
         app.send_task("task", args=[number], queue=QUEUE)
     with app.connection_for_read() as made:
@@ -49,7 +49,7 @@ def connection(app: Celery) -> Iterator[Connection]:
 
 
 def taken(connection: Connection) -> tuple[Channel, Message, Message]:
-    """The channel that holds both jobs, of which the first is finished, and Redis does not know it."""
+    """Return a channel with both jobs; the first is finished and not yet acknowledged in Redis."""
     channel = connection.default_channel
     assert isinstance(channel, Channel)
     finished, running = (channel.basic_get(QUEUE) for _ in range(2))
@@ -60,10 +60,10 @@ def taken(connection: Connection) -> tuple[Channel, Message, Message]:
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_channel_closes_whatever_redis_answers(
+def test_channel_closes_despite_any_redis_error(
     answer: str, answers: RedisAnswers, connection: Connection, clean_redis: str
 ) -> None:
-    """Celery closes a channel twice; an error out of it used to end the worker with all that ran in it."""
+    """Celery closes a channel twice; an exception had ended the worker with all its running calls."""
     channel, finished, running = taken(connection)
     answers.refuse(ANSWERS[answer])
     channel.close()
@@ -79,7 +79,7 @@ def test_channel_closes_whatever_redis_answers(
     assert running.headers["id"].encode() in stored
 
 
-def test_closed_channel_gives_back_what_runs_and_acknowledges_what_is_finished(
+def test_closed_channel_requeues_running_and_acknowledges_finished_jobs(
     connection: Connection, clean_redis: str
 ) -> None:
     channel, _, running = taken(connection)
@@ -95,10 +95,10 @@ def test_closed_channel_gives_back_what_runs_and_acknowledges_what_is_finished(
     ("command", "answer"),
     [*product(["any"], ANSWERS), *product(COMMANDS, ["READONLY", *BREAKS, *MISTAKEN])],
 )
-def test_consumer_meets_only_lost_connections(
+def test_consumer_raises_only_connection_errors(
     command: str, answer: str, answers: RedisAnswers, connection: Connection
 ) -> None:
-    """Whatever else comes out of a consumer ends Celery's main process."""
+    """Any other exception of a consumer ends Celery's main process."""
     received: list[Message] = []
     connection.transport_options |= {"max_retries": 0}
     connection.transport.brpop_timeout = 0.1
@@ -120,7 +120,7 @@ def test_consumer_meets_only_lost_connections(
         pass
 
 
-def test_job_that_cannot_be_read_is_a_lost_connection(connection: Connection, clean_redis: str) -> None:
+def test_unreadable_job_is_a_connection_error(connection: Connection, clean_redis: str) -> None:
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
         client.rpush(QUEUE, "{")
     with (
@@ -131,7 +131,7 @@ def test_job_that_cannot_be_read_is_a_lost_connection(connection: Connection, cl
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_beat_lives_whatever_redis_answers(
+def test_beat_survives_any_redis_error(
     answer: str, answers: RedisAnswers, app: Celery, tmp_path: Path, clean_redis: str
 ) -> None:
     """A task that could not be sent is sent at the end of its next period."""

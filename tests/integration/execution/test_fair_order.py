@@ -1,4 +1,4 @@
-"""Waiting calls of one principal delay another's by no more than a turn, whatever is queued and skipped."""
+"""Fair order of calls: a backlog of one principal delays another principal by at most one turn."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def begun(job: UUID, limits: RunningLimits = NONE) -> CallRecord:
 
 
 def order(jobs: list[UUID], limits: RunningLimits = NONE) -> str:
-    """Whose calls are begun, one job after the other."""
+    """Return the principals of the calls that the jobs start, in order."""
     return "".join(begun(job, limits).principal for job in jobs)
 
 
@@ -63,7 +63,7 @@ def finish(call: CallRecord) -> None:
     assert records.finish(call.id, call.attempt, State.COMPLETED, "ok", b"{}")
 
 
-def test_one_call_behind_a_hundred_of_another_principal_is_the_next_but_one() -> None:
+def test_call_behind_100_of_another_principal_starts_second() -> None:
     jobs = [accepted("a") for _ in range(100)]
     assert order(jobs[:1]) == "a"
     late = accepted("b")
@@ -71,19 +71,19 @@ def test_one_call_behind_a_hundred_of_another_principal_is_the_next_but_one() ->
     assert records.find(late).state == State.RUNNING  # type: ignore[union-attr]
 
 
-def test_principals_that_both_queue_many_take_turns() -> None:
+def test_two_principals_with_backlogs_alternate() -> None:
     jobs = [accepted("a") for _ in range(20)] + [accepted("b") for _ in range(5)]
     assert order(jobs)[:10].count("b") == 5
 
 
-def test_who_was_served_alone_for_long_is_not_behind_for_it() -> None:
+def test_principal_served_alone_keeps_its_share_later() -> None:
     for _ in range(30):
         finish(begun(accepted("a")))
     jobs = [accepted(principal) for principal in "bbbbbaaaaa"]
     assert order(jobs)[:6].count("a") >= 2
 
 
-def test_sending_one_call_after_the_other_gets_no_more_turns_than_a_queue() -> None:
+def test_sending_calls_one_by_one_gets_no_more_turns_than_a_backlog() -> None:
     jobs = [accepted("a") for _ in range(20)]
     served = ""
     for job in jobs:
@@ -92,7 +92,7 @@ def test_sending_one_call_after_the_other_gets_no_more_turns_than_a_queue() -> N
     assert 9 <= served.count("b") <= 11
 
 
-def test_a_higher_priority_goes_first_and_does_not_age_those_that_wait_below() -> None:
+def test_higher_priority_goes_first_without_aging_lower_calls() -> None:
     jobs = [accepted("a") for _ in range(10)]
     for _ in range(50):
         urgent = accepted("c", priority=5)
@@ -101,21 +101,21 @@ def test_a_higher_priority_goes_first_and_does_not_age_those_that_wait_below() -
     assert "b" in order(jobs[:2])
 
 
-def test_a_queue_is_served_by_its_own_jobs_only() -> None:
+def test_job_starts_calls_of_its_own_queue_only() -> None:
     slow, fast = accepted("a", queue="gpu"), accepted("b")
     assert begun(slow).id == slow
     assert take(slow, "w", NONE) is None
     assert begun(fast).id == fast
 
 
-def test_a_job_without_a_call_that_waits_and_an_unknown_one_do_nothing() -> None:
+def test_job_of_a_finished_or_unknown_call_starts_nothing() -> None:
     job = accepted()
     finish(begun(job))
     assert take(job, "w", NONE) is None
     assert take(uuid4(), "w", NONE) is None
 
 
-def test_a_call_that_was_lost_goes_on_before_what_came_after_it() -> None:
+def test_released_call_restarts_before_later_calls() -> None:
     lost = begun(accepted("a", max_attempts=2))
     jobs = [accepted("a"), accepted("b")]
     Call.objects.filter(pk=lost.id).update(lease_until=lost.accepted_at)
@@ -123,7 +123,7 @@ def test_a_call_that_was_lost_goes_on_before_what_came_after_it() -> None:
     assert begun(jobs[0]).id == lost.id
 
 
-def test_cancelled_calls_put_their_principal_back_by_nothing() -> None:
+def test_cancelled_calls_do_not_delay_their_principal() -> None:
     first = [accepted("b") for _ in range(4)]
     for _ in range(50):
         call = records.find(accepted("a"))
@@ -132,8 +132,8 @@ def test_cancelled_calls_put_their_principal_back_by_nothing() -> None:
     assert "a" in order([accepted("a"), *first][:3])
 
 
-def test_an_approval_gives_the_turn_of_a_call_that_comes_now() -> None:
-    """Or many approvals at once would be many calls before everybody else's."""
+def test_approved_call_is_ordered_like_a_new_call() -> None:
+    """Otherwise many simultaneous approvals would start before all other calls."""
     held = [pending_approvals.accept(new("a", approval_minutes=10), 100)[0].id for _ in range(10)]
     jobs = [accepted("b") for _ in range(6)]
     assert order(jobs[:3]) == "bbb"
@@ -142,7 +142,7 @@ def test_an_approval_gives_the_turn_of_a_call_that_comes_now() -> None:
     assert order([*jobs[3:], *held])[:6].count("b") >= 2
 
 
-def test_answered_tasks_wait_their_turn_like_calls_that_come_now() -> None:
+def test_resumed_tasks_are_ordered_like_new_calls() -> None:
     tasks = [begun(accepted("a", task_seconds=600)) for _ in range(10)]
     kept = {"open": {"name": {"key": "name", "request": {}}}, "responses": {}, "remembered": {}, "used": []}
     for task in tasks:
@@ -154,7 +154,7 @@ def test_answered_tasks_wait_their_turn_like_calls_that_come_now() -> None:
     assert order([*jobs[3:], *(task.id for task in tasks)])[:6].count("b") >= 2
 
 
-def test_a_limited_tool_that_is_full_blocks_neither_other_tools_nor_a_later_principal() -> None:
+def test_full_tool_blocks_neither_other_tools_nor_other_principals() -> None:
     limits = RunningLimits({"slow": 1})
     jobs = [accepted("a", tool="slow", lane="slow") for _ in range(20)]
     running = begun(jobs[0], limits)
@@ -168,7 +168,7 @@ def test_a_limited_tool_that_is_full_blocks_neither_other_tools_nor_a_later_prin
     assert begun(jobs[1], limits).principal == "b"
 
 
-def test_a_limit_that_was_set_or_taken_away_while_calls_wait_strands_none() -> None:
+def test_changing_a_limit_strands_no_waiting_call() -> None:
     before, after = [accepted() for _ in range(3)], [accepted(lane="work") for _ in range(3)]
     limits = RunningLimits({"work": 2})
     assert order([before[0], after[0]], limits) == "aa"
@@ -179,7 +179,7 @@ def test_a_limit_that_was_set_or_taken_away_while_calls_wait_strands_none() -> N
     assert take(after[0], "w", NONE) is None
 
 
-def test_a_principal_at_its_share_is_passed_by_until_a_call_of_it_ends() -> None:
+def test_principal_at_its_limit_is_skipped_until_a_call_finishes() -> None:
     limits = RunningLimits(of_person=2)
     jobs = [accepted("a") for _ in range(5)]
     running = [begun(job, limits) for job in jobs[:2]]
@@ -192,7 +192,7 @@ def test_a_principal_at_its_share_is_passed_by_until_a_call_of_it_ends() -> None
     assert begun(jobs[3], limits).principal == "a"
 
 
-def test_who_leaves_questions_unanswered_begins_no_more_calls_and_others_do() -> None:
+def test_principal_with_unanswered_questions_starts_no_more_calls() -> None:
     limits = RunningLimits(unanswered=2)
     jobs = [accepted("a") for _ in range(5)]
     asking = [begun(job, limits) for job in jobs[:3]]
@@ -206,8 +206,10 @@ def test_who_leaves_questions_unanswered_begins_no_more_calls_and_others_do() ->
     assert begun(jobs[4], limits).principal == "a"
 
 
-def test_turns_that_find_nothing_are_put_off_in_the_name_of_each_call_that_waits() -> None:
-    """A call that is never named looks like one whose job was lost, and each sweep would give it another."""
+def test_turns_without_a_startable_call_name_each_waiting_call() -> None:
+    """A call that no turn names looks like one whose job was lost, and each sweep would enqueue another
+    job.
+    """
     limits = RunningLimits(of_person=1)
     jobs = [accepted("a") for _ in range(4)]
     begun(jobs[0], limits)
@@ -220,7 +222,7 @@ def test_turns_that_find_nothing_are_put_off_in_the_name_of_each_call_that_waits
     assert sorted(put_off) == sorted(jobs[1:])
 
 
-def test_a_group_with_a_weight_has_so_many_turns_for_one_of_the_others(settings: Any) -> None:
+def test_weighted_group_gets_proportionally_more_turns(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "BACKGROUND_WEIGHTS": ["crew=3"]}
     heavy = get_user_model().objects.create_user("heavy")
     heavy.groups.add(Group.objects.create(name="crew"))
@@ -233,14 +235,14 @@ STEPS = st.lists(st.one_of(st.sampled_from("abc"), st.none()), max_size=80)
 
 @given(STEPS)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_whatever_comes_two_that_wait_all_along_are_served_within_a_turn_of_each_other(
+def test_services_of_two_waiting_principals_differ_by_two_at_most(
     steps: list[str | None],
 ) -> None:
-    """The theorem of start-time fair queueing, for weights of one: services differ by two at most."""
+    """The theorem of start-time fair queueing for weights of one."""
     Call.objects.all().delete()
     jobs: list[UUID] = []
     waiting: Counter[str] = Counter()
-    # What each principal was given since this pair has been waiting together.
+    # Services of each principal since both principals of the pair have been waiting.
     since: dict[frozenset[str], Counter[str]] = {}
     pairs = [frozenset("ab"), frozenset("bc"), frozenset("ac")]
     for step in steps:
@@ -261,7 +263,7 @@ def test_whatever_comes_two_that_wait_all_along_are_served_within_a_turn_of_each
                 since.pop(pair, None)
 
 
-def test_choosing_and_tagging_look_at_no_more_rows_when_ten_thousand_wait() -> None:
+def test_choosing_a_call_among_10000_scans_no_table() -> None:
     sample = Call.objects.get(pk=accepted("a"))
     fields = {field.attname: getattr(sample, field.attname) for field in Call._meta.concrete_fields}
     del fields["id"]
@@ -301,14 +303,14 @@ def _plans(job: UUID) -> list[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_in_the_same_instant_begin_each_call_once_and_none_is_left() -> None:
+def test_concurrent_jobs_start_each_call_once() -> None:
     jobs = [accepted(principal) for principal in "aaaabbbb"]
     claims = at_once([partial(take, job, "w", NONE) for job in jobs])
     assert sorted(str(claim.id) for claim in claims) == sorted(map(str, jobs))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_calls_accepted_in_the_same_instant_get_turns_one_after_the_other() -> None:
+def test_concurrently_accepted_calls_get_consecutive_turns() -> None:
     at_once([partial(accepted, "a") for _ in range(8)])
     tags = sorted(Call.objects.values_list("start_tag", flat=True))
     assert tags == [float(number) for number in range(8)]

@@ -1,4 +1,4 @@
-"""What is asked of many calls reads an index, though none is kept that every call would pay for."""
+"""Queries over many calls use an index, without an index that every call would pay for."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
 
 def indexes_of(calls: QuerySet[Call]) -> str:
-    """The plan of a query where the database would rather read an index than all rows."""
+    """Return the query plan with sequential scans made expensive."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
     return calls.order_by().explain()
 
 
-def test_answers_that_wait_to_be_published_are_found_without_those_that_were() -> None:
+def test_unpublished_answers_use_their_index() -> None:
     since = clock.now(-2)
     unpublished = Call.objects.filter(published=False, finished_at__lt=since)
     assert "call_unpublished" in indexes_of(unpublished)
 
 
-def test_calls_of_a_user_and_repeats_of_a_call_are_found_by_those_who_have_them() -> None:
+def test_calls_of_a_user_and_retries_of_a_call_use_an_index() -> None:
     user = get_user_model().objects.create_user("caller")
     assert "call_of_user" in indexes_of(Call.objects.filter(user=user))
     assert "call_of_user" in indexes_of(Call.objects.filter(user__in=[user.pk, user.pk + 1]))
     assert "call_retry_of" in indexes_of(Call.objects.filter(retry_of=uuid4()))
 
 
-def test_calls_that_were_over_long_ago_are_found_by_when_they_were_accepted() -> None:
+def test_old_finished_calls_use_the_acceptance_index() -> None:
     since = clock.now(-records.DAY_SECONDS)
     assert "accepted_at" in indexes_of(Call.objects.filter(accepted_at__lt=since, finished_at__lt=since))
 
 
-def test_a_call_is_found_by_its_stream_alone_of_its_session_only() -> None:
+def test_call_is_found_by_its_stream_within_its_session() -> None:
     name = uuid4()
     call, _ = records.accept(new(stream=stream_of(name)))
     assert call.id == name
@@ -53,12 +53,12 @@ def test_a_call_is_found_by_its_stream_alone_of_its_session_only() -> None:
     assert records.find_by_stream(call.session_id, stream_of(uuid4())) is None
 
 
-def test_a_call_of_the_version_before_is_found_by_its_stream() -> None:
+def test_call_of_the_previous_version_is_found_by_its_stream() -> None:
     call, _ = records.accept(new(stream="call-0123456789abcdef01"))
     assert id_of(call.stream) is None
     assert records.find_by_stream(call.session_id, call.stream) == call
 
 
 @pytest.mark.parametrize("stream", ["", "call-", f"wait-{'a' * 32}", f"call-{'g' * 32}", f"call-{'A' * 32}"])
-def test_what_names_no_call_is_no_id(stream: str) -> None:
+def test_other_stream_names_contain_no_call_id(stream: str) -> None:
     assert id_of(stream) is None

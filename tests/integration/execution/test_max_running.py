@@ -1,4 +1,4 @@
-"""At most so many calls of one tool run at once, counted over all workers."""
+"""Concurrency limits of tools, counted over all workers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _running(tool: str = "count") -> int:
 
 
 @pytest.mark.django_db
-def test_a_call_beyond_the_limit_waits_and_says_how_many_do() -> None:
+def test_call_over_the_limit_waits_and_reports_the_backlog() -> None:
     calls = [_accepted() for _ in range(4)]
     assert all(take(call, "w", TWO) for call in calls[:2])
     with pytest.raises(TooManyRunning) as full:
@@ -52,7 +52,7 @@ def test_a_call_beyond_the_limit_waits_and_says_how_many_do() -> None:
 
 
 @pytest.mark.django_db
-def test_a_place_is_free_again_when_a_call_ends_and_a_call_that_asks_keeps_its_place() -> None:
+def test_slot_is_freed_when_a_call_finishes_but_not_when_it_elicits() -> None:
     first, second = _accepted(), _accepted()
     claimed = take(first, "w", ONE)
     assert claimed is not None
@@ -64,7 +64,7 @@ def test_a_place_is_free_again_when_a_call_ends_and_a_call_that_asks_keeps_its_p
 
 
 @pytest.mark.django_db
-def test_other_tools_are_not_counted_and_not_held_back() -> None:
+def test_limit_counts_only_its_own_tool() -> None:
     assert take(_accepted("add"), "w", ONE)
     assert take(_accepted("add"), "w", ONE)
     assert take(_accepted("count"), "w", ONE)
@@ -72,7 +72,7 @@ def test_other_tools_are_not_counted_and_not_held_back() -> None:
 
 
 @pytest.mark.django_db
-def test_a_second_job_of_a_call_that_runs_or_is_over_finds_nothing_to_do() -> None:
+def test_second_job_of_a_running_or_finished_call_starts_nothing() -> None:
     call = _accepted()
     assert take(call, "w", ONE)
     assert take(call, "w", ONE) is None
@@ -82,7 +82,7 @@ def test_a_second_job_of_a_call_that_runs_or_is_over_finds_nothing_to_do() -> No
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-def test_workers_that_claim_in_the_same_instant_do_not_share_a_place() -> None:
+def test_concurrent_workers_do_not_exceed_the_limit() -> None:
     calls = [_accepted() for _ in range(8)]
     claims = at_once([partial(take, call, "w", TWO) for call in calls])
     assert [type(claim) for claim in claims if isinstance(claim, Exception)] == [TooManyRunning] * 6

@@ -1,4 +1,4 @@
-"""The job of an accepted call is worded as Celery words it, and sent where a worker takes it."""
+"""Jobs of accepted calls: written in Celery's format, and sent to the queue of a worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stores(clean_redis: str) -> Iterator[redis.Redis]:
 
 
 def jobs(stores: redis.Redis, queue: str) -> tuple[str, list[dict[str, Any]]]:
-    """The one list of a queue, and the jobs in it, newest first."""
+    """Return the key of a queue's only list, and its jobs, newest first."""
     found: Any = stores.keys(f"{queue}*")
     (key,) = found
     waiting: Any = stores.lrange(key, 0, -1)
@@ -39,7 +39,7 @@ def jobs(stores: redis.Redis, queue: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def without(job: dict[str, Any], *ids: str) -> str:
-    """What a job says besides these ids."""
+    """Return the text of a job without these ids."""
     text = json.dumps({**job, "body": b64decode(job["body"]).decode()}, sort_keys=True)
     for each in (*ids, job["properties"]["delivery_tag"]):
         assert each in text
@@ -48,9 +48,7 @@ def without(job: dict[str, Any], *ids: str) -> str:
 
 
 @pytest.mark.django_db
-def test_a_job_says_what_celery_says_of_it_but_the_id(
-    broker: Celery, clean_redis: str, stores: redis.Redis
-) -> None:
+def test_job_equals_celerys_except_for_the_id(broker: Celery, clean_redis: str, stores: redis.Redis) -> None:
     first, second = queued(queue="slow", priority=4), queued(queue="slow", priority=4)
     key, by_celery = jobs(stores, "slow")
     found = worded(second, clean_redis)
@@ -63,16 +61,14 @@ def test_a_job_says_what_celery_says_of_it_but_the_id(
 
 
 @pytest.mark.django_db
-def test_the_first_job_of_each_queue_and_priority_is_worded_by_celery(
-    broker: Celery, clean_redis: str
-) -> None:
+def test_first_job_of_each_queue_and_priority_is_sent_by_celery(broker: Celery, clean_redis: str) -> None:
     assert worded(queued(), clean_redis) is not None
     others = [records.accept(new(**changed))[0] for changed in ({"queue": "slow"}, {"priority": 1})]
     assert [worded(call, clean_redis) for call in others] == [None, None]
 
 
 @pytest.mark.django_db
-def test_celery_words_jobs_that_somebody_wants_to_hear_of(broker: Celery, clean_redis: str) -> None:
+def test_jobs_with_publish_signal_receivers_are_sent_by_celery(broker: Celery, clean_redis: str) -> None:
     call = queued()
 
     def listen(**_: Any) -> None: ...
@@ -85,13 +81,13 @@ def test_celery_words_jobs_that_somebody_wants_to_hear_of(broker: Celery, clean_
 
 
 @pytest.mark.django_db
-def test_celery_words_jobs_for_another_broker(broker: Celery, clean_redis: str) -> None:
+def test_jobs_for_another_broker_are_sent_by_celery(broker: Celery, clean_redis: str) -> None:
     assert worded(queued(), clean_redis.rpartition("/")[0] + "/5") is None
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("transport", [""])
-def test_celery_words_jobs_for_a_transport_that_we_do_not_know(broker: Celery, clean_redis: str) -> None:
+def test_jobs_for_an_unknown_transport_are_sent_by_celery(broker: Celery, clean_redis: str) -> None:
     assert worded(queued(), clean_redis) is None
 
 
@@ -101,7 +97,7 @@ def test_celery_words_jobs_for_a_transport_that_we_do_not_know(broker: Celery, c
     [{"task_compression": "gzip"}, {"task_send_sent_event": True}, {"task_protocol": 1}],
     ids=str,
 )
-def test_celery_words_jobs_that_are_sent_in_another_way(
+def test_jobs_with_other_message_settings_are_sent_by_celery(
     broker: Celery, clean_redis: str, changed: dict[str, Any]
 ) -> None:
     broker.conf.update(changed)
@@ -120,7 +116,7 @@ def test_celery_words_jobs_that_are_sent_in_another_way(
     ],
     ids=str,
 )
-def test_a_job_that_says_more_than_the_id_of_its_call_is_no_pattern(changed: dict[str, Any]) -> None:
+def test_message_with_more_than_the_call_id_is_not_a_template(changed: dict[str, Any]) -> None:
     usual: dict[str, Any] = {
         "body": "W1siYSJdLCB7fSwge31d",  # [["a"], {}, {}]
         "content-type": "application/json",
@@ -136,13 +132,13 @@ def test_a_job_that_says_more_than_the_id_of_its_call_is_no_pattern(changed: dic
 
 
 async def _accepted(url: str, streams: Streams, numbers: int) -> list[str]:
-    """Calls accepted by a web process, one after the other; returns their ids."""
+    """Accept calls one after the other as a web process does; return their ids."""
     background = Background(streams, replace(conf.get(), redis_url=url))
     return [str((await background.accept(new()))[0].id) for _ in range(numbers)]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_web_process_queues_one_job_for_each_call_it_accepts(
+def test_web_process_enqueues_one_job_per_accepted_call(
     broker: Celery, clean_redis: str, stores: redis.Redis
 ) -> None:
     async def accept() -> list[str]:
@@ -159,13 +155,13 @@ def test_a_web_process_queues_one_job_for_each_call_it_accepts(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_call_whose_job_could_not_be_sent_is_noted_for_the_sweep(
+def test_call_whose_job_was_not_sent_is_left_to_the_sweep(
     broker: Celery, clean_redis: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued()
 
     async def accept() -> list[str]:
-        streams = Streams.in_memory()  # It has no lists to push to.
+        streams = Streams.in_memory()  # In-memory streams have no lists to push to.
         with pytest.raises(StreamsUnavailable):
             await streams.push("celery", "")
         return await _accepted(clean_redis, streams, 1)
@@ -178,7 +174,7 @@ def test_a_call_whose_job_could_not_be_sent_is_noted_for_the_sweep(
 
 
 @pytest.mark.django_db
-def test_a_broker_that_is_away_leaves_no_pattern(clean_redis: str) -> None:
+def test_unavailable_broker_leaves_no_template(clean_redis: str) -> None:
     with application_with("redis://127.0.0.1:1/0"):
         call = queued()
         assert worded(call, "redis://127.0.0.1:1/0") is None

@@ -1,4 +1,4 @@
-"""The upgrade names the people of calls that an earlier version accepted and that are still open."""
+"""The upgrade sets the person of open calls that an earlier version accepted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.execution.attempts import new_call
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
 
-def test_open_calls_of_an_earlier_version_count_for_their_people() -> None:
+def test_migration_sets_the_person_of_open_calls() -> None:
     keys = ["user:1/key:2", "user:1/client:3", "user:4/bench/by:5", "loopback"]
     for key in keys:
         records.accept(new_call(principal=key, request_id=key, stream=new_stream()))

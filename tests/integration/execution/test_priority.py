@@ -21,7 +21,7 @@ def _handed_on(priority: int) -> UUID:
 
 
 @pytest.mark.django_db
-def test_higher_priorities_are_taken_first_and_equal_ones_in_their_order(broker: Celery) -> None:
+def test_higher_priorities_are_taken_first_and_equal_ones_in_order(broker: Celery) -> None:
     low, high, middle, low_again = (_handed_on(priority) for priority in (0, 9, 5, 0))
     taken = []
     with broker.connection_for_read() as connection, connection.channel() as channel:

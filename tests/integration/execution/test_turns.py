@@ -1,4 +1,4 @@
-"""One job begins several short calls, in their order, and leaves as many turns as calls that wait."""
+"""One job starts several short calls in order, and leaves as many jobs as waiting calls."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.integration.execution.broker import application_with, queued
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine of a test may be slow."""
+    """Extend the time of a turn, because the test machine may be slow."""
     monkeypatch.setattr(worker, "TURN_SECONDS", 600.0)
 
 
 @pytest.fixture
 def working(clean_redis: str) -> Iterator[Worker]:
-    """A worker's child, in this process."""
+    """Return a worker child in this process."""
     made = Worker(replace(conf.get(), redis_url=clean_redis), may_exit=False)
     yield made
     made.close()
@@ -41,14 +41,14 @@ def states(calls: list[CallRecord]) -> list[str]:
 
 
 def taken_by_celery(app: Celery) -> UUID:
-    """The call that is named by the next job, as a worker's main process takes it."""
+    """Return the call id of the next job, as a worker's main process takes it."""
     with app.connection_for_read() as connection, connection.channel() as channel:
         message = channel.basic_get("celery", no_ack=True)
         return UUID(message.payload[0][0])
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_job_begins_the_short_calls_that_wait_and_takes_their_jobs(
+def test_job_runs_waiting_short_calls_and_removes_their_jobs(
     broker: Celery, working: Worker, patient: None
 ) -> None:
     calls = [queued() for _ in range(5)]
@@ -59,7 +59,7 @@ def test_a_job_begins_the_short_calls_that_wait_and_takes_their_jobs(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("transport", [""])
-def test_jobs_that_a_broker_cannot_look_for_find_nothing_to_do(
+def test_jobs_that_the_broker_cannot_remove_start_nothing(
     broker: Celery, working: Worker, patient: None
 ) -> None:
     calls = [queued() for _ in range(3)]
@@ -70,7 +70,7 @@ def test_jobs_that_a_broker_cannot_look_for_find_nothing_to_do(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_job_whose_call_was_long_begins_no_other(
+def test_job_of_a_long_call_runs_no_other_call(
     broker: Celery, working: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "TURN_SECONDS", 0.0)
@@ -81,7 +81,7 @@ def test_a_job_whose_call_was_long_begins_no_other(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_calls_of_another_queue_and_their_jobs_are_left_to_their_workers(
+def test_calls_of_another_queue_and_their_jobs_are_left(
     broker: Celery, working: Worker, patient: None
 ) -> None:
     calls = [queued(), queued(queue="slow")]
@@ -91,9 +91,9 @@ def test_calls_of_another_queue_and_their_jobs_are_left_to_their_workers(
 
 
 @pytest.mark.django_db
-def test_jobs_of_other_tasks_and_priorities_stay(broker: Celery) -> None:
+def test_jobs_of_other_tasks_and_priorities_are_kept(broker: Celery) -> None:
     first, second = queued(), queued()
-    # It says what another says, and still is another's job.
+    # A job of another task with the same text in its arguments.
     broker.send_task("shop.tasks.restock", args=[f'"task": "{TASK}"'], queue="celery", priority=9)
     third, high = queued(), queued(priority=9)
     remove_jobs([first, second, third])
@@ -105,8 +105,8 @@ def test_jobs_of_other_tasks_and_priorities_stay(broker: Celery) -> None:
 
 
 @pytest.mark.django_db
-def test_the_only_turn_of_a_call_accepted_meanwhile_stays(broker: Celery) -> None:
-    """Another child took the job of the call that began without it, and found nothing to do."""
+def test_only_job_of_a_newer_call_is_kept(broker: Celery) -> None:
+    """Another child took the job of the call that started without it, and found nothing to start."""
     began = queued()
     assert taken_by_celery(broker) == began.id
     queued()
@@ -115,7 +115,7 @@ def test_the_only_turn_of_a_call_accepted_meanwhile_stays(broker: Celery) -> Non
 
 
 @pytest.mark.django_db
-def test_a_job_is_not_looked_for_behind_many_others(broker: Celery) -> None:
+def test_job_behind_many_others_is_not_searched(broker: Celery) -> None:
     for _ in range(OTHERS + 1):
         queued()
     last = queued()
@@ -124,14 +124,14 @@ def test_a_job_is_not_looked_for_behind_many_others(broker: Celery) -> None:
 
 
 @pytest.mark.django_db
-def test_jobs_are_found_where_a_project_has_the_broker_prefix_its_keys(broker: Celery) -> None:
+def test_jobs_are_found_under_the_global_key_prefix(broker: Celery) -> None:
     broker.conf.broker_transport_options = {"global_keyprefix": "shop-"}
     remove_jobs([queued(), queued()][:1])
     assert waiting("celery") == 1
 
 
 @pytest.mark.django_db
-def test_jobs_of_a_broker_that_is_away_are_not_waited_for() -> None:
+def test_unavailable_broker_does_not_delay_removing_jobs() -> None:
     with application_with("redis://127.0.0.1:1/0"):
         call = queued()
         remove_jobs([call])

@@ -1,4 +1,4 @@
-"""Calls that wait for approval: who may approve them, by whatever means asked, whatever changed meanwhile."""
+"""Calls that need approval: eligible approvers, for every kind of credential and every change meanwhile."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ People = SimpleNamespace
 
 
 def danger(text: str = "", more: str = "") -> str:
-    """Does what two people have to want."""
+    """Do work that needs two users."""
     return text + more
 
 
 def careful(text: str = "", more: str = "") -> str:
-    """Does what an operator has to want."""
+    """Do work that needs an operator."""
     return text + more
 
 
 def other(text: str = "", more: str = "") -> str:
-    """Does something else."""
+    """Do other work."""
     return text + more
 
 
@@ -82,7 +82,7 @@ def _offered() -> Iterator[None]:
 
 @pytest.fixture
 def people() -> People:
-    """Administrators, one who asks, and a superuser."""
+    """Create administrators, a requester and a superuser."""
     users = get_user_model().objects
     found = {name: users.create_user(name, is_staff=True) for name in ("asker", "boss", "editor", "third")}
     may = Permission.objects.filter(codename__in=["publish_entries", "add_machine_client", "add_client"])
@@ -98,7 +98,7 @@ def preset(**values: Any) -> Tool:
 
 
 def asked(name: str, principal: Principal, *, session: str = "", inputs: Inputs | None = None) -> CallRecord:
-    """A call as it was accepted."""
+    """Accept a call and return it."""
     entry = current_snapshot.refreshed_view(EVERYTHING).tool(name)
     assert entry is not None
     new = new_call(
@@ -117,7 +117,7 @@ def asked(name: str, principal: Principal, *, session: str = "", inputs: Inputs 
 
 
 def decided(call: CallRecord, actor: Any) -> str:
-    """``approved``, or why not."""
+    """Return ``approved``, or the reason for the refusal."""
     try:
         approve_call(call_id=call.id, actor=actor)
     except DecisionRefused as refused:
@@ -129,7 +129,7 @@ def row(call: CallRecord) -> Call:
     return Call.objects.get(pk=call.id)
 
 
-# How somebody may have a tool called.
+# Credentials with which a tool may be called.
 
 
 def _key(user: Any, actor: Any, **columns: Any) -> Principal:
@@ -139,7 +139,7 @@ def _key(user: Any, actor: Any, **columns: Any) -> Principal:
 
 
 def _foreign_key(user: Any) -> Principal:
-    """A key that no audit trail knows."""
+    """Return a key without an audit event."""
     key = ApiKey.objects.create(user=user, name="old", prefix="mcp_old", secret_hash=secret_hash("old"))
     return principal_of_key(key)
 
@@ -172,7 +172,7 @@ def _entered_client(user: Any, actor: Any, *, is_old: bool = False) -> Principal
 
 
 def _unknown_machine() -> Principal:
-    """A machine that no audit trail knows."""
+    """Return a machine client without an audit event."""
     user = get_user_model().objects.create_user("machine-old")
     grant, by_hand = Client.GRANT_CLIENT_CREDENTIALS, Client.RegistrationSource.MANUAL
     client = Client.objects.create(
@@ -191,7 +191,7 @@ def _bench(actor: Any, user: Any) -> Principal:
 
 
 def _own_key_of(held: Principal) -> Principal:
-    """A key that a user issued for himself, with another credential of his."""
+    """Return a key that a user issued with another credential."""
     user = get_user_model().objects.get(pk=held.user_id or 0)
     return _key(user, user)
 
@@ -204,7 +204,7 @@ def _before(people: People, user: Any) -> Principal:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """A way to have a tool called, and whose hands it is in."""
+    """A way to call a tool, and the users involved in it."""
 
     principal: Callable[[People], Principal]
     hands: tuple[str, ...]
@@ -250,14 +250,14 @@ MEANS = {
 
 
 @pytest.mark.parametrize("means", MEANS.values(), ids=MEANS)
-def test_four_eyes_exclude_everybody_with_a_hand_in_the_call(means: Means, people: People) -> None:
+def test_four_eyes_excludes_every_user_involved_in_the_call(means: Means, people: People) -> None:
     call = asked("danger", means.principal(people))
     for name in means.again:
         cancel_call(call_id=call.id, actor=getattr(people, name))
         again = retry_call(call_id=call.id, actor=getattr(people, name))
         call = record(Call.objects.get(pk=again))
     for name, user in vars(people).items():
-        # The lists of people ask the same rules as the decision.
+        # Lists of eligible approvers use the same rules as the decision.
         assert (objection_to(row(call), user) != "") == (name in means.hands), name
     for name in means.hands:
         assert decided(call, getattr(people, name)).endswith("another user has to approve it."), name
@@ -266,8 +266,8 @@ def test_four_eyes_exclude_everybody_with_a_hand_in_the_call(means: Means, peopl
 
 
 @pytest.mark.parametrize("part", ["made again", "changed its tool"])
-def test_four_eyes_exclude_whoever_made_a_credential_of_another_part(part: str, people: People) -> None:
-    """A machine may retry calls and change tools over the API: whoever entered it may be behind that."""
+def test_four_eyes_excludes_the_creator_of_an_involved_credential(part: str, people: People) -> None:
+    """A machine may retry calls and change tools over the API on behalf of the user who created it."""
     machine = get_user_model().objects.get(pk=_machine(people.boss).user_id or 0)
     preset(base="danger")
     call = asked("preset", _key(people.asker, people.asker))
@@ -281,7 +281,7 @@ def test_four_eyes_exclude_whoever_made_a_credential_of_another_part(part: str, 
     assert decided(call, people.editor) == "approved"
 
 
-# What may change while a call of ``preset`` waits; ``by`` is who changed it.
+# Changes while a call of ``preset`` is pending, by ``actor``.
 
 
 def _changed(actor: Any, **values: Any) -> None:
@@ -348,8 +348,8 @@ WORDS: dict[str, Callable[[Any], None]] = {
 
 
 @pytest.mark.parametrize("change", ANOTHER_WORK.values(), ids=ANOTHER_WORK)
-@pytest.mark.parametrize("found", ["by who decides", "by the sweep"])
-def test_change_of_the_work_ends_a_waiting_call(
+@pytest.mark.parametrize("found", ["by the decision", "by the sweep"])
+def test_change_of_the_work_refuses_a_pending_call(
     found: str, change: Callable[[Any], None], people: People
 ) -> None:
     preset()
@@ -368,7 +368,7 @@ def test_change_of_the_work_ends_a_waiting_call(
 
 @pytest.mark.parametrize("change", ANOTHER_WORK.values(), ids=ANOTHER_WORK)
 def test_change_of_the_work_voids_an_approval(change: Callable[[Any], None], people: People) -> None:
-    """What a worker compares before it begins, and a web process for a further round of the call."""
+    """A worker checks the approval before the start, and a web process before each further round."""
     preset()
     principal = _key(people.asker, people.asker)
     call = asked("preset", principal)
@@ -388,7 +388,7 @@ def test_change_of_the_work_voids_an_approval(change: Callable[[Any], None], peo
 
 
 @pytest.mark.parametrize("change", SAME_WORK.values(), ids=SAME_WORK)
-def test_stricter_of_two_marks_holds(change: Callable[[Any], None], people: People) -> None:
+def test_stricter_of_two_four_eyes_settings_applies(change: Callable[[Any], None], people: People) -> None:
     preset()
     principal = _key(people.asker, people.asker)
     earlier = asked("preset", principal)
@@ -399,7 +399,7 @@ def test_stricter_of_two_marks_holds(change: Callable[[Any], None], people: Peop
     assert decided(call, people.editor).startswith("You changed preset while this call waited")
     assert decided(call, people.third) == "approved"
     assert row(call).four_eyes
-    # An approval from before the mark holds no further, one under it does.
+    # An approval from before four eyes was set no longer applies; a later one does.
     entry = current_snapshot.refreshed_view(EVERYTHING).tool("preset")
     assert entry is not None
     weak, strong = approval_of(record(row(earlier))), approval_of(record(row(call)))
@@ -408,7 +408,7 @@ def test_stricter_of_two_marks_holds(change: Callable[[Any], None], people: Peop
     assert asked("preset", principal, inputs=Inputs(approved=strong)).approved
 
 
-def test_mark_that_was_taken_away_holds_for_calls_that_wait(people: People) -> None:
+def test_removed_four_eyes_still_applies_to_pending_calls(people: People) -> None:
     preset(four_eyes=True)
     call = asked("preset", _key(people.asker, people.asker))
     _changed(people.editor, four_eyes=False, needs_approval=False)
@@ -418,7 +418,7 @@ def test_mark_that_was_taken_away_holds_for_calls_that_wait(people: People) -> N
 
 
 @pytest.mark.parametrize("change", WORDS.values(), ids=WORDS)
-def test_editor_of_a_tool_under_four_eyes_cannot_approve_calls_that_waited(
+def test_editor_of_a_four_eyes_tool_cannot_approve_pending_calls(
     change: Callable[[Any], None], people: People
 ) -> None:
     preset(four_eyes=True)
@@ -431,15 +431,15 @@ def test_editor_of_a_tool_under_four_eyes_cannot_approve_calls_that_waited(
     assert decided(later, people.editor) == "approved"
 
 
-def test_call_without_a_binding_cannot_be_approved(people: People) -> None:
-    """As an earlier version stored it, and processes of that version do during an upgrade."""
+def test_call_without_a_work_hash_cannot_be_approved(people: People) -> None:
+    """Stored by an earlier version, or by its processes during an upgrade."""
     call = asked("careful", _key(people.asker, people.asker))
     Call.objects.filter(pk=call.id).update(work="", catalogue_revision=None)
     assert approval.sweep() == 1
     assert row(call).decision == "refused"
 
 
-# How the credential of a waiting call may end: at once, or found by the sweep and by who decides.
+# Ways in which the credential of a pending call ends: noticed immediately, or by the sweep and the decision.
 
 
 def _sessions(principal: Principal) -> Session:
@@ -511,7 +511,7 @@ LATER: dict[str, tuple[str, Ending, str]] = {
 
 
 @pytest.mark.parametrize("how", AT_ONCE)
-def test_end_of_its_credential_refuses_a_waiting_call_at_once(how: str, people: People) -> None:
+def test_end_of_the_credential_refuses_a_pending_call_at_once(how: str, people: People) -> None:
     means, ending, says = AT_ONCE[how]
     call = asked("careful", MEANS[means].principal(people))
     unrelated = asked("careful", _key(people.third, people.third))
@@ -526,10 +526,8 @@ def test_end_of_its_credential_refuses_a_waiting_call_at_once(how: str, people: 
 
 
 @pytest.mark.parametrize("how", LATER)
-@pytest.mark.parametrize("found", ["by who decides", "by the sweep"])
-def test_call_whose_credential_ended_unnoticed_is_never_approved(
-    found: str, how: str, people: People
-) -> None:
+@pytest.mark.parametrize("found", ["by the decision", "by the sweep"])
+def test_call_with_an_ended_credential_is_never_approved(found: str, how: str, people: People) -> None:
     means, ending, says = LATER[how]
     call = asked("careful", MEANS[means].principal(people))
     ending(call, people)
@@ -539,7 +537,7 @@ def test_call_whose_credential_ended_unnoticed_is_never_approved(
     assert row(call).decision == "refused"
 
 
-def test_session_that_ended_is_noticed_by_who_decides(people: People) -> None:
+def test_ended_session_refuses_the_call_on_decision(people: People) -> None:
     principal = _key(people.boss, people.boss)
     session = _sessions(principal)
     call = asked("careful", principal, session=session.pk)
@@ -548,7 +546,7 @@ def test_session_that_ended_is_noticed_by_who_decides(people: People) -> None:
     assert row(call).state == State.FAILED
 
 
-def test_revoking_a_key_says_what_ended_with_it(people: People) -> None:
+def test_revoking_a_key_reports_ended_sessions_and_refused_calls(people: People) -> None:
     principal = _key(people.boss, people.boss)
     sessions = [_sessions(principal) for _ in range(3)]
     other_session = _sessions(_key(people.boss, people.boss))
@@ -561,7 +559,7 @@ def test_revoking_a_key_says_what_ended_with_it(people: People) -> None:
     assert str(revoke_api_key(key=_of_key(call), actor=people.root)) == ""
 
 
-def test_login_of_a_user_refuses_nothing(people: People) -> None:
+def test_saving_an_active_user_refuses_no_call(people: People) -> None:
     call = asked("careful", _key(people.boss, people.boss))
     people.boss.save(update_fields=["last_login"])
     people.boss.first_name = "Bo"
@@ -569,7 +567,7 @@ def test_login_of_a_user_refuses_nothing(people: People) -> None:
     assert row(call).state == State.APPROVAL_NEEDED
 
 
-def test_call_of_an_ended_credential_is_not_made_again_to_wait(people: People) -> None:
+def test_call_of_an_ended_credential_is_not_retried(people: People) -> None:
     call = asked("careful", _key(people.boss, people.boss))
     revoke_api_key(key=_of_key(call))
     with pytest.raises(RetryRefused, match="API key"):
