@@ -1,4 +1,4 @@
-"""Two web processes and one worker of two children, and sessions on them."""
+"""Two web processes, a worker with two children, and sessions on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.servers.live import LiveServer, eventually
 CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
 OpenSession = Callable[..., Mcp]
 
-# Why a call does not begin: what its row says, and which jobs Celery's main process holds.
+# Diagnostics of a call that does not start: its row, and the jobs in Celery's main process.
 WAITING = """
 from django.core.serializers import serialize
 from mcp_app.models import Call
@@ -32,7 +32,7 @@ print(asked.active(), asked.reserved(), asked.stats())
 
 
 class Installation(LiveServer):
-    """A live server whose tools keep a ledger."""
+    """A live server whose tools write a ledger."""
 
     @property
     def ledger_path(self) -> Path:
@@ -42,7 +42,7 @@ class Installation(LiveServer):
         return [line for line in ledger.read(self.ledger_path, nonce) if what in ("", line.what)]
 
     def started(self, nonce: str, what: str = "start") -> ledger.Line:
-        """The last line of that kind; waits for the first one."""
+        """Return the last line of that kind; wait for the first one."""
         try:
             eventually(lambda: self.lines(nonce, what), 15, f"{what} of {nonce}")
         except AssertionError as error:
@@ -51,14 +51,14 @@ class Installation(LiveServer):
         return self.lines(nonce, what)[-1]
 
     def still_for(self, nonce: str, seconds: float) -> bool:
-        """Whether the tool writes nothing for that long."""
+        """Return True if the tool writes nothing for that long."""
         before = len(self.lines(nonce))
         time.sleep(seconds)
         return len(self.lines(nonce)) == before
 
 
 def start_call(client: Mcp, tool: str, *, via: str | int | None = None, **arguments: Any) -> EventStream:
-    """POST a background call whose request id and progress token are its nonce; returns its open stream."""
+    """POST a background call whose request id and progress token are its nonce; return its open stream."""
     nonce = arguments["nonce"]
     message = {
         "jsonrpc": "2.0",
@@ -76,7 +76,7 @@ def text_of(message: dict[str, Any]) -> str:
 
 
 def unexplained(server: LiveServer) -> list[str]:
-    """Lines of the logs that must never be there; Celery tells twice of each process that ended itself."""
+    """Return unexpected lines of the logs; Celery logs each exited child twice."""
     told = 2 * server.logs().count("Task handler raised error: WorkerLostError")
     return server.trouble()[told:]
 
@@ -96,7 +96,7 @@ def open_session(live: Installation) -> Iterator[OpenSession]:
         def opened(version: str = "2025-11-25", process: int = 0, **more: Any) -> Mcp:
             client = stack.enter_context(closing(live.mcp(process, **more)))
             client.initialize(version, CAPABILITIES)
-            # What a test that failed left running would keep the calls of the next from beginning.
+            # A call left running by a failed test would block the calls of the next test.
             stack.callback(client.delete)
             return client
 
@@ -110,7 +110,7 @@ def client(open_session: OpenSession) -> Mcp:
 
 @pytest.fixture
 def elsewhere(client: Mcp, live: Installation) -> Iterator[Mcp]:
-    """The same session at the other process."""
+    """Return the same session at the other process."""
     with closing(client.via(live.ports[1])) as other:
         yield other
 

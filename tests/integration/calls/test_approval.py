@@ -1,4 +1,4 @@
-"""Tools that need approval with real processes: what the client hears, and that nothing runs before it."""
+"""Tools that need approval, with real processes: messages to the client, and no run before the approval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 
-# Stores or queues a call as no process should, and lets the worker meet it.
+# Accepts and enqueues calls past the checks of web processes, for the worker to find.
 SMUGGLE = """
 from mcp_app.execution.stored import call_record, records
 from mcp_app.execution.background.celery import hand_on
@@ -34,14 +34,14 @@ print(call.id)
 """
 
 
-# What the page of a waiting call finds by "Its messages".
+# The messages that the page of a waiting call links.
 LOGGED = """
 from mcp_app.models import Message
 print(*Message.objects.filter(request_id={request_id!r}, target={tool!r}).values_list("kind", flat=True))
 """
 
 
-def test_the_request_of_a_waiting_call_is_in_the_message_log_before_it_is_answered(
+def test_request_of_a_pending_call_is_logged_before_its_response(
     live: Installation, client: Mcp, nonce: str
 ) -> None:
     logged = LOGGED.format(request_id=nonce, tool="approved_work")
@@ -53,7 +53,7 @@ def test_the_request_of_a_waiting_call_is_in_the_message_log_before_it_is_answer
     eventually(lambda: set(live.shell(logged).split()) >= {"waiting", "request"}, 10, "so is its answer")
 
 
-# How a call ends that nobody approves: by an operator in another process, or by time.
+# Ends of a call without approval: by an operator in another process, or by time.
 ENDS = {
     "refused": "decisions.refuse_call(call_id=call.pk, actor=None, reason='closed')",
     "stopped": "services.cancel_call(call_id=call.pk, actor=None)",
@@ -84,7 +84,7 @@ print(json.dumps([[each.outcome, each.payload, each.answer, each.session_id] for
         ("cancelled by its client", "cancelled"),
     ],
 )
-def test_the_answer_of_a_call_that_ends_while_it_waits_is_in_the_message_log(
+def test_response_of_a_call_that_ends_pending_is_logged(
     live: Installation, client: Mcp, nonce: str, how: str, words: str
 ) -> None:
     found: list[Any] = []
@@ -102,7 +102,7 @@ def test_the_answer_of_a_call_that_ends_while_it_waits_is_in_the_message_log(
         stream.messages(10)
     eventually(logged, 10, "the answer is in the log")
     assert len(found) == 1
-    # Not an error of the tool, which people would have to look at.
+    # It is not a tool error, which operators would have to examine.
     assert found[0][0] == "cancelled"
     assert json.loads(found[0][1])["params"] == {"name": "approved_quick", "arguments": {"nonce": nonce}}
     assert words in found[0][2]
@@ -110,10 +110,10 @@ def test_the_answer_of_a_call_that_ends_while_it_waits_is_in_the_message_log(
 
 
 @pytest.mark.parametrize("how", sorted(ENDS))
-def test_a_secret_argument_of_a_call_that_ends_while_it_waits_is_not_in_the_message_log(
+def test_secret_argument_of_a_call_that_ends_pending_is_redacted(
     live: Installation, client: Mcp, nonce: str, how: str
 ) -> None:
-    """Also where the process that ends it has not read which arguments are secret."""
+    """Also if the process that ends the call has not loaded the tool's schema."""
     lines = f"Message.objects.filter(request_id={nonce!r}).values_list('payload')"
     kept = f"from mcp_app.models import Message; print(*{lines})"
     with start_call(client, "approved_unlock", nonce=nonce, digits="73194682") as stream:
@@ -125,7 +125,7 @@ def test_a_secret_argument_of_a_call_that_ends_while_it_waits_is_not_in_the_mess
     assert "73194682" not in live.shell(kept)
 
 
-def test_the_client_hears_that_its_call_waits_then_of_the_work_then_the_answer(
+def test_client_gets_the_wait_the_progress_and_the_response(
     live: Installation, client: Mcp, nonce: str
 ) -> None:
     with start_call(client, "approved_work", nonce=nonce, steps=3) as stream:
@@ -137,7 +137,7 @@ def test_the_client_hears_that_its_call_waits_then_of_the_work_then_the_answer(
         messages = stream.messages(30)
     assert text_of(messages[-1]).startswith(f"{nonce} ")
     reports = [each["params"] for each in messages if each.get("method") == "notifications/progress"]
-    # The tool began at 0, and nothing of that was lost or went back.
+    # The tool starts at 0; no progress is lost or decreases.
     assert [each.get("message") for each in reports[:2]] == ["Approved", "begins"]
     numbers = [first["progress"], *(each["progress"] for each in reports)]
     assert numbers == sorted(set(numbers))
@@ -145,9 +145,7 @@ def test_the_client_hears_that_its_call_waits_then_of_the_work_then_the_answer(
     assert len(live.lines(nonce, "start")) == 1
 
 
-def test_a_refused_call_never_starts_and_its_client_reads_why_but_not_by_whom(
-    live: Installation, client: Mcp, nonce: str
-) -> None:
+def test_refused_call_never_starts_and_hides_the_decider(live: Installation, client: Mcp, nonce: str) -> None:
     with start_call(client, "approved_quick", nonce=nonce) as stream:
         stream.message(5)
         decide(live, "refuse", nonce, reason="the shop is closed")
@@ -160,7 +158,7 @@ def test_a_refused_call_never_starts_and_its_client_reads_why_but_not_by_whom(
     assert live.lines(nonce) == []
 
 
-def test_a_client_that_went_away_while_its_call_waited_gets_the_answer_at_another_process(
+def test_disconnected_client_gets_the_response_at_another_process(
     live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
 ) -> None:
     with start_call(client, "approved_quick", nonce=nonce) as stream:
@@ -173,17 +171,15 @@ def test_a_client_that_went_away_while_its_call_waited_gets_the_answer_at_anothe
         assert text_of(resumed.messages(20)[-1]) == nonce
 
 
-def test_the_time_limit_counts_from_the_start_and_not_while_the_call_waits(
-    live: Installation, client: Mcp, nonce: str
-) -> None:
+def test_timeout_starts_with_the_work_not_with_the_wait(live: Installation, client: Mcp, nonce: str) -> None:
     asked = time.monotonic()
     with start_call(client, "approved_nap", nonce=nonce, seconds=0.2) as stream:
-        eventually(lambda: time.monotonic() > asked + 1.2, 5)  # Longer than the tool may take.
+        eventually(lambda: time.monotonic() > asked + 1.2, 5)  # Longer than the tool's timeout.
         decide(live, "approve", nonce)
         assert text_of(stream.messages(20)[-1]) == nonce
 
 
-def test_a_repeated_post_attaches_to_the_waiting_call(
+def test_repeated_post_attaches_to_the_pending_call(
     live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
 ) -> None:
     with start_call(client, "approved_quick", nonce=nonce) as stream:
@@ -197,7 +193,7 @@ def test_a_repeated_post_attaches_to_the_waiting_call(
 
 
 @pytest.mark.parametrize("how", ["cancel", "delete"])
-def test_a_call_ends_while_it_waits_when_its_client_or_session_ends(
+def test_pending_call_ends_with_its_cancellation_or_session(
     live: Installation, open_session: OpenSession, nonce: str, how: str
 ) -> None:
     client = open_session()
@@ -213,10 +209,10 @@ def test_a_call_ends_while_it_waits_when_its_client_or_session_ends(
     assert live.lines(nonce) == []
 
 
-def test_an_administrator_s_mark_holds_at_once_also_for_calls_that_were_accepted_before(
+def test_worker_refuses_unapproved_calls_accepted_earlier(
     live: Installation, client: Mcp, nonce: str
 ) -> None:
-    """The worker itself runs neither a call accepted without approval nor the job of one that waits."""
+    """The worker runs neither a call accepted without approval nor the job of a pending call."""
     smuggled = f"{nonce}-smuggled"
     with start_call(client, "approved_quick", nonce=nonce) as stream:
         stream.message(5)
@@ -253,10 +249,10 @@ services.save_tool_preset(
     ("base", "fixed"), [("approved_work", {"steps": 2}), ("approved_by_another", {})], ids=["fixed", "base"]
 )
 @pytest.mark.parametrize("is_decided", [True, False], ids=["decided", "swept"])
-def test_a_preset_that_changed_after_its_call_was_looked_at_is_not_run(
+def test_changed_preset_is_not_run_after_the_request(
     live: Installation, client: Mcp, nonce: str, base: str, fixed: dict[str, Any], is_decided: bool
 ) -> None:
-    """Neither by a decision nor without one: its client hears why."""
+    """With or without a decision; the client receives the reason."""
     name = f"changed-{nonce}"
     live.shell(CHANGE.format(name=name, base="approved_work", fixed={"steps": 1}))
     listed = lambda: name in json.dumps(client.call("tools/list"))  # noqa: E731
@@ -273,6 +269,6 @@ def test_a_preset_that_changed_after_its_call_was_looked_at_is_not_run(
     assert live.lines(nonce) == []
 
 
-def test_who_asks_without_a_key_cannot_call_what_needs_four_eyes(client: Mcp, nonce: str) -> None:
+def test_four_eyes_tool_requires_an_api_key(client: Mcp, nonce: str) -> None:
     params = {"name": "approved_by_another", "arguments": {"nonce": nonce}}
     assert "call it with an API key" in json.dumps(client.call("tools/call", params))

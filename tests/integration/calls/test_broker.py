@@ -1,4 +1,4 @@
-"""What travels to workers: JSON, never a credential; and whoever lost a permission meanwhile is refused."""
+"""Jobs: JSON without credentials; callers who lost a permission meanwhile are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ User.objects.get(username="caller").user_permissions.clear()
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Installation]:
-    """One web process that asks for a credential, and a worker that is started by the tests."""
+    """Start a web process that requires authentication, and a worker that tests start."""
     with Installation(
         1, settings="tests.ledger_app.settings", env={"MCP_AUTH": "required"}, worker=True, concurrency=1
     ) as server:
@@ -45,18 +45,18 @@ def key(strict: Installation) -> str:
 
 
 def everything_in(client: redis.Redis) -> dict[str, str]:
-    """Every key of Redis with its value as text."""
+    """Return every Redis key with its value as text."""
     return {str(name): repr(client.dump(name)) for name in client.keys("*")}  # type: ignore[union-attr]
 
 
 def jobs_in(client: redis.Redis) -> list[dict[str, Any]]:
-    """The jobs that wait, of every priority."""
+    """Return the enqueued jobs of every priority."""
     queues = [name for name in client.keys("celery*") if client.type(name) == b"list"]  # type: ignore[union-attr]
     return [json.loads(job) for name in queues for job in client.lrange(name, 0, -1)]  # type: ignore[union-attr]
 
 
 @pytest.mark.requirement("CEL-09", "AUTH-08")
-def test_no_credential_travels_and_a_permission_lost_meanwhile_counts(
+def test_job_has_no_credential_and_a_lost_permission_refuses_the_call(
     strict: Installation, key: str, nonce: str
 ) -> None:
     worker = strict.worker_processes[0]
@@ -82,8 +82,8 @@ def test_no_credential_travels_and_a_permission_lost_meanwhile_counts(
     assert key not in strict.logs()
 
 
-def test_a_pickled_job_is_refused_unread(strict: Installation, key: str, nonce: str) -> None:
-    """The message would write a file if anything ever unpickled it."""
+def test_pickled_job_is_refused_unread(strict: Installation, key: str, nonce: str) -> None:
+    """The message would create a file if it were unpickled."""
     mark = strict.folder / f"unpickled-{nonce}"
     code = f"""
         import os
@@ -109,6 +109,6 @@ def test_a_pickled_job_is_refused_unread(strict: Installation, key: str, nonce: 
     assert strict.worker_processes[0].alive
 
 
-def test_no_argument_of_any_process_shows_a_secret(live: Installation) -> None:
+def test_process_arguments_contain_no_redis_password(live: Installation) -> None:
     shown = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout
     assert live.redis._password not in shown

@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25 with real processes: made, waited for, asked and cancelled at either of two."""
+"""Tasks of 2025-11-25 with real processes: created, awaited, queried and cancelled at either process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RELATED = "io.modelcontextprotocol/related-task"
 
 
 def start(client: Mcp, tool: str, **arguments: Any) -> str:
-    """The id of the task a call is answered with; its progress token is its nonce."""
+    """Return the id of the task created for a call; its progress token is its nonce."""
     params = {"name": tool, "arguments": arguments, "task": {"ttl": 600_000}}
     result = client.call("tools/call", {**params, "_meta": {"progressToken": arguments["nonce"]}})["result"]
     assert problems(VERSION, "CreateTaskResult", result) == []
@@ -33,19 +33,19 @@ def start(client: Mcp, tool: str, **arguments: Any) -> str:
 
 
 def status(client: Mcp, task_id: str) -> str:
-    """How the task is now."""
+    """Return the current status of the task."""
     result = client.call("tasks/get", {"taskId": task_id})["result"]
     assert problems(VERSION, "GetTaskResult", result) == []
     return str(result["status"])
 
 
 def wait(client: Mcp, task_id: str) -> EventStream:
-    """The stream of a ``tasks/result``."""
+    """Open the stream of a ``tasks/result``."""
     return client.open_call("tasks/result", {"taskId": task_id})
 
 
 def told(stream: EventStream) -> dict[str, Any]:
-    """The next message, as published."""
+    """Return the next message, validated against the published schema."""
     message: dict[str, Any] = stream.message(30)
     assert referee.problems(VERSION, message, "tools/call") == []
     return message
@@ -53,12 +53,12 @@ def told(stream: EventStream) -> dict[str, Any]:
 
 @pytest.fixture
 def other(open_session: OpenSession) -> Mcp:
-    """Another session of the same principal, at the other process."""
+    """Open another session of the same principal at the other process."""
     return open_session(VERSION, 1)
 
 
 @pytest.mark.requirement("TASK4-03", "TASK4-04", "TASK4-05", "TASK4-14", "TASK4-09", "PROG-06", "TASK4-10")
-def test_a_task_is_known_everywhere_and_its_result_comes_to_whoever_waits(
+def test_task_is_known_everywhere_and_its_result_reaches_all_waiters(
     client: Mcp, other: Mcp, live: Installation, nonce: str
 ) -> None:
     listening = client.get_stream()
@@ -85,9 +85,7 @@ def test_a_task_is_known_everywhere_and_its_result_comes_to_whoever_waits(
 
 
 @pytest.mark.requirement("TASK4-05")
-def test_who_waits_comes_back_at_another_process_for_the_rest(
-    client: Mcp, elsewhere: Mcp, nonce: str
-) -> None:
+def test_waiting_client_resumes_at_another_process(client: Mcp, elsewhere: Mcp, nonce: str) -> None:
     task_id = start(client, "work", nonce=nonce, steps=25)
     with wait(client, task_id) as stream:
         first = stream.next()
@@ -98,7 +96,7 @@ def test_who_waits_comes_back_at_another_process_for_the_rest(
 
 
 @pytest.mark.requirement("TASK4-14", "TASK4-06")
-def test_a_task_outlives_the_session_that_made_it(open_session: OpenSession, other: Mcp, nonce: str) -> None:
+def test_task_outlives_its_session(open_session: OpenSession, other: Mcp, nonce: str) -> None:
     client = open_session()
     task_id = start(client, "work", nonce=nonce, steps=15)
     client.delete()
@@ -108,7 +106,7 @@ def test_a_task_outlives_the_session_that_made_it(open_session: OpenSession, oth
 
 
 @pytest.mark.requirement("TASK4-05", "TASK4-08", "TASK4-09", "TASK4-14")
-def test_a_task_that_asks_is_answered_by_another_session_and_goes_on_once(
+def test_task_question_is_answered_by_another_session_and_runs_once(
     client: Mcp, other: Mcp, live: Installation, nonce: str
 ) -> None:
     task_id = start(client, "ask_slowly", nonce=nonce)
@@ -116,7 +114,7 @@ def test_a_task_that_asks_is_answered_by_another_session_and_goes_on_once(
         question = told(stream)
         assert (question["method"], status(client, task_id)) == ("elicitation/create", "input_required")
         assert question["params"]["_meta"] == {RELATED: {"taskId": task_id}}
-        # What does not fit is asked for again, by another question.
+        # An invalid response is followed by another request.
         other.respond(question["id"], {"action": "accept", "content": {"value": 7}})
         again = told(stream)
         assert again["id"] != question["id"]
@@ -127,7 +125,7 @@ def test_a_task_that_asks_is_answered_by_another_session_and_goes_on_once(
 
 
 @pytest.mark.requirement("TASK4-05", "TASK4-08")
-def test_a_client_that_refuses_a_question_fails_the_task(client: Mcp, live: Installation, nonce: str) -> None:
+def test_error_response_to_a_question_fails_the_task(client: Mcp, live: Installation, nonce: str) -> None:
     task_id = start(client, "ask_slowly", nonce=nonce)
     with wait(client, task_id) as stream:
         client.respond(told(stream)["id"], error={"code": -1, "message": "nobody is here"})
@@ -138,9 +136,7 @@ def test_a_client_that_refuses_a_question_fails_the_task(client: Mcp, live: Inst
 
 
 @pytest.mark.requirement("TASK4-02", "TASKX-24")
-def test_a_tool_that_needs_tasks_is_offered_as_such(
-    client: Mcp, open_session: OpenSession, nonce: str
-) -> None:
+def test_task_only_tool_is_listed_as_required(client: Mcp, open_session: OpenSession, nonce: str) -> None:
     support = {
         tool["name"]: tool.get("execution", {}).get("taskSupport")
         for tool in client.call("tools/list")["result"]["tools"]
@@ -153,7 +149,7 @@ def test_a_tool_that_needs_tasks_is_offered_as_such(
 
 
 @pytest.mark.requirement("TASK4-07", "CEL-05", "CEL-02", "CAN-09")
-def test_a_cancel_ends_a_task_at_once_and_its_work_soon(
+def test_cancelling_a_task_ends_it_at_once_and_its_work_soon(
     client: Mcp, other: Mcp, live: Installation, nonce: str
 ) -> None:
     running = start(client, "work", nonce=nonce, steps=600)
@@ -180,7 +176,7 @@ def test_a_cancel_ends_a_task_at_once_and_its_work_soon(
 
 
 @pytest.mark.requirement("CEL-10", "CEL-03", "TASK4-05")
-def test_a_task_whose_process_died_starts_again_or_fails(
+def test_task_of_a_killed_process_restarts_or_fails(
     client: Mcp, other: Mcp, live: Installation, nonce: str
 ) -> None:
     once = start(client, "work_once", nonce=f"{nonce}-once", steps=30)

@@ -1,4 +1,4 @@
-"""Redis is emptied: what is still said on open streams is heard, and clients that come back are served."""
+"""Redis is emptied: open streams deliver later messages, and returning clients are served."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def server() -> Iterator[Installation]:
 
 @pytest.fixture
 def session(server: Installation) -> Iterator[Mcp]:
-    """A session whose record is in the database."""
+    """Open a session whose record is in the database."""
     with closing(server.mcp(0)) as client:
         client.initialize(capabilities=CAPABILITIES)
         with closing(sqlite3.connect(server.folder / "data" / "db.sqlite3")) as database:
@@ -38,7 +38,7 @@ def session(server: Installation) -> Iterator[Mcp]:
 
 
 def warnings(messages: list[Any]) -> list[str]:
-    """What the server itself says of a stream."""
+    """Return the server's own warnings on a stream."""
     found = [each["params"] for each in messages if each.get("method") == "notifications/message"]
     return [each["data"] for each in found if each["logger"] == "mcp.stream"]
 
@@ -48,16 +48,14 @@ def empty(server: Installation) -> None:
         client.flushall()
 
 
-def test_a_call_is_found_again_at_its_process_though_redis_was_emptied(
-    server: Installation, session: Mcp
-) -> None:
+def test_call_is_resumed_at_its_process_after_redis_was_emptied(server: Installation, session: Mcp) -> None:
     arguments = {"name": "resumed", "seconds": 4.0}
     with session.open_call("tools/call", {"name": "hold", "arguments": arguments}) as stream:
         stream.next()
         position = str(stream.last_event_id)
         empty(server)
     answer = session.via(server.ports[1]).try_get_stream(position)
-    assert isinstance(answer, Answer)  # Nobody there can tell whether it will ever be answered.
+    assert isinstance(answer, Answer)  # The other process cannot know whether the call will be answered.
     assert answer.status == 400
     with session.get_stream(position) as resumed:
         messages = resumed.messages(30)
@@ -65,14 +63,12 @@ def test_a_call_is_found_again_at_its_process_though_redis_was_emptied(
     assert messages[-1]["result"]["content"][0]["text"] == "resumed"
 
 
-def test_a_standalone_stream_that_redis_lost_goes_on_with_a_notice_of_the_gap(
-    server: Installation, session: Mcp
-) -> None:
+def test_standalone_stream_continues_with_a_gap_warning(server: Installation, session: Mcp) -> None:
     with session.get_stream() as stream:
         stream.next()
         position = str(stream.last_event_id)
         empty(server)
         assert warnings([stream.message(30)]) == [GAP]
-    for process in (0, 1):  # A client that keeps the id it has is served each time it comes.
+    for process in (0, 1):  # A client that keeps its last event id is served each time.
         with session.via(server.ports[process]).get_stream(position) as again:
             assert warnings([again.message()]) == [GAP]

@@ -1,4 +1,4 @@
-"""Who had a hand in a call, by whatever means, is not its second pair of eyes; with processes and keys."""
+"""Four eyes with real processes and keys: every user involved in a call is excluded from approving it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.calls.conftest import Installation, start_call
 
 pytestmark = pytest.mark.process
 
-# Three administrators and one who asks; each has two keys, and the first may act as anybody.
+# Three administrators and a requester, each with two keys; the first may act as another user.
 PEOPLE = """
 import json
 from django.contrib.auth import get_user_model
@@ -38,7 +38,7 @@ keys["bench"] = issue_bench_token(actor=users["boss"])[0]
 keys["bench as asker"] = issue_bench_token(actor=users["boss"], user=users["asker"])[0]
 print(json.dumps(keys))
 """
-# Stops the call and has it made again by each of these, one after the other.
+# Cancels the call, and has each of these users retry it in turn.
 AGAIN = """
 from django.contrib.auth import get_user_model
 from mcp_app.execution.services import cancel_call, retry_call
@@ -70,7 +70,7 @@ print(json.dumps(said))
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """A way to have the tool called: with which credential, over what, made again by whom, by whose hands."""
+    """A way to call the tool: its credential, transport, retries and involved users."""
 
     credential: str
     hands: tuple[str, ...]
@@ -106,7 +106,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def _asked(live: Installation, stack: ExitStack, means: Means, key: str, nonce: str) -> str:
-    """The id of the call that was made so and waits."""
+    """Make the call, and return its id once it is pending."""
     if means.api:
         body = json.dumps({"tool": "approved_by_another", "arguments": {"nonce": nonce}}).encode()
         headers = {
@@ -127,7 +127,7 @@ def _asked(live: Installation, stack: ExitStack, means: Means, key: str, nonce: 
 
 
 @pytest.mark.parametrize("means", MEANS.values(), ids=MEANS)
-def test_whoever_had_a_hand_in_a_call_cannot_approve_it_and_somebody_else_can(
+def test_involved_users_cannot_approve_and_another_user_can(
     means: Means, live: Installation, keys: dict[str, str], stack: ExitStack
 ) -> None:
     nonce = f"n{secrets.token_hex(5)}"

@@ -1,4 +1,4 @@
-"""Questions that people leave unanswered take nothing from others, however many clients they use (R30)."""
+"""Unanswered questions take no capacity from other users, however many clients ask them (R30)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def _clients(live: Installation, stack: ExitStack, number: int) -> list[Mcp]:
-    """Clients of one new person, each with a key of its own."""
+    """Return clients of a new user, each with its own key."""
     name = f"person-{secrets.token_hex(4)}"
     found = []
     for key in json.loads(live.shell(KEYS.format(name=name, number=number)).splitlines()[-1]):
@@ -55,7 +55,7 @@ def _waiting(live: Installation) -> int:
 
 
 @pytest.mark.parametrize("silent", [1, 2])
-def test_question_of_another_person_is_answered_at_once(
+def test_question_of_another_user_is_answered_at_once(
     live: Installation, stack: ExitStack, nonce: str, silent: int
 ) -> None:
     for person in range(silent):

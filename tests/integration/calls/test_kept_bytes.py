@@ -1,4 +1,4 @@
-"""What Redis keeps for one principal is bounded: the one who fills it is refused, and nobody else."""
+"""Storage quotas in Redis: a principal over its quota is refused, and no other principal."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def server() -> Iterator[Installation]:
 
 @pytest.fixture
 def new_key(server: Installation) -> Iterator[NewKey]:
-    """A further API key of a user by name."""
+    """Return a factory of API keys of a user by name."""
     with OtherProcess(server) as other:
         yield other.issue_key
 
 
 @pytest.fixture
 def open_as(server: Installation, new_key: NewKey) -> Iterator[OpenAs]:
-    """Open a session of a user by name; his key, and so his account, is the same each time."""
+    """Return a factory of sessions of a user by name; the key, and so the account, is the same each time."""
     with ExitStack() as stack:
         keys: dict[str, str] = {}
 
@@ -62,7 +62,7 @@ def open_as(server: Installation, new_key: NewKey) -> Iterator[OpenAs]:
 
 
 def again(client: Mcp, server: Installation) -> Mcp:
-    """Another client with the same key, without a session yet."""
+    """Return another client with the same key, without a session."""
     return server.mcp(0, client.token)
 
 
@@ -72,13 +72,13 @@ def calling(identifier: Any, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def batch(round_: int) -> list[dict[str, Any]]:
-    """Large answers, and a member that makes their batch a stream."""
+    """Return large calls, and a member that makes their batch a stream."""
     slow = calling(f"slow-{round_}", "work", nonce=f"batch-{round_}", steps=3, delay=0.1)
     return [*(calling(f"{round_}-{number}", "fill", size=LARGE) for number in range(2)), slow]
 
 
 def kept(server: Installation) -> int:
-    """The sum of all accounts."""
+    """Return the sum of all accounts."""
     with redis.Redis.from_url(server.redis.url, protocol=2) as client:
         return sum(accounts(client).values())
 
@@ -95,7 +95,7 @@ def check_refused(answer: Answer, client: Mcp) -> None:
 
 
 def fill_by_batches(client: Mcp) -> Answer:
-    """Send batches until one is refused; all before it are answered in full."""
+    """Send batches until one is refused; all earlier ones are answered in full."""
     for round_ in range(SHARE // LARGE + 5):
         answer = client.post(batch(round_))
         if answer.status != 200:
@@ -114,7 +114,7 @@ def fill_by_background_calls(client: Mcp) -> Answer:
     raise AssertionError("Nothing was refused.")
 
 
-def test_a_further_api_key_is_no_further_share(
+def test_second_api_key_shares_the_quota_of_its_user(
     server: Installation, open_as: OpenAs, new_key: NewKey
 ) -> None:
     filler, other = open_as("keyring"), open_as("neighbour")
@@ -128,7 +128,7 @@ def test_a_further_api_key_is_no_further_share(
     second.close()
 
 
-def test_who_opens_and_ends_sessions_without_end_is_refused_alone(
+def test_opening_and_ending_sessions_exhausts_only_the_own_quota(
     server: Installation, open_as: OpenAs, new_key: NewKey
 ) -> None:
     other = open_as("bystander")
@@ -143,10 +143,10 @@ def test_who_opens_and_ends_sessions_without_end_is_refused_alone(
 
     assert opened_and_ended().status == 200
     with redis.Redis.from_url(server.redis.url, protocol=2) as store:
-        # What has ended is noted together with what else ends in that moment.
+        # Several endings are recorded together.
         eventually(lambda: TOMBSTONE in accounts(store).values())
         [opener] = [who for who, held in accounts(store).items() if held == TOMBSTONE]
-        # As if he had done so thousands of times.
+        # As if thousands of sessions had been opened and ended.
         store.hincrby(KEPT[2], opener, SHARE - 10 * TOMBSTONE)
         answers = [opened_and_ended() for _ in range(10)]
         assert [answer.status for answer in answers] == [200] * 9 + [429]
@@ -157,7 +157,7 @@ def test_who_opens_and_ends_sessions_without_end_is_refused_alone(
 
 
 @pytest.mark.parametrize("how", ["batches", "background calls"])
-def test_who_fills_his_share_is_refused_alone_and_works_again_when_his_sessions_end(
+def test_exceeding_the_quota_refuses_only_its_user_until_sessions_end(
     server: Installation, open_as: OpenAs, how: str
 ) -> None:
     user = how.replace(" ", "-")
@@ -167,18 +167,18 @@ def test_who_fills_his_share_is_refused_alone_and_works_again_when_his_sessions_
     check_refused(refused, filler)
     assert SHARE <= kept(server) < SHARE + 4 * LARGE
 
-    # Everything that would keep more, through any session and process of his.
+    # Every request that would store more, through any session and process of the user.
     check_refused(second.post(calling("b", "fill", size=10)), second)
     elsewhere = second.via(server.ports[1])
     check_refused(elsewhere.post(calling("e", "fill", size=10)), elsewhere)
     elsewhere.close()
     third = again(filler, server)
     check_refused(third.post(third.request_message("initialize", INITIALIZE)), third)
-    # What keeps nothing goes on.
+    # Requests that store nothing are served.
     assert text_of(second.tool("quick", nonce="q"))
     assert kept(server) < SHARE + 4 * LARGE
 
-    # Nobody else notices.
+    # Other users are not affected.
     with start_call(other, "work", nonce=f"other-{user}", steps=3) as stream:
         messages = stream.messages()
     assert len(messages) > 1
@@ -192,10 +192,10 @@ def test_who_fills_his_share_is_refused_alone_and_works_again_when_his_sessions_
 
 
 @pytest.mark.parametrize("how", ["a batch", "slow calls", "background calls"])
-def test_large_answers_of_calls_that_began_together_stop_at_twice_the_share(
+def test_large_concurrent_responses_stop_at_twice_the_quota(
     server: Installation, open_as: OpenAs, how: str
 ) -> None:
-    """Each call was accepted while there was room; every request gets an answer all the same (R31)."""
+    """Each call was accepted while there was room; every request gets a response (R31)."""
     user, many = how.replace(" ", "-") + "-together", 30
     client, other = open_as(user, "2025-03-26" if how == "a batch" else "2025-11-25"), open_as("witness")
     before = kept(server)
@@ -215,17 +215,15 @@ def test_large_answers_of_calls_that_began_together_stop_at_twice_the_share(
     short = sum(body.count(b"too large for the room") + body.count(b"Too much is kept") for body in bodies)
     assert full + short == many
     assert full + 1 >= 2 * SHARE // LARGE
-    # A large answer of each process may have been under way when the room ended.
+    # One large response of each process may have been in progress when the quota was exhausted.
     assert kept(server) - before < 2 * SHARE + 4 * LARGE
     assert all(f'"id":"{call["id"]}"'.encode() in b"".join(bodies) for call in calls)
     assert text_of(other.tool("fill", size=LARGE)) == "x" * LARGE
     assert client.delete().status == 200
 
 
-def test_an_answer_on_http_sse_without_room_is_an_error_with_its_id(
-    server: Installation, new_key: NewKey
-) -> None:
-    """The two forms: a single request, and a batch whose answers are one event."""
+def test_http_sse_response_over_quota_is_an_error_with_its_id(server: Installation, new_key: NewKey) -> None:
+    """Both forms: a single request, and a batch whose responses are one event."""
     with HttpSseClient(server.ports, new_key("sse")) as client:
         client.open()
         client.initialize("2025-03-26")

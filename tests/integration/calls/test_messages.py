@@ -1,4 +1,4 @@
-"""What a tool in a worker says on the way: progress, log lines, questions; and how its answer comes."""
+"""Messages of a tool in a worker: progress, logs, requests to the client, and the response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPOKEN = {"role": "assistant", "model": "m", "content": {"type": "text", "text":
 @pytest.mark.parametrize("tool", ["work", "work_in_thread"])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.requirement("PROG-01", "PROG-02", "LOG-01")
-def test_progress_and_log_lines_of_a_worker_arrive_in_order_before_the_answer(
+def test_progress_and_logs_of_a_worker_arrive_in_order(
     open_session: OpenSession, nonce: str, tool: str, version: str
 ) -> None:
     with start_call(open_session(version), tool, nonce=nonce, steps=5, delay=0.02) as stream:
@@ -45,7 +45,7 @@ def test_progress_and_log_lines_of_a_worker_arrive_in_order_before_the_answer(
     ],
 )
 @pytest.mark.requirement("T-POST-10", "ELI-01", "SAMP-01", "CEL-07")
-def test_a_question_asked_in_a_worker_is_answered_through_the_other_web_process(
+def test_worker_request_is_answered_through_the_other_web_process(
     client: Mcp, elsewhere: Mcp, nonce: str, tool: str, method: str, result: dict[str, Any], said: str
 ) -> None:
     with start_call(client, tool, nonce=nonce) as stream:
@@ -57,9 +57,7 @@ def test_a_question_asked_in_a_worker_is_answered_through_the_other_web_process(
 
 
 @pytest.mark.requirement("TOOL-12")
-def test_a_call_that_takes_too_long_ends_as_a_tool_error_and_stops(
-    live: Installation, client: Mcp, nonce: str
-) -> None:
+def test_call_past_its_timeout_is_a_tool_error_and_stops(live: Installation, client: Mcp, nonce: str) -> None:
     with start_call(client, "too_slow", nonce=nonce) as stream:
         answer = stream.messages()[-1]
     assert answer["result"]["isError"]
@@ -68,9 +66,7 @@ def test_a_call_that_takes_too_long_ends_as_a_tool_error_and_stops(
 
 
 @pytest.mark.requirement("T-RES-03", "SES-11")
-def test_a_stream_cut_in_the_middle_is_resumed_at_the_other_process_without_loss(
-    client: Mcp, elsewhere: Mcp, nonce: str
-) -> None:
+def test_stream_cut_midway_is_resumed_without_loss(client: Mcp, elsewhere: Mcp, nonce: str) -> None:
     seen = []
     with start_call(client, "work", nonce=nonce, steps=20, delay=0.03) as stream:
         while len(seen) < 7:
@@ -88,9 +84,7 @@ def test_a_stream_cut_in_the_middle_is_resumed_at_the_other_process_without_loss
     assert [each["id"] for each in seen if "id" in each] == [nonce]
 
 
-def test_a_finished_call_is_answered_again_from_any_of_its_event_ids(
-    client: Mcp, elsewhere: Mcp, nonce: str
-) -> None:
+def test_finished_call_is_replayed_from_any_event_id(client: Mcp, elsewhere: Mcp, nonce: str) -> None:
     with start_call(client, "work", nonce=nonce, steps=2, delay=0.01) as stream:
         priming = stream.next()
         answer = stream.messages()[-1]
@@ -102,7 +96,7 @@ def test_a_finished_call_is_answered_again_from_any_of_its_event_ids(
 
 
 @pytest.mark.requirement("RPC-03")
-def test_a_repeated_post_attaches_to_the_running_call(
+def test_repeated_post_attaches_to_the_running_call(
     live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
 ) -> None:
     with start_call(client, "work_once", nonce=nonce, steps=10, delay=0.05) as first:
@@ -113,7 +107,7 @@ def test_a_repeated_post_attaches_to_the_running_call(
     assert len(live.lines(nonce, "start")) == 1
 
 
-def test_one_id_as_number_and_as_text_names_two_calls(live: Installation, client: Mcp) -> None:
+def test_equal_ids_of_different_types_are_two_calls(live: Installation, client: Mcp) -> None:
     for request_id in (7, "7"):
         params = {"name": "repeat", "arguments": {"value": repr(request_id)}}
         body = json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params})
@@ -126,14 +120,12 @@ def test_one_id_as_number_and_as_text_names_two_calls(live: Installation, client
         assert text_of(answer) == repr(request_id)
 
 
-def test_text_no_database_likes_arrives_as_it_was_sent(client: Mcp) -> None:
+def test_hostile_text_round_trips_through_the_worker(client: Mcp) -> None:
     hostile = "\0 ' \" \\ \u2028 😀 %s {} \x1b[31m"
     assert text_of(client.tool("repeat", value=hostile)) == hostile
 
 
-def test_a_background_call_without_a_worker_waits_and_is_answered_by_the_next(
-    live: Installation, client: Mcp, nonce: str
-) -> None:
+def test_background_call_waits_for_the_next_worker(live: Installation, client: Mcp, nonce: str) -> None:
     worker = live.worker_processes[0]
     worker.stop()
     with start_call(client, "work", nonce=nonce, steps=2, delay=0.01) as stream:

@@ -1,4 +1,4 @@
-"""2026-07-28 over real processes: background calls answer on their request, and end with its connection."""
+"""2026-07-28 with real processes: background calls respond on their request, and end with its connection."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 V = "2026-07-28"
-# The machine is shared: a bound is asserted with a little air.
+# The machine is shared, so timing assertions have some slack.
 AIR_SECONDS = 0.5
 
 
 def call(tool: str, **arguments: Any) -> tuple[dict[str, str], bytes]:
-    """Headers and body of a call of the newer era; its progress token is its nonce, its id always 1."""
+    """Return headers and body of a modern call; its progress token is its nonce, its id always 1."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": V,
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -39,7 +39,7 @@ def call(tool: str, **arguments: Any) -> tuple[dict[str, str], bytes]:
 
 
 def stream_of(live: Installation, tool: str, process: int = 0, **arguments: Any) -> EventStream:
-    """The open answer to a call that speaks on the way."""
+    """Open the response to a call that sends progress."""
     client = RawClient("127.0.0.1", live.ports[process])
     found = client.open_stream("POST", "/mcp", *call(tool, **arguments))
     assert isinstance(found, EventStream), found
@@ -47,7 +47,7 @@ def stream_of(live: Installation, tool: str, process: int = 0, **arguments: Any)
 
 
 def silent_call(live: Installation, **arguments: Any) -> Wire:
-    """The connection of a call that says nothing before its answer."""
+    """Open the connection of a call that sends nothing before its response."""
     wire = Wire("127.0.0.1", live.ports[0])
     headers, body = call("doze", seconds=3, **arguments)
     wire.send(request_bytes("POST", "/mcp", "127.0.0.1", headers, body))
@@ -55,8 +55,8 @@ def silent_call(live: Installation, **arguments: Any) -> Wire:
 
 
 @pytest.mark.requirement("T-MOD-02", "T-MOD-04", "META-05", "T-MOD-13", "GEN-04")
-def test_a_background_call_speaks_and_answers_on_its_own_request(live: Installation, nonce: str) -> None:
-    """Two clients at two processes use one id at the same time."""
+def test_background_call_streams_on_its_own_request(live: Installation, nonce: str) -> None:
+    """Two clients at two processes use the same id at the same time."""
     with (
         stream_of(live, "work", nonce=nonce, steps=4) as first,
         stream_of(live, "work", 1, nonce=f"{nonce}-b", steps=4) as second,
@@ -90,7 +90,7 @@ def test_closing_the_connection_stops_the_work_in_the_worker(
 
 
 @pytest.mark.requirement("T-MOD-05")
-def test_a_call_whose_client_left_before_it_began_never_begins(live: Installation, nonce: str) -> None:
+def test_call_of_a_disconnected_client_never_starts(live: Installation, nonce: str) -> None:
     busy = [silent_call(live, nonce=f"{nonce}-{number}") for number in range(2)]
     for number in range(2):
         live.started(f"{nonce}-{number}")

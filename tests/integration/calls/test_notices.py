@@ -1,4 +1,4 @@
-"""Notifications by a real worker: a mail arrives, and a mail server that says nothing delays no call."""
+"""Notifications by a real worker: a mail arrives, and an unresponsive mail server delays no call."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ choose(user=boss, way="email", kinds=["approvals"])
 """
 
 
-@pytest.fixture(params=[False, True], ids=["speaks", "is silent"])
+@pytest.fixture(params=[False, True], ids=["responsive", "unresponsive"])
 def box(request: pytest.FixtureRequest) -> Iterator[Mailbox]:
-    """A mail server; the second says nothing until it is thawed."""
+    """Start a mail server; the second one sends nothing until it is thawed."""
     with mail_server(frozen=request.param) as server:
         yield server
 
 
 @pytest.fixture
 def mailing(box: Mailbox) -> Iterator[Installation]:
-    """One worker with one process for calls; notifications leave by the mail server."""
+    """Start a worker with one child; notifications are sent through the mail server."""
     environment = {"EMAIL_URL": f"smtp://127.0.0.1:{box.port}", "PUBLIC_URL": ""}
     with Installation(
         1, settings="tests.ledger_app.settings", env=environment, worker=True, concurrency=1
@@ -41,14 +41,14 @@ def mailing(box: Mailbox) -> Iterator[Installation]:
         yield server
 
 
-def test_a_mail_tells_of_a_waiting_call_and_calls_go_on_while_its_server_is_silent(
+def test_pending_call_is_mailed_and_unresponsive_mail_server_delays_no_call(
     mailing: Installation, box: Mailbox, nonce: str
 ) -> None:
     with closing(mailing.mcp(0)) as client:
         client.initialize("2025-11-25", CAPABILITIES)
         with start_call(client, "approved_work", nonce=nonce, steps=1) as waiting:
             eventually(lambda: box.connections, 40, "a connection to the mail server")
-            # The job that sends holds the only process: this call runs in its substitute.
+            # The job that sends the mail occupies the only child: this call runs in a substitute.
             with start_call(client, "work", via=f"{nonce}b", nonce=f"{nonce}b", steps=1) as other:
                 assert text_of(other.messages(30)[-1]).startswith(f"{nonce}b ")
             assert "approved" in decide(mailing, "approve", nonce)
@@ -63,7 +63,7 @@ def test_a_mail_tells_of_a_waiting_call_and_calls_go_on_while_its_server_is_sile
         assert "/admin/mcp_app/call/" in text
 
 
-def test_a_mail_shows_no_argument_that_a_tool_marks_as_secret_though_its_process_has_served_no_call(
+def test_mail_redacts_secret_arguments_in_a_fresh_process(
     nonce: str,
 ) -> None:
     with mail_server(frozen=False) as box:

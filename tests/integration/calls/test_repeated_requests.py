@@ -1,4 +1,4 @@
-"""R7 with real processes: a retry gets its call's answer; a client with one id for all gets new runs."""
+"""Repeated requests with real processes (R7): a retry gets the call's response, a reused id a new run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.integration.calls.conftest import Installation, OpenSession, text_of
 
 pytestmark = pytest.mark.process
 
-# One request of a client: its params, to the response.
+# Sends one request of a client, by its params, and returns the response.
 Send = Callable[[dict[str, Any]], dict[str, Any]]
 TRANSPORTS = ("2025-03-26", "2025-06-18", "2025-11-25", "HTTP+SSE", "stdio")
 
 
 @pytest.fixture(params=TRANSPORTS)
 def send(request: pytest.FixtureRequest, live: Installation, open_session: OpenSession) -> Iterator[Send]:
-    """A client that sends each request with the id 1, over every transport that has sessions."""
+    """Return a client that sends each request with id 1, over every transport with sessions."""
     if request.param == "HTTP+SSE":
         with HttpSseClient(live.ports) as old:
             old.open()
@@ -54,7 +54,7 @@ def send(request: pytest.FixtureRequest, live: Installation, open_session: OpenS
 
 @pytest.mark.parametrize("tool", ["work_once", "work_here"])
 @pytest.mark.requirement("RPC-03")
-def test_client_that_sends_one_id_with_every_request_gets_a_new_run_each_time(
+def test_reused_request_id_starts_a_new_run_each_time(
     live: Installation, send: Send, nonce: str, tool: str
 ) -> None:
     for number, steps in enumerate([1, 1, 2, 1], 1):
@@ -74,7 +74,7 @@ def _open(client: Mcp, nonce: str, **more: Any) -> EventStream:
 
 
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-11-25"])
-def test_retry_after_a_lost_connection_gets_the_answer_once(
+def test_retry_after_a_lost_connection_gets_the_response_once(
     live: Installation, open_session: OpenSession, nonce: str, version: str
 ) -> None:
     client = open_session(version)
@@ -91,7 +91,7 @@ def test_retry_after_a_lost_connection_gets_the_answer_once(
         assert len(live.lines(nonce, "start")) == 2
 
 
-def test_client_that_resumed_its_stream_may_use_the_id_again(
+def test_request_id_is_reusable_after_a_resumed_stream(
     live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
 ) -> None:
     lost = _open(client, nonce)
@@ -106,7 +106,7 @@ def test_client_that_resumed_its_stream_may_use_the_id_again(
 
 
 @pytest.mark.parametrize("arguments", [{}, {"steps": 1}])
-def test_cancelled_request_leaves_its_id_free(
+def test_request_id_is_reusable_after_cancellation(
     live: Installation, client: Mcp, nonce: str, arguments: dict[str, Any]
 ) -> None:
     with _open(client, nonce, steps=500) as stopped:
@@ -118,9 +118,7 @@ def test_cancelled_request_leaves_its_id_free(
     assert len(live.lines(nonce, "start")) == 2
 
 
-def test_request_in_flight_is_refused_to_other_work_in_the_worker_and_here(
-    live: Installation, client: Mcp, nonce: str
-) -> None:
+def test_id_in_flight_is_refused_for_other_arguments(live: Installation, client: Mcp, nonce: str) -> None:
     with _open(client, nonce, steps=40):
         live.started(nonce)
         params = {"name": "work_once", "arguments": {"nonce": nonce, "steps": 1}}

@@ -1,4 +1,4 @@
-"""Questions of tools on workers, as 2026-07-28 asks them, and the end of processes between rounds."""
+"""Input requests of tools on workers in 2026-07-28, and killed processes between rounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKING = {
         "hi",
     ),
 }
-# Calls that are not over, and those that keep something.
+# The numbers of unfinished calls, and of calls with stored inputs.
 LEFT = """
 from mcp_app.models import Call
 print(Call.objects.filter(finished_at=None).count(), Call.objects.exclude(inputs=None).count())
@@ -35,7 +35,7 @@ def request_of(tool: str, nonce: str, **members: Any) -> Wire:
 
 @pytest.mark.requirement("MRTR-05", "MRTR-09")
 @pytest.mark.parametrize("name", ASKING)
-def test_a_worker_ends_with_the_question_and_another_run_has_the_answer(
+def test_worker_ends_at_an_input_request_and_a_new_run_continues(
     live: Installation, nonce: str, name: str
 ) -> None:
     key, answer, text = ASKING[name]
@@ -50,7 +50,7 @@ def test_a_worker_ends_with_the_question_and_another_run_has_the_answer(
 
 
 @pytest.mark.requirement("STATE-02")
-def test_a_worker_is_given_no_call_with_a_foreign_state(live: Installation, nonce: str) -> None:
+def test_call_with_a_foreign_state_never_reaches_a_worker(live: Installation, nonce: str) -> None:
     client = Modern(live.ports[0], capabilities=CAPABILITIES)
     asked = client.request("tools/call", request_of("ask", nonce))
     refused = client.request(
@@ -61,9 +61,7 @@ def test_a_worker_is_given_no_call_with_a_foreign_state(live: Installation, nonc
 
 
 @pytest.mark.requirement("MRTR-05")
-def test_the_next_round_works_at_another_process_when_the_first_was_killed(
-    live: Installation, nonce: str
-) -> None:
+def test_next_round_works_after_the_first_process_was_killed(live: Installation, nonce: str) -> None:
     first, second = (Modern(port, capabilities=CAPABILITIES) for port in live.ports)
     asked = first.request("tools/call", request_of("ask", nonce))
     live.restart(0, signal.SIGKILL)
@@ -74,10 +72,8 @@ def test_the_next_round_works_at_another_process_when_the_first_was_killed(
         assert done["content"][0]["text"] == text
 
 
-def test_what_was_approved_is_approved_for_its_further_rounds_each_of_them_once(
-    live: Installation, nonce: str
-) -> None:
-    # While the first request waits, two programs start and look at the database.
+def test_approval_covers_further_rounds_once_each(live: Installation, nonce: str) -> None:
+    # While the first request is pending, two programs start and query the database.
     client = Modern(live.ports[0], capabilities=CAPABILITIES, request_id=nonce, patience=90.0)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.request, "tools/call", request_of("approved_ask", nonce))

@@ -1,4 +1,4 @@
-"""Stopping background calls: within the bounds of R8, whoever asks, and nobody else is hit."""
+"""Cancelling background calls: within the bounds of R8, from any process, without affecting other calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.servers.live import eventually
 pytestmark = pytest.mark.process
 
 CANCELLED = -32800
-# The machine is shared: a bound is asserted with a little air.
+# The machine is shared, so timing assertions have some slack.
 AIR_SECONDS = 0.5
 
 
 def cancel(client: Mcp, nonce: str) -> float:
-    """Send the notice; returns when it was sent."""
+    """Send the cancellation; return the time of sending."""
     sent = time.monotonic()
     assert client.notify("notifications/cancelled", {"requestId": nonce, "reason": "enough"}).status == 202
     return sent
@@ -30,7 +30,7 @@ def cancel(client: Mcp, nonce: str) -> float:
     [("work", 1.0), ("work_in_thread", 2.0), ("spin", 7.0), ("doze", 7.0), ("listen", 7.0), ("hog", 7.0)],
 )
 @pytest.mark.requirement("CAN-01", "CAN-02", "CAN-04")
-def test_a_cancel_at_the_other_process_stops_the_work_in_time_and_spares_the_neighbour(
+def test_cancellation_stops_the_work_in_time_and_spares_other_calls(
     live: Installation, client: Mcp, elsewhere: Mcp, nonce: str, tool: str, seconds: float
 ) -> None:
     neighbour = f"{nonce}-neighbour"
@@ -54,22 +54,20 @@ def test_a_cancel_at_the_other_process_stops_the_work_in_time_and_spares_the_nei
     assert len(live.lines(neighbour, "start")) == 1
 
 
-def test_the_process_of_an_unwilling_call_uses_no_more_processor_time(
-    live: Installation, client: Mcp, nonce: str
-) -> None:
+def test_uncooperative_call_is_killed_with_its_process(live: Installation, client: Mcp, nonce: str) -> None:
     with start_call(client, "spin", nonce=nonce, seconds=60):
         pid = live.started(nonce, "alive").pid
         assert pid in live.worker_processes[0].children
         cancel(client, nonce)
         eventually(lambda: pid not in live.worker_processes[0].children, 7 + AIR_SECONDS, "its end")
         assert live.still_for(nonce, 0.5)
-        # Celery collects it at its next look, which may be 5 s later.
+        # Celery collects the process at its next check, up to 5 seconds later.
         eventually(lambda: not psutil.pid_exists(pid), 10, "that nothing is left of it")
     eventually(lambda: len(live.worker_processes[0].children) == 2, 10, "a new child")
 
 
 @pytest.mark.requirement("CAN-03")
-def test_a_call_cancelled_before_it_started_never_starts(live: Installation, client: Mcp, nonce: str) -> None:
+def test_call_cancelled_before_its_start_never_starts(live: Installation, client: Mcp, nonce: str) -> None:
     busy = [start_call(client, "doze", nonce=f"{nonce}-{number}", seconds=3) for number in range(2)]
     for number in range(2):
         live.started(f"{nonce}-{number}")
@@ -84,7 +82,7 @@ def test_a_call_cancelled_before_it_started_never_starts(live: Installation, cli
 
 
 @pytest.mark.requirement("SES-06", "SES-07")
-def test_the_end_of_the_session_stops_its_calls(
+def test_ending_the_session_stops_its_calls(
     live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
 ) -> None:
     stream = start_call(client, "work", nonce=nonce, steps=600)
@@ -98,7 +96,7 @@ def test_the_end_of_the_session_stops_its_calls(
 
 
 @pytest.mark.requirement("CAN-03", "SES-05")
-def test_nobody_else_can_stop_a_call(
+def test_another_session_cannot_cancel_a_call(
     live: Installation, client: Mcp, open_session: OpenSession, nonce: str
 ) -> None:
     stranger = open_session(process=1)
@@ -109,7 +107,7 @@ def test_nobody_else_can_stop_a_call(
 
 
 @pytest.mark.requirement("CAN-03")
-def test_a_cancel_after_the_end_changes_nothing(client: Mcp, nonce: str) -> None:
+def test_cancellation_after_the_response_changes_nothing(client: Mcp, nonce: str) -> None:
     with start_call(client, "work", nonce=nonce, steps=1, delay=0) as stream:
         first = stream.next()
         answer = stream.messages()[-1]

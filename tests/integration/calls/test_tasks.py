@@ -1,4 +1,4 @@
-"""Tasks with real processes: made at one, asked for and cancelled at the other, told by a worker."""
+"""Tasks of 2026-07-28 with real processes: created at one, queried and cancelled at the other."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ OVER = ("completed", "failed", "cancelled")
 
 
 class TaskClient(Modern):
-    """A client that takes tasks."""
+    """A client that declares the tasks extension."""
 
     def start(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The task a call is answered with."""
+        """Return the task created for a call."""
         answer = self.post("tools/call", {"name": tool, "arguments": arguments})
         assert not is_stream(answer)
         result: dict[str, Any] = answer.json()["result"]
@@ -37,7 +37,7 @@ class TaskClient(Modern):
         return result
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """What is said of it now."""
+        """Return the current state of the task."""
         answer = self.post("tasks/get", {"taskId": task_id})
         assert not is_stream(answer)
         result: dict[str, Any] = answer.json()["result"]
@@ -45,13 +45,13 @@ class TaskClient(Modern):
         return result
 
     def cancel(self, task_id: str) -> None:
-        """Cancel it; a busy database may have to be asked again."""
+        """Cancel the task; retry while the database is busy."""
         eventually(
             lambda: "result" in self.post("tasks/cancel", {"taskId": task_id}).json(), 20, "the cancel"
         )
 
     def settled(self, task_id: str, seconds: float = 30.0) -> dict[str, Any]:
-        """What is said of it once it is over."""
+        """Return the state of the task once it has ended."""
         seen: dict[str, Any] = {}
 
         def is_over() -> bool:
@@ -75,7 +75,7 @@ def other(live: Installation) -> Iterator[TaskClient]:
 
 
 @pytest.mark.requirement("TASKX-05", "TASKX-06", "TASKX-14", "HDR-04", "CEL-08", "TASKX-17")
-def test_a_task_is_known_everywhere_at_once_tells_its_progress_and_then_its_result(
+def test_task_is_known_everywhere_and_reports_progress_and_result(
     modern: TaskClient, other: TaskClient, live: Installation, nonce: str
 ) -> None:
     made = modern.start("work", nonce=nonce, steps=30)
@@ -91,9 +91,7 @@ def test_a_task_is_known_everywhere_at_once_tells_its_progress_and_then_its_resu
 
 
 @pytest.mark.requirement("CEL-06", "TASKX-02")
-def test_a_client_that_goes_away_ends_its_request_but_not_its_task(
-    modern: TaskClient, live: Installation, nonce: str
-) -> None:
+def test_disconnect_ends_a_request_but_not_a_task(modern: TaskClient, live: Installation, nonce: str) -> None:
     bound, kept = f"{nonce}-bound", f"{nonce}-kept"
     made = modern.start("work", nonce=kept, steps=40)
     modern.close()
@@ -105,7 +103,7 @@ def test_a_client_that_goes_away_ends_its_request_but_not_its_task(
 
 
 @pytest.mark.requirement("TASKX-10", "CEL-05", "CEL-02")
-def test_a_cancel_at_the_other_process_stops_a_running_task_and_a_queued_one(
+def test_cancellation_at_the_other_process_stops_running_and_queued_tasks(
     modern: TaskClient, other: TaskClient, live: Installation, nonce: str
 ) -> None:
     running = [modern.start("work", nonce=f"{nonce}-{number}", steps=600)["taskId"] for number in range(2)]
@@ -125,7 +123,7 @@ def test_a_cancel_at_the_other_process_stops_a_running_task_and_a_queued_one(
 
 
 @pytest.mark.requirement("CEL-10", "CEL-03")
-def test_a_task_whose_process_died_starts_again_or_fails(
+def test_task_of_a_killed_process_restarts_or_fails(
     modern: TaskClient, other: TaskClient, live: Installation, nonce: str
 ) -> None:
     once = modern.start("work_once", nonce=f"{nonce}-once", steps=30)["taskId"]
@@ -140,7 +138,7 @@ def test_a_task_whose_process_died_starts_again_or_fails(
 
 
 @pytest.mark.requirement("TASKX-24")
-def test_a_legacy_client_waits_for_what_newer_ones_take_as_a_task(
+def test_legacy_client_waits_for_a_task_only_tool(
     modern: TaskClient, live: Installation, open_session: OpenSession, nonce: str
 ) -> None:
     with closing(Modern.at(live.ports[0])) as undeclared:
@@ -155,9 +153,7 @@ def test_a_legacy_client_waits_for_what_newer_ones_take_as_a_task(
 
 
 @pytest.mark.requirement("TASKX-08", "TASKX-09", "TASKX-16", "TASKX-23")
-def test_a_task_that_asks_is_answered_through_any_process_and_goes_on_once(
-    live: Installation, nonce: str
-) -> None:
+def test_task_question_is_answered_through_any_process_and_runs_once(live: Installation, nonce: str) -> None:
     capabilities = {**DECLARED, "elicitation": {}}
     with (
         closing(TaskClient.at(live.ports[0], capabilities=capabilities)) as asker,
@@ -176,7 +172,7 @@ def test_a_task_that_asks_is_answered_through_any_process_and_goes_on_once(
             answerer.post("tasks/update", {"taskId": task_id, "inputResponses": wrong})
             while told["status"] != "input_required" or name in told["inputRequests"]:
                 told = stream.message(20)["params"]
-            # Asked again, it is another question.
+            # The next request has another name.
             (again,) = told["inputRequests"]
             right = {again: {"action": "accept", "content": {"value": "Ada"}}}
             for _ in range(2):
