@@ -1,4 +1,4 @@
-"""The Redis twin, as the contract tests want it."""
+"""Fixtures that run the contract tests on Redis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.streams_contract.waiting import Connect
 
 @pytest.fixture
 async def connect(clean_redis: str) -> AsyncIterator[Connect]:
-    """Connect a further "process" to the emptied Redis."""
+    """Return a function that connects a further "process" to the emptied Redis."""
     made: list[Streams] = []
 
     async def another(limits: StreamLimits | None = None) -> Streams:
@@ -27,11 +27,11 @@ async def connect(clean_redis: str) -> AsyncIterator[Connect]:
 
 @pytest.fixture
 async def streams(connect: Connect) -> Streams:
-    """One connected gateway."""
+    """Return a connected gateway."""
     return await connect()
 
 
 @pytest.fixture
 def start(clean_redis: str) -> Callable[[], Streams]:
-    """Make a gateway that is not started yet."""
+    """Return a factory of gateways that are not started."""
     return lambda: Streams.connect(clean_redis)

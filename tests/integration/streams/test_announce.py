@@ -1,4 +1,4 @@
-"""What code without an event loop tells the web processes, and the settings that bound the streams."""
+"""Announcements from code without an event loop, and the settings that limit the streams."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.streams_contract.waiting import until
 
 @pytest.fixture
 def configured(clean_redis: str, settings: DjangoSettings) -> str:
-    """Settings that name the Redis of the tests."""
+    """Set ``REDIS_URL`` to the Redis of the tests."""
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
     return clean_redis
 
 
-async def test_a_thread_announces_to_every_process(configured: str, streams: Streams) -> None:
+async def test_thread_announces_to_every_process(configured: str, streams: Streams) -> None:
     heard: list[Any] = []
     streams.hub.subscribe("credentials", heard.append)
 
@@ -33,7 +33,7 @@ async def test_a_thread_announces_to_every_process(configured: str, streams: Str
     await until(told)
 
 
-async def test_a_session_ended_by_a_thread_is_over_everywhere(configured: str, streams: Streams) -> None:
+async def test_session_ended_by_a_thread_is_ended_everywhere(configured: str, streams: Streams) -> None:
     heard: list[Any] = []
     streams.hub.subscribe("session", heard.append)
     await streams.sessions.create("s", {"principal": "user:1"}, 60)
@@ -58,21 +58,21 @@ async def test_a_session_ended_by_a_thread_is_over_everywhere(configured: str, s
 
 
 @pytest.mark.parametrize("url", ["", "redis://127.0.0.1:1/0"])
-def test_after_a_commit_a_missing_redis_raises_nothing(settings: DjangoSettings, url: str) -> None:
+def test_announce_and_end_session_ignore_a_missing_redis(settings: DjangoSettings, url: str) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": url}
     announce("credentials", {"api_key": 1})
     end_session("s", "by an operator")
     assert conf.get().redis_url == url
 
 
-def test_the_sync_queue_is_that_of_the_settings(configured: str) -> None:
+def test_sync_queue_uses_the_settings(configured: str) -> None:
     queue = SyncMessageQueue.connect()
     assert queue.depth() == 0
     assert queue.read("0-0", 5) == []
     queue.close()
 
 
-def test_the_bounds_of_the_streams_are_those_of_the_settings() -> None:
+def test_stream_limits_come_from_the_settings() -> None:
     given = conf.load(
         {
             "MAX_STREAM_EVENTS": 5,

@@ -20,7 +20,7 @@ async def batch(clean_redis: str) -> AsyncIterator[Batch]:
     await batch.close()
 
 
-async def test_replies_belong_to_their_commands_whatever_comes_between(batch: Batch) -> None:
+async def test_replies_match_their_commands_under_concurrency(batch: Batch) -> None:
     async def ask(number: int) -> None:
         for step in range(50):
             value = b"%d.%d" % (number, step)
@@ -31,13 +31,13 @@ async def test_replies_belong_to_their_commands_whatever_comes_between(batch: Ba
         await asyncio.gather(*(ask(number) for number in range(20)))
 
 
-async def test_commands_take_effect_in_the_order_they_were_given(batch: Batch) -> None:
+async def test_commands_take_effect_in_order(batch: Batch) -> None:
     futures = [batch.command("RPUSH", "list", number) for number in range(500)]
     assert await asyncio.gather(*futures) == list(range(1, 501))
     assert await batch.command("LRANGE", "list", 0, -1) == [b"%d" % number for number in range(500)]
 
 
-async def test_commands_of_one_turn_travel_in_one_write(clean_redis: str) -> None:
+async def test_commands_of_one_loop_iteration_are_one_write(clean_redis: str) -> None:
     endpoint = RedisAddress.parse(clean_redis)
     chunks: list[bytes] = []
 
@@ -77,7 +77,7 @@ async def test_commands_of_one_turn_travel_in_one_write(clean_redis: str) -> Non
     await proxy.wait_closed()
 
 
-async def test_a_cancelled_caller_does_not_shift_the_replies_of_others(batch: Batch) -> None:
+async def test_cancelled_caller_does_not_shift_other_replies(batch: Batch) -> None:
     futures = [batch.command("ECHO", b"%d" % number) for number in range(10)]
     futures[0].cancel()
     futures[4].cancel()
@@ -85,7 +85,7 @@ async def test_a_cancelled_caller_does_not_shift_the_replies_of_others(batch: Ba
     assert await asyncio.gather(*rest) == [b"%d" % number for number in range(10) if number not in (0, 4)]
 
 
-async def test_a_command_redis_does_not_like_is_our_fault_and_harms_no_other(batch: Batch) -> None:
+async def test_command_error_affects_only_its_own_command(batch: Batch) -> None:
     await batch.command("SET", "text", "x")
     wrong, right = batch.command("HGETALL", "text"), batch.command("GET", "text")
     with pytest.raises(StreamsError, match="WRONGTYPE") as caught:
@@ -97,11 +97,11 @@ async def test_a_command_redis_does_not_like_is_our_fault_and_harms_no_other(bat
     assert await batch.command("GET", "text") == b"x"
 
 
-async def test_no_commands_at_all_are_answered_with_nothing(batch: Batch) -> None:
+async def test_no_commands_return_no_replies(batch: Batch) -> None:
     assert await batch.many([]) == []
 
 
-async def test_closing_refuses_what_waits_and_what_comes(batch: Batch) -> None:
+async def test_closing_refuses_pending_and_new_commands(batch: Batch) -> None:
     waiting = batch.command("BLPOP", "never", 0)
     await asyncio.sleep(0)
     await batch.close()
@@ -110,7 +110,7 @@ async def test_closing_refuses_what_waits_and_what_comes(batch: Batch) -> None:
             await future
 
 
-async def test_a_command_that_is_never_answered_is_given_up(clean_redis: str) -> None:
+async def test_unanswered_command_times_out_and_reconnects(clean_redis: str) -> None:
     batch = Batch(RedisAddress.parse(clean_redis), timeout=0.1)
     await batch.start()
     with pytest.raises(StreamsUnavailable):

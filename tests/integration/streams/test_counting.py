@@ -1,4 +1,4 @@
-"""Events are counted in windows of time by all processes together, or by each while Redis is away."""
+"""Rate limit windows: counted over all processes, or by each process while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("where", ["redis", "memory", "nowhere"])
-def test_what_is_above_the_limit_has_to_wait_until_the_window_ends(
+def test_event_over_the_limit_waits_until_the_window_ends(
     where: str, clean_redis: str, settings: Any
 ) -> None:
     url = {"redis": clean_redis, "memory": "", "nowhere": NOWHERE}[where]
@@ -39,7 +39,7 @@ def test_what_is_above_the_limit_has_to_wait_until_the_window_ends(
     assert count("api/short", 1, 0.05) == 0.0
 
 
-def test_a_window_is_a_known_key_that_ends(clean_redis: str, settings: Any) -> None:
+def test_window_is_a_known_key_that_expires(clean_redis: str, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
     count("api/user:1/key:2", 5, 60)
     count("odd \u202e " * 50, 5, 60)
@@ -50,7 +50,7 @@ def test_a_window_is_a_known_key_that_ends(clean_redis: str, settings: Any) -> N
         assert all(0 < client.pttl(key) <= 60_000 for key in keys)
 
 
-def test_the_same_window_is_counted_with_and_without_an_event_loop(clean_redis: str, settings: Any) -> None:
+def test_sync_and_async_code_share_a_window(clean_redis: str, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
 
     async def hit() -> bool:
@@ -67,7 +67,7 @@ def test_the_same_window_is_counted_with_and_without_an_event_loop(clean_redis: 
     assert count("tool/count/user:1", 2, 60) > 0
 
 
-def test_a_redis_that_is_away_is_not_asked_again_at_once(settings: Any) -> None:
+def test_unavailable_redis_is_not_retried_at_once(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": NOWHERE}
     assert not counting._own.redis_is_away()
     count("api/a", 2, 60)

@@ -1,4 +1,4 @@
-"""What the event streams do when Redis dies, hangs, forgets, fills up or loses messages."""
+"""Streams when Redis dies, hangs, loses data, fills up or loses messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.streams_contract.waiting import until
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis of this test's own, to be killed and stopped."""
+    """Start a separate Redis that the test may kill and stop."""
     server = RedisServer(tmp_path / "redis")
     server.start()
     yield server
@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def own(server: RedisServer) -> AsyncIterator[Streams]:
-    """Streams on that Redis."""
+    """Return streams on that Redis."""
     streams = Streams.connect(server.url, StreamLimits(slow_poll=0.5))
     await streams.start()
     yield streams
@@ -57,14 +57,14 @@ def administer(url: str, *command: str) -> Any:
 
 
 async def refused_after(attempt: Any) -> float:
-    """Seconds until the attempt was refused; fails if it was not."""
+    """Return the seconds until the attempt is refused; fail if it succeeds."""
     began = time.monotonic()
     with pytest.raises(StreamsUnavailable):
         await attempt
     return time.monotonic() - began
 
 
-async def test_redis_killed_and_restarted_loses_no_stored_event(server: RedisServer, own: Streams) -> None:
+async def test_redis_restart_loses_no_stored_event(server: RedisServer, own: Streams) -> None:
     heard: list[Any] = []
     own.hub.subscribe("catalogue", heard.append)
     epoch, _ = await own.log.open("s", "a")
@@ -99,7 +99,7 @@ async def test_redis_killed_and_restarted_loses_no_stored_event(server: RedisSer
     reader.close()
 
 
-async def test_most_refusals_while_redis_is_away_take_no_time(server: RedisServer, own: Streams) -> None:
+async def test_commands_fail_fast_while_redis_is_unavailable(server: RedisServer, own: Streams) -> None:
     kill(server)
     await refused_after(own.sessions.load("s"))
     began = time.monotonic()
@@ -108,7 +108,7 @@ async def test_most_refusals_while_redis_is_away_take_no_time(server: RedisServe
     assert time.monotonic() - began < 1 + SLACK
 
 
-async def test_a_frozen_redis_holds_nobody_longer_than_a_second(server: RedisServer, own: Streams) -> None:
+async def test_frozen_redis_blocks_callers_for_a_second_at_most(server: RedisServer, own: Streams) -> None:
     await own.log.append("s", "a", b"1")
     os.kill(pid_of(server), signal.SIGSTOP)
     try:
@@ -121,7 +121,7 @@ async def test_a_frozen_redis_holds_nobody_longer_than_a_second(server: RedisSer
     assert (await own.log.append("t", "a", b"2")).offset == 1
 
 
-async def test_streams_start_without_redis_and_connect_when_it_comes(server: RedisServer) -> None:
+async def test_streams_start_without_redis_and_connect_later(server: RedisServer) -> None:
     kill(server)
     streams = Streams.connect(server.url)
     async with asyncio.timeout(3):
@@ -133,7 +133,7 @@ async def test_streams_start_without_redis_and_connect_when_it_comes(server: Red
     await refused_after(streams.log.append("s", "a", b"1"))
 
 
-async def test_a_wrong_password_is_unavailable_and_not_a_crash(server: RedisServer) -> None:
+async def test_wrong_password_is_unavailable(server: RedisServer) -> None:
     streams = Streams.connect(f"redis://:wrong@127.0.0.1:{server.port}/0")
     await streams.start()
     assert not await streams.healthy()
@@ -144,7 +144,7 @@ async def test_a_wrong_password_is_unavailable_and_not_a_crash(server: RedisServ
 
 
 @pytest.mark.parametrize("command", [("SCRIPT", "FLUSH"), ("FLUSHALL",)])
-async def test_scripts_that_redis_forgot_are_loaded_again(
+async def test_flushed_scripts_are_loaded_again(
     streams: Streams, clean_redis: str, command: tuple[str, ...]
 ) -> None:
     await streams.log.append("s", "a", b"1")
@@ -156,9 +156,7 @@ async def test_scripts_that_redis_forgot_are_loaded_again(
     assert await streams.windows.hit("k", 1, 60)
 
 
-async def test_an_emptied_redis_gives_streams_a_new_life_and_old_positions_none(
-    streams: Streams, clean_redis: str
-) -> None:
+async def test_emptied_redis_starts_a_new_epoch(streams: Streams, clean_redis: str) -> None:
     old = await streams.log.append("s", "a", b"1")
     reader = streams.reader("s", "a", old.epoch, old.offset)
     administer(clean_redis, "FLUSHALL")
@@ -172,7 +170,7 @@ async def test_an_emptied_redis_gives_streams_a_new_life_and_old_positions_none(
     reader.close()
 
 
-async def test_a_lost_listening_connection_comes_back_and_wakes_everybody(
+async def test_lost_pubsub_connection_reconnects_and_wakes_readers(
     streams: Streams, clean_redis: str
 ) -> None:
     heard: list[Any] = []
@@ -200,7 +198,7 @@ async def test_a_lost_listening_connection_comes_back_and_wakes_everybody(
 
 
 @pytest.mark.parametrize(("slow_poll", "expected"), [(60.0, []), (0.3, [b"unannounced"])])
-async def test_a_reader_whose_wake_up_was_lost_gets_its_event_by_the_slow_poll(
+async def test_slow_poll_delivers_an_event_whose_wake_up_was_lost(
     connect: Callable[..., Any], slow_poll: float, expected: list[bytes]
 ) -> None:
     streams: Streams = await connect(StreamLimits(slow_poll=slow_poll))
@@ -209,11 +207,11 @@ async def test_a_reader_whose_wake_up_was_lost_gets_its_event_by_the_slow_poll(
     await until(lambda: _subscribed(streams, "s"))
     assert await reader.next(0.1) == []
     waiting = asyncio.create_task(reader.next(1.5))
-    for _ in range(3):  # the reader has looked and found nothing
+    for _ in range(3):  # The reader has polled and found nothing.
         await streams.log.head("s", "a")
     assert streams._batch is not None
     kept = RedisKept(streams._batch, streams.limits)
-    deaf = RedisLog(streams._batch, Channels(77), kept, streams.limits)  # announces where nobody listens
+    deaf = RedisLog(streams._batch, Channels(77), kept, streams.limits)  # on an unused channel
     await deaf.append("s", "a", b"unannounced")
     assert [event.data for event in await waiting] == expected
     reader.close()
@@ -225,7 +223,7 @@ async def _subscribed(streams: Streams, session: str) -> bool:
     return bool((await streams._batch.command("PUBSUB", "NUMSUB", channel))[1])
 
 
-async def test_channels_of_sessions_nobody_watches_are_left(connect: Callable[..., Any]) -> None:
+async def test_channel_of_an_unwatched_session_is_unsubscribed(connect: Callable[..., Any]) -> None:
     streams: Streams = await connect(StreamLimits(slow_poll=0.1))
     reader = streams.reader("s", "a", 1, 0)
     await until(lambda: _subscribed(streams, "s"))
@@ -240,7 +238,7 @@ async def test_channels_of_sessions_nobody_watches_are_left(connect: Callable[..
     reader.close()
 
 
-async def test_a_full_redis_refuses_progress_and_takes_answers(streams: Streams, clean_redis: str) -> None:
+async def test_full_redis_refuses_progress_and_accepts_responses(streams: Streams, clean_redis: str) -> None:
     epoch, _ = await streams.log.append("s", "running", b"before")
     await streams.requests.open("s", "r", 60)
     _, before = administer(clean_redis, "CONFIG", "GET", "maxmemory")
@@ -264,7 +262,7 @@ async def test_a_full_redis_refuses_progress_and_takes_answers(streams: Streams,
     ]
 
 
-async def test_events_whose_facts_were_evicted_do_not_mix_with_a_new_life(
+async def test_events_without_metadata_are_not_mixed_with_a_new_epoch(
     streams: Streams, clean_redis: str
 ) -> None:
     old = await streams.log.append("s", "a", b"old")
@@ -274,7 +272,7 @@ async def test_events_whose_facts_were_evicted_do_not_mix_with_a_new_life(
     assert [event.data for event in (await streams.log.read("s", "a", new.epoch, 0)).events] == [b"new"]
 
 
-async def test_the_newest_event_stays_even_if_a_foreign_hand_removed_the_older_ones(
+async def test_newest_event_survives_external_deletion_of_older_ones(
     connect: Callable[..., Any], clean_redis: str
 ) -> None:
     streams: Streams = await connect(StreamLimits(events=3, event_bytes=100))
@@ -287,9 +285,7 @@ async def test_the_newest_event_stays_even_if_a_foreign_hand_removed_the_older_o
     assert page.gap
 
 
-async def test_a_thousand_sessions_are_watched_without_asking_for_each_twice(
-    streams: Streams, clean_redis: str
-) -> None:
+async def test_1000_sessions_are_subscribed_once_each(streams: Streams, clean_redis: str) -> None:
     readers = [streams.reader(f"s{number}", "a", 1, 0) for number in range(1000) for _ in range(2)]
     await until(lambda: _subscribed(streams, "s999"))
     calls = administer(clean_redis, "INFO", "commandstats")["cmdstat_subscribe"]["calls"]

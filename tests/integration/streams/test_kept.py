@@ -1,4 +1,4 @@
-"""The contract of the account of kept streams, on Redis, and what only Redis has: a bound on its memory."""
+"""The contract of storage accounts on Redis, and Redis memory limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small_redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-async def test_many_principals_together_are_refused_before_redis_is_full(small_redis: RedisServer) -> None:
+async def test_many_principals_are_refused_before_redis_is_full(small_redis: RedisServer) -> None:
     streams = Streams.connect(small_redis.url, limits(kept_percent=0))
     await streams.start()
     try:
@@ -62,7 +62,7 @@ async def test_many_principals_together_are_refused_before_redis_is_full(small_r
         await streams.close()
 
 
-async def test_large_answers_of_accepted_work_leave_redis_room(small_redis: RedisServer) -> None:
+async def test_large_responses_of_accepted_calls_leave_redis_room(small_redis: RedisServer) -> None:
     streams = Streams.connect(small_redis.url, limits(kept_percent=0))
     await streams.start()
 
@@ -87,13 +87,13 @@ async def test_large_answers_of_accepted_work_leave_redis_room(small_redis: Redi
         await streams.close()
 
 
-async def test_long_messages_that_wait_for_the_log_take_a_fifth_of_redis_at_most(
+async def test_pending_log_messages_use_a_fifth_of_redis_at_most(
     small_redis: RedisServer,
 ) -> None:
     streams = Streams.connect(small_redis.url, limits())
     await streams.start()
     try:
-        # A few short ones come first: what Redis holds is not guessed from them.
+        # A few short messages come first, so that the average size is misleading.
         for _ in range(10):
             await streams.messages.push(b"short")
         while not await streams.messages.full():
@@ -105,7 +105,7 @@ async def test_long_messages_that_wait_for_the_log_take_a_fifth_of_redis_at_most
         assert memory is not None
         used, most = memory
         assert used < most * 0.3
-        # Everybody else goes on, and so does the log when some were written.
+        # Other users are not affected, and the log continues once some messages are written.
         await streams.kept.admit("somebody")
         waiting = await streams.messages.read("", 1_000)
         await streams.messages.trim(waiting[15][0])
@@ -114,8 +114,8 @@ async def test_long_messages_that_wait_for_the_log_take_a_fifth_of_redis_at_most
         await streams.close()
 
 
-async def test_every_process_learns_of_what_one_keeps(clean_redis: str) -> None:
-    """Notes wait for each other; what is large waits for none."""
+async def test_every_process_learns_the_account_of_a_principal(clean_redis: str) -> None:
+    """Small changes are batched; large ones are sent immediately."""
     one, other = (Streams.connect(clean_redis, limits()) for _ in range(2))
     try:
         await asyncio.gather(one.start(), other.start())
@@ -132,24 +132,22 @@ async def test_every_process_learns_of_what_one_keeps(clean_redis: str) -> None:
         await asyncio.gather(one.close(), other.close())
 
 
-async def test_the_account_outlives_an_ended_session_that_is_forgotten_earlier(clean_redis: str) -> None:
-    """Its keys expire as a whole: with the shorter life, everybody's account would be lost."""
+async def test_account_outlives_an_ended_session(clean_redis: str) -> None:
+    """Account keys expire as a whole: the shorter lifetime would lose the accounts of all principals."""
     streams = Streams.connect(clean_redis, limits(ttl=3_600))
     await streams.start()
     try:
         await streams.sessions.create("s", {"principal": "user:1"}, 60)
         await streams.log.finish("x", "a", b"x", owner="user:1")
         await streams.sessions.end("s", 1)
-        assert await streams.kept.held("user:1") > 0  # its notes are written by now
+        assert await streams.kept.held("user:1") > 0  # Pending changes are written by now.
         with redis.Redis.from_url(clean_redis, protocol=2) as client:
             assert [key for key in KEPT if client.ttl(key) < 3_600] == []  # type: ignore[operator]
     finally:
         await streams.close()
 
 
-def test_a_session_that_an_operator_ends_is_on_the_account_of_its_person(
-    clean_redis: str, settings: Any
-) -> None:
+def test_session_ended_by_an_operator_counts_for_its_user(clean_redis: str, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
         client.hset(session_keys("ended-by-an-operator").session, "principal", "user:1/key:1")
@@ -160,7 +158,7 @@ def test_a_session_that_an_operator_ends_is_on_the_account_of_its_person(
         assert conf.get().session_idle_seconds < left <= conf.get().tombstone_seconds
 
 
-def test_code_without_an_event_loop_is_refused_by_the_same_account(clean_redis: str) -> None:
+def test_sync_code_is_refused_by_the_same_account(clean_redis: str) -> None:
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
         client.hset(KEPT[2], "user:1", 1_000)
     admit_now(clean_redis, limits(kept_bytes=1_000), "user:2/key:1")
@@ -168,7 +166,7 @@ def test_code_without_an_event_loop_is_refused_by_the_same_account(clean_redis: 
         admit_now(clean_redis, limits(kept_bytes=1_000), "user:1/key:2")
 
 
-async def test_a_share_of_a_small_redis_is_less_than_the_bound_in_bytes(small_redis: RedisServer) -> None:
+async def test_percentage_quota_applies_below_the_byte_quota(small_redis: RedisServer) -> None:
     streams = Streams.connect(small_redis.url, limits(kept_percent=5))
     await streams.start()
     try:

@@ -1,4 +1,4 @@
-"""Every key in Redis is listed, expires, and is bounded; found by scanning after using everything."""
+"""Redis keys: each is listed, expires and is bounded; found by scanning after using every feature."""
 
 from __future__ import annotations
 
@@ -47,23 +47,21 @@ async def test_every_key_is_listed_and_expires(streams: Streams, clean_redis: st
 
 
 @pytest.mark.requirement("SES-07")
-async def test_an_ended_session_leaves_only_its_tombstone(streams: Streams, clean_redis: str) -> None:
+async def test_ended_session_leaves_only_its_tombstone(streams: Streams, clean_redis: str) -> None:
     await use_everything(streams, clean_redis)
     with redis.Redis.from_url(clean_redis, protocol=2, decode_responses=True) as client:
         assert list(client.scan_iter("*{ended}*")) == ["mcp:{ended}:session"]
         assert "ended" not in client.zrange("mcp:places:sessions", 0, -1)
 
 
-async def test_a_long_session_does_not_remember_streams_that_expired(
-    streams: Streams, clean_redis: str
-) -> None:
+async def test_session_index_drops_expired_streams(streams: Streams, clean_redis: str) -> None:
     with redis.Redis.from_url(clean_redis, protocol=2, decode_responses=True) as client:
         client.zadd("mcp:{s}:index", {f"stream:old-{number}": 1 for number in range(50)})
         await streams.log.append("s", "new", b"x")
         assert client.zrange("mcp:{s}:index", 0, -1) == ["stream:new"]
 
 
-async def test_a_thread_drains_what_the_event_loop_has_queued(streams: Streams, clean_redis: str) -> None:
+async def test_thread_drains_messages_queued_by_the_event_loop(streams: Streams, clean_redis: str) -> None:
     for number in range(5):
         await streams.messages.push(b"%d" % number)
 

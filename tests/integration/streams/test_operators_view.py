@@ -1,4 +1,4 @@
-"""What operators ask of Redis without an event loop: jobs that wait, living workers, events of a call."""
+"""Redis queries of operators without an event loop: pending jobs, live workers, events of a call."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _send(url: str, queue: str, *priorities: int) -> None:
             producer.publish({}, routing_key=queue, declare=[declared], priority=priority)
 
 
-def test_jobs_of_every_priority_are_counted_queue_by_queue(clean_redis: str) -> None:
+def test_jobs_of_every_priority_are_counted_by_queue(clean_redis: str) -> None:
     _send(clean_redis, "celery", *range(10))
     _send(clean_redis, "slow", 9, 9)
     depths = JobQueues(clean_redis).depths(["celery", "slow", "empty", "slow"])
     assert depths == {"celery": 10, "slow": 2, "empty": 0}
 
 
-def test_workers_are_listed_with_their_queues_until_they_fall_silent(clean_redis: str) -> None:
+def test_workers_are_listed_with_their_queues_until_they_expire(clean_redis: str) -> None:
     presence = Presence(clean_redis)
     assert presence.workers() == []
     presence.renew("b@host", ["slow", "celery"])
@@ -50,7 +50,7 @@ def test_workers_are_listed_with_their_queues_until_they_fall_silent(clean_redis
     assert [worker.name for worker in presence.workers()] == ["a@host"]
 
 
-async def test_the_newest_events_of_a_stream_and_those_after_a_position_are_read(
+async def test_stream_view_reads_newest_events_and_events_after_a_position(
     streams: Streams, clean_redis: str
 ) -> None:
     view = StreamView(clean_redis)
@@ -65,9 +65,7 @@ async def test_the_newest_events_of_a_stream_and_those_after_a_position_are_read
     assert [(event.kind, event.data) for event in following] == [("final", b"done")]
 
 
-async def test_who_waits_for_a_stream_hears_what_is_there_and_what_comes(
-    streams: Streams, clean_redis: str
-) -> None:
+async def test_stream_view_waits_for_existing_and_new_events(streams: Streams, clean_redis: str) -> None:
     view = StreamView(clean_redis)
     assert not await asyncio.to_thread(view.wait, "s", "call-1", None, 0.05)
     waiting = asyncio.create_task(asyncio.to_thread(view.wait, "s", "call-1", None, 30))
@@ -75,11 +73,11 @@ async def test_who_waits_for_a_stream_hears_what_is_there_and_what_comes(
     position = await streams.log.head("s", "call-1")
     assert await asyncio.to_thread(view.wait, "s", "call-1", None, 0.05)
     assert not await asyncio.to_thread(view.wait, "s", "call-1", position, 0.05)
-    # It may have looked before or after; it never waits longer than half a second.
+    # The wait polls at least twice a second.
     await asyncio.wait_for(waiting, 10)
 
 
-async def test_a_stream_that_began_again_is_shown_from_its_own_newest_events(
+async def test_stream_view_reads_a_new_epoch_from_its_newest_events(
     streams: Streams, clean_redis: str
 ) -> None:
     await streams.log.append("s", "call-1", b"new")
@@ -96,6 +94,6 @@ async def test_a_stream_that_began_again_is_shown_from_its_own_newest_events(
         lambda: StreamView(NOWHERE).wait("s", "call-1", None, 1),
     ],
 )
-def test_a_redis_that_is_away_is_said_to_be(ask: Callable[[], Any]) -> None:
+def test_unavailable_redis_raises_streams_unavailable(ask: Callable[[], Any]) -> None:
     with pytest.raises(StreamsUnavailable):
         ask()

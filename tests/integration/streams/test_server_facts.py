@@ -1,4 +1,4 @@
-"""A look at the Redis server itself."""
+"""Facts about the Redis server."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mcpsite import redis_server
 from mcpsite.redis_server import Program, RedisServer
 
 
-def test_a_server_tells_its_version_memory_policy_and_persistence(redis_url: str) -> None:
+def test_server_facts_have_version_memory_policy_and_persistence(redis_url: str) -> None:
     facts = RedisServerView(redis_url).facts()
     assert facts.version >= OLDEST
     assert 0 < (facts.used_memory or 0) < (facts.max_memory or 0)
     assert (facts.policy, facts.append_only) == ("noeviction", False)
 
 
-def test_a_server_without_info_tells_nothing_and_is_not_away(tmp_path: Path) -> None:
+def test_server_without_info_returns_unknown_facts(tmp_path: Path) -> None:
     server = RedisServer(tmp_path, program=Program("fakeredis", ""))
     try:
         facts = RedisServerView(server.start()).facts()
@@ -29,24 +29,24 @@ def test_a_server_without_info_tells_nothing_and_is_not_away(tmp_path: Path) -> 
     assert facts == ServerFacts((), None, None, None, None)
 
 
-def test_its_clock_is_compared_with_ours_and_a_round_trip_is_timed(redis_url: str) -> None:
+def test_clock_skew_and_round_trip_are_measured(redis_url: str) -> None:
     assert abs(RedisServerView(redis_url).skew()) < 1
     assert 0 < RedisServerView(redis_url).round_trip() < 1
 
 
 @pytest.mark.parametrize("look", ["facts", "skew", "round_trip"])
-def test_a_server_that_is_away_says_so_without_its_password(look: str) -> None:
+def test_unavailable_server_error_hides_the_password(look: str) -> None:
     view = RedisServerView("redis://:hunter2@127.0.0.1:1/0")
     with pytest.raises(StreamsUnavailable) as caught:
         getattr(view, look)()
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_doctor_and_the_embedded_redis_agree_on_the_oldest_version() -> None:
+def test_doctor_and_embedded_redis_agree_on_the_oldest_version() -> None:
     assert OLDEST == redis_server.OLDEST
 
 
-def test_a_wrong_password_is_a_server_out_of_reach(redis_url: str) -> None:
+def test_wrong_password_raises_streams_unavailable(redis_url: str) -> None:
     port = redis.connection.parse_url(redis_url)["port"]
     with pytest.raises(StreamsUnavailable):
         RedisServerView(f"redis://:wrong@127.0.0.1:{port}/0").facts()

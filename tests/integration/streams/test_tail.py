@@ -1,4 +1,4 @@
-"""The contract of the tail, on Redis, and what only Redis can do to it."""
+"""The contract of the tail on Redis, and outages of Redis."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.streams_contract.tail import *  # noqa: F403
 
 
-async def test_a_connection_that_is_cut_while_it_waits_is_an_outage_and_the_next_look_works(
+async def test_cut_connection_is_an_outage_and_the_next_read_works(
     streams: Streams, clean_redis: str
 ) -> None:
     waiting = asyncio.create_task(streams.tail.after("0-0", 10, 30))
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
         while not (blocked := [each for each in client.client_list() if "b" in each["flags"]]):
             await asyncio.sleep(0.01)
-        # The client tries a cut connection once more by itself.
+        # The client retries a cut connection once.
         while not waiting.done():
             for each in [each for each in client.client_list() if "b" in each["flags"]]:
                 client.client_kill_filter(_id=each["id"])
@@ -31,7 +31,7 @@ async def test_a_connection_that_is_cut_while_it_waits_is_an_outage_and_the_next
     assert [batch for _, batch in await streams.tail.after("0-0", 10, 5)] == [b"0"]
 
 
-async def test_what_waits_is_shown_to_code_without_an_event_loop(streams: Streams, clean_redis: str) -> None:
+async def test_sync_queue_reads_pending_messages(streams: Streams, clean_redis: str) -> None:
     for number in range(5):
         await streams.messages.push(b"%d" % number)
     queue = SyncMessageQueue(clean_redis)

@@ -1,4 +1,4 @@
-"""What Redis is told without anybody who waits for the reply."""
+"""Redis commands whose replies are not awaited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_app.streams.connections.keys import KEPT
 from tests.streams_contract.waiting import limits
 
 
-async def test_what_nobody_waits_for_is_told_before_the_connection_is_closed(clean_redis: str) -> None:
+async def test_unawaited_commands_are_sent_before_close(clean_redis: str) -> None:
     streams = Streams.connect(clean_redis, limits())
     await streams.start()
     await streams.log.finish("s", "a", b"x", owner="user:1")
@@ -18,7 +18,7 @@ async def test_what_nobody_waits_for_is_told_before_the_connection_is_closed(cle
         assert client.hexists(KEPT[2], "user:1")
 
 
-async def test_what_nobody_waits_for_is_told_also_when_redis_has_forgotten_the_script(
+async def test_unawaited_commands_survive_flushed_scripts(
     clean_redis: str,
 ) -> None:
     streams = Streams.connect(clean_redis, limits())
