@@ -1,1 +1,1 @@
-"""A shop whose viewsets and models are offered as tools, compared with its HTTP API."""
+"""A shop whose viewsets and models are exposed as tools, compared with its HTTP API."""

@@ -1,4 +1,4 @@
-"""The shop's tables, its people, and orders of theirs."""
+"""The shop's tables, users and orders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLES = (Customer, Order)
 
 @pytest.fixture
 def shop(transactional_db: None, settings: Any) -> Iterator[dict[str, Any]]:
-    """People by kind: nobody, a reader, one who may also change, and a superuser; 12 orders."""
+    """Return users by kind: anonymous, a reader, a writer and a superuser; create 12 orders."""
     settings.ROOT_URLCONF = "tests.integration.exposing.urls"
     settings.ALLOWED_HOSTS = ["testserver"]
     with connection.schema_editor() as editor:
@@ -56,7 +56,7 @@ def _people() -> dict[str, Any]:
 
 
 def add_orders(count: int, people: dict[str, Any], start: int = 0) -> None:
-    """Orders whose columns differ, repeat and are missing, of two customers."""
+    """Create orders of two customers whose columns differ, repeat and are missing."""
     customers = [
         Customer.objects.create(name=f"Customer of {name}", owner=people[name])
         for name in ("reader", "writer")
@@ -78,6 +78,6 @@ def add_orders(count: int, people: dict[str, Any], start: int = 0) -> None:
 
 
 def _placed(number: int) -> datetime:
-    """As the rows of a project have it, with a zone or in the project's own."""
+    """Return the time as rows of a project store it: aware or naive."""
     at = datetime(2026, 1, 1, 12, 0, 0, number % 3, tzinfo=UTC)
     return at if settings.USE_TZ else timezone.make_naive(at, timezone.get_default_timezone())

@@ -1,4 +1,4 @@
-"""Arguments that mean harm, most of which pass the schema: they are to reach the code behind it."""
+"""Hostile arguments, most of which pass the schema and reach the exposed code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = (
 def calls(
     tools: dict[str, dict[str, Any]], count: int, seed: int = 14
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """``count`` calls of tools, given by name with their input schemas."""
+    """Yield ``count`` calls of tools, given by name with their input schemas."""
     chance = Random(seed)
     fitting = {
         (name, member): [value for value in VALUES if compile_schema(schema).is_valid(value)]

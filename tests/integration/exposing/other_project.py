@@ -1,4 +1,4 @@
-"""A process of another project: a user whose key is no number, ATOMIC_REQUESTS, another language."""
+"""A process of another project: a user model with a non-integer key, ATOMIC_REQUESTS, another language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main(database: str) -> None:
-    """Offer its viewset and its model, and print what two people are answered."""
+    """Expose its viewset and its model, and print the results for two users."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "foreign_project" / "project"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "acme.settings"
     import django

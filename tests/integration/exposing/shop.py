@@ -1,4 +1,4 @@
-"""A shop with an HTTP API as shops write them: every part of REST framework that must go on working."""
+"""A shop with a typical HTTP API that uses every part of REST framework."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class OrderPages(pagination.PageNumberPagination):
 
 
 class OnlyOwn(permissions.BasePermission):
-    """Objects of others are refused to all but superusers."""
+    """Refuses objects of other users to all but superusers."""
 
     message = "This order is not yours."
 

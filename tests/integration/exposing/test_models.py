@@ -1,4 +1,4 @@
-"""Rows of a model as tools: what code lists can be read, filtered and sorted, and nothing else."""
+"""Rows of a model as tools: listed fields can be read, filtered and sorted, and no others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _refusal(name: str = "orders_list", **arguments: Any) -> str:
 
 
 def _walk(**arguments: Any) -> list[dict[str, Any]]:
-    """All pages."""
+    """Return the rows of all pages."""
     found: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while True:
@@ -96,7 +96,7 @@ def _walk(**arguments: Any) -> list[dict[str, Any]]:
 
 @contextmanager
 def _statements() -> Iterator[list[str]]:
-    """What threads of tools ask of the database."""
+    """Record the SQL statements of tool threads."""
     seen: list[str] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -116,7 +116,7 @@ def _statements() -> Iterator[list[str]]:
                 connection.execute_wrappers.remove(note)
 
 
-def test_a_page_has_the_listed_fields_and_the_way_to_the_next(shop: dict[str, Any]) -> None:
+def test_page_has_the_listed_fields_and_a_cursor(shop: dict[str, Any]) -> None:
     _exposed()
     page = _list(limit=5)
     assert [row["number"] for row in page["rows"]] == ["A0000", "A0001", "A0002", "A0003", "A0004"]
@@ -139,9 +139,7 @@ def test_a_page_has_the_listed_fields_and_the_way_to_the_next(shop: dict[str, An
 
 
 @pytest.mark.parametrize("order", [sign + name.removeprefix("-") for name in ORDER for sign in ("", "-")])
-def test_pages_have_every_row_once_in_order_whatever_repeats_or_is_missing(
-    shop: dict[str, Any], order: str
-) -> None:
+def test_pages_have_every_row_once_in_any_order(shop: dict[str, Any], order: str) -> None:
     _exposed()
     rows = _walk(order=order, limit=4)
     assert sorted(row["id"] for row in rows) == list(range(1, 13))
@@ -152,7 +150,7 @@ def test_pages_have_every_row_once_in_order_whatever_repeats_or_is_missing(
     assert all(row[name] is None for row in rows[len(values) :])
 
 
-def test_a_row_that_is_added_between_pages_neither_repeats_nor_hides_others(shop: dict[str, Any]) -> None:
+def test_row_added_between_pages_does_not_shift_others(shop: dict[str, Any]) -> None:
     _exposed()
     page = _list(limit=6)
     Order.objects.create(customer_id=1, number="A00005")
@@ -176,12 +174,12 @@ def test_a_row_that_is_added_between_pages_neither_repeats_nor_hides_others(shop
         ({"customer__name": "Customer of writer", "gift": False, "rank": 0}, {3, 9}),
     ],
 )
-def test_filters_narrow(shop: dict[str, Any], filters: dict[str, Any], numbers: set[int]) -> None:
+def test_filters_select_rows(shop: dict[str, Any], filters: dict[str, Any], numbers: set[int]) -> None:
     _exposed()
     assert {int(row["number"][1:]) for row in _walk(**filters, limit=3)} == numbers
 
 
-def test_one_row_is_got_by_its_key(shop: dict[str, Any]) -> None:
+def test_one_row_is_read_by_its_key(shop: dict[str, Any]) -> None:
     _exposed()
     got = call_tool("orders_get", {"pk": 3}, **MAY)["structuredContent"]
     assert (got["number"], set(got)) == ("A0002", set(FIELDS))
@@ -189,7 +187,7 @@ def test_one_row_is_got_by_its_key(shop: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("INT-43")
-def test_statements_name_only_the_listed_columns(shop: dict[str, Any]) -> None:
+def test_statements_select_only_listed_columns(shop: dict[str, Any]) -> None:
     expose.model(Order, prefix="orders", fields=["number"], filters=["status"], order=["number"])
     with _statements() as seen:
         first = _list(status="open", limit=2)
@@ -205,7 +203,7 @@ LABELLED = "exposed_shop_order"
 
 
 @pytest.mark.requirement("INT-45")
-def test_a_page_is_one_query_however_many_rows_it_has(shop: dict[str, Any]) -> None:
+def test_page_takes_one_query_for_any_number_of_rows(shop: dict[str, Any]) -> None:
     _exposed()
     add_orders(100, shop, start=100)
     counts = []
@@ -237,14 +235,14 @@ def test_a_page_is_one_query_however_many_rows_it_has(shop: dict[str, Any]) -> N
         ({"rank__in": [1] * 101}, "rank__in: expected"),
     ],
 )
-def test_a_wrong_argument_is_refused_with_what_is_wrong(
+def test_invalid_argument_is_refused_with_the_reason(
     shop: dict[str, Any], arguments: dict[str, Any], words: str
 ) -> None:
     _exposed()
     assert words in _refusal(**arguments)
 
 
-def test_a_cursor_is_good_for_its_own_list_only_and_the_refusal_says_what_to_do(shop: dict[str, Any]) -> None:
+def test_cursor_is_valid_for_its_own_list_only(shop: dict[str, Any]) -> None:
     _exposed()
     cursor = _list(limit=2, status="open")["next"]
     forged = signing.dumps(["x", "A0001", 1], salt="mcp_app.catalogue.exposure.models.pages")
@@ -262,7 +260,7 @@ def test_a_cursor_is_good_for_its_own_list_only_and_the_refusal_says_what_to_do(
     assert _list(limit=2, status="open", cursor=cursor)["rows"]
 
 
-def test_callers_need_the_view_permission_of_the_model(shop: dict[str, Any]) -> None:
+def test_model_tools_require_the_view_permission(shop: dict[str, Any]) -> None:
     _exposed()
     assert call_tool("orders_list", user=shop["reader"])["structuredContent"]["rows"]
     with pytest.raises(RequestError, match="Unknown tool"):
@@ -272,7 +270,7 @@ def test_callers_need_the_view_permission_of_the_model(shop: dict[str, Any]) -> 
         assert call_tool("orders_list")["structuredContent"]["rows"]
 
 
-def test_rows_are_those_of_the_callers_queryset(shop: dict[str, Any]) -> None:
+def test_rows_are_limited_to_the_queryset_of_the_caller(shop: dict[str, Any]) -> None:
     def own(context: Any) -> Any:
         return Order.objects.filter(customer__owner=context.user)
 
@@ -304,7 +302,7 @@ def test_rows_are_those_of_the_callers_queryset(shop: dict[str, Any]) -> None:
         ({"operations": ["delete"]}, "operations has no 'delete'"),
     ],
 )
-def test_a_wrong_line_is_refused_at_start_with_the_remedy(options: dict[str, Any], words: str) -> None:
+def test_invalid_model_options_are_refused_at_registration(options: dict[str, Any], words: str) -> None:
     with registry.isolated():
         with pytest.raises(DefinitionError, match=r"shop\.Order") as refused:
             _exposed(**options)
@@ -312,7 +310,7 @@ def test_a_wrong_line_is_refused_at_start_with_the_remedy(options: dict[str, Any
         assert not registry.tools
 
 
-def test_fields_with_many_values_and_things_that_are_no_models_are_refused() -> None:
+def test_multi_valued_fields_and_non_models_are_refused() -> None:
     with registry.isolated():
         with pytest.raises(DefinitionError, match="'groups' has many values"):
             expose.model(User, fields=["groups"])
@@ -322,19 +320,19 @@ def test_fields_with_many_values_and_things_that_are_no_models_are_refused() -> 
             expose.model(User, fields=["id"], read_only=False)  # type: ignore[call-arg]
 
 
-def test_filters_may_be_given_by_field(shop: dict[str, Any]) -> None:
+def test_filters_may_be_grouped_by_field(shop: dict[str, Any]) -> None:
     _exposed(filters={"status": ["exact", "in"], "due": ["gte"]})
     properties = registry.tools["orders_list"].wire["inputSchema"]["properties"]
     assert list(properties) == ["status", "status__in", "due__gte", "order", "limit", "cursor"]
 
 
-def test_a_secret_that_is_named_as_one_can_be_offered_on_purpose(shop: dict[str, Any]) -> None:
+def test_sensitive_field_is_exposed_explicitly(shop: dict[str, Any]) -> None:
     expose.model(Customer, fields=["api_key"], sensitive=True, permission="")
     assert call_tool("customer_list")["structuredContent"]["rows"][0] == {"api_key": "customer-secret"}
 
 
 @pytest.mark.requirement("INT-43", "INT-44")
-async def test_hostile_arguments_reach_no_hidden_column_no_hidden_row_and_no_failure(
+async def test_hostile_arguments_reach_no_hidden_data_or_failure(
     shop: dict[str, Any],
 ) -> None:
     def open_ones(context: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Viewsets and models of a project that is not ours, with a user model of its own."""
+"""Viewsets and models of another project with a custom user model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_app.catalogue.exposure.viewsets.calls import STATUS
 
 
 @pytest.mark.process
-def test_a_project_with_a_user_model_of_its_own_offers_its_viewset_and_its_model(tmp_path: Path) -> None:
+def test_project_with_a_custom_user_model_exposes_viewset_and_model(tmp_path: Path) -> None:
     script = Path(__file__).with_name("other_project.py")
     root = script.parents[3]
     environ = {"PATH": os.environ["PATH"], "REDIS_URL": "", "PYTHONPATH": str(root)}

@@ -14,7 +14,7 @@ RATE = 5
 
 
 class Throttle(SimpleRateThrottle):
-    """One count for everybody."""
+    """A throttle with one count for all callers."""
 
     rate = f"{RATE}/min"
 
@@ -23,7 +23,7 @@ class Throttle(SimpleRateThrottle):
 
 
 def process(url: str) -> type[Throttle]:
-    """The throttle as another process has it: with a connection of its own."""
+    """Return the throttle of another process, with a separate connection."""
     return type("Throttle", (Throttle,), {"cache": ThrottleCache(url, {"KEY_PREFIX": "mcp:throttle"})})
 
 
@@ -31,19 +31,19 @@ def allowed(kind: type[Throttle], times: int) -> int:
     return sum(kind().allow_request(RequestFactory().get("/"), None) for _ in range(times))
 
 
-def test_two_processes_share_one_count(clean_redis: str) -> None:
-    """Each process had counted alone: with two of them, twice as many requests were let in."""
+def test_two_processes_share_one_throttle(clean_redis: str) -> None:
+    """Each process had counted alone, so two processes admitted twice as many requests."""
     first, second = process(clean_redis), process(clean_redis)
     assert allowed(first, RATE - 2) + allowed(second, RATE) + allowed(first, RATE) == RATE
 
 
-def test_process_counts_alone_while_redis_is_away() -> None:
+def test_process_throttles_alone_without_redis() -> None:
     LocMemCache("throttles", {}).clear()
     assert allowed(process("redis://127.0.0.1:1/0"), 2 * RATE) == RATE
 
 
 def test_pickle_in_redis_is_not_loaded(clean_redis: str) -> None:
-    """Whoever may write to Redis runs no code here (S19)."""
+    """Write access to Redis must not allow code execution (S19)."""
     import redis
 
     cache = ThrottleCache(clean_redis, {})

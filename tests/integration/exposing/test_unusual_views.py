@@ -1,4 +1,4 @@
-"""Viewsets unlike most: bodies that are no objects, forms, files, keys and routes of other kinds."""
+"""Unusual viewsets: non-object bodies, forms, files, other keys and routes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_app.testing import call_tool
 from tests.integration.exposing.shop import Customer, CustomerViewSet
 from tests.samples.media_samples import AUDIO, FOR_MODELS, HTML, SVG
 
-# What the picture's view answers.
+# The response of the picture view.
 PICTURE: dict[str, Any] = {}
 NUMBERS = {"type": "array", "items": {"type": "integer"}}
 
@@ -148,7 +148,7 @@ def _call(name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
         ("version", {}, {"version": "v2", "path": "/api/v2/unusual/version/"}),
     ],
 )
-def test_arguments_go_where_the_view_reads_them(name: str, arguments: Any, expected: Any) -> None:
+def test_arguments_reach_the_view_in_body_path_and_query(name: str, arguments: Any, expected: Any) -> None:
     assert _call(name, arguments)["structuredContent"] == expected
 
 
@@ -165,7 +165,7 @@ def test_arguments_go_where_the_view_reads_them(name: str, arguments: Any, expec
         (FOR_MODELS["image/png"][:-1], "image/png", "cut off"),
     ],
 )
-def test_media_of_a_view_is_media_of_its_tool(
+def test_media_response_becomes_a_media_block(
     monkeypatch: pytest.MonkeyPatch, content: bytes, kind: str, shown: str
 ) -> None:
     monkeypatch.setitem(PICTURE, "content", content)
@@ -189,14 +189,14 @@ def test_media_of_a_view_is_media_of_its_tool(
         ("suspicious", 400, True, "400 Bad Request"),
     ],
 )
-def test_every_status_is_told(name: str, code: int, is_error: bool, text: str) -> None:
+def test_response_status_is_returned(name: str, code: int, is_error: bool, text: str) -> None:
     result = _call(name)
     assert result["_meta"] == {STATUS: code}
     assert bool(result.get("isError")) is is_error
     assert result["content"][0]["text"] == text
 
 
-def test_a_file_is_a_file() -> None:
+def test_file_response_becomes_an_embedded_resource() -> None:
     (block,) = _call("download")["content"]
     assert block["resource"] == {
         "uri": "http://acme.example/api/v2/unusual/download/",
@@ -205,13 +205,13 @@ def test_a_file_is_a_file() -> None:
     }
 
 
-def test_action_that_takes_only_files_is_refused() -> None:
+def test_action_that_accepts_only_files_is_refused() -> None:
     expose.viewset(UnusualViewSet, actions=["upload"], prefix="it", url={"version": "v2"})
     with pytest.raises(DefinitionError, match=r"upload: .*multipart/form-data, and no JSON"):
         registry.tools["it_upload"].read()
 
 
-def test_a_route_whose_variables_nothing_fills_is_an_incident_that_names_the_remedy(
+def test_route_with_unfilled_variables_is_an_incident_with_a_remedy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     expose.viewset(UnusualViewSet, actions=["busy"], prefix="it")
@@ -219,7 +219,7 @@ def test_a_route_whose_variables_nothing_fills_is_an_incident_that_names_the_rem
     assert "its route has version: give expose.viewset url=" in caplog.text
 
 
-def test_another_key_is_an_argument_of_its_name(shop: dict[str, Any]) -> None:
+def test_custom_lookup_field_is_an_argument(shop: dict[str, Any]) -> None:
     class Named(mixins.RetrieveModelMixin, CustomerViewSet):
         lookup_field = "name"
         lookup_url_kwarg = "customer"
@@ -232,7 +232,7 @@ def test_another_key_is_an_argument_of_its_name(shop: dict[str, Any]) -> None:
         assert call_tool("named_retrieve", {"customer": wrong})["_meta"] == {STATUS: 404}
 
 
-def test_what_extend_schema_says_is_read_whatever_describes_the_project(settings: Any) -> None:
+def test_extend_schema_is_read_with_any_schema_class(settings: Any) -> None:
     for inspector in ("drf_spectacular.openapi.AutoSchema", "rest_framework.schemas.openapi.AutoSchema"):
         settings.REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": inspector}
 
@@ -251,7 +251,7 @@ def test_what_extend_schema_says_is_read_whatever_describes_the_project(settings
         assert set(wire["inputSchema"]["properties"]) == {"pk", "words"}
 
 
-def test_parameter_that_clients_refuse_has_another_name_in_the_schema() -> None:
+def test_parameter_with_a_refused_name_is_renamed_in_the_schema() -> None:
     expose.viewset(UnusualViewSet, actions=["find"], prefix="it", url={"version": "v2"})
     wire = registry.tools["it_find"].read().wire
     assert set(wire["inputSchema"]["properties"]) == {"filter_state", "page_size_2", "page_size", "groe"}

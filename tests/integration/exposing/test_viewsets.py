@@ -1,4 +1,4 @@
-"""A viewset as tools answers as its HTTP API does, to whoever calls."""
+"""A viewset as tools responds like its HTTP API, for every kind of user."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _rows() -> list[Any]:
 
 @pytest.mark.requirement("INT-41")
 @pytest.mark.parametrize("request_of", REQUESTS, ids=lambda each: f"{each[2]} {each[3]}")
-def test_every_request_has_the_status_and_body_of_the_http_api_for_every_kind_of_user(
+def test_tool_has_the_status_and_body_of_the_http_api_for_every_user(
     shop: dict[str, Any], request_of: tuple[str, dict[str, Any], str, str, Any]
 ) -> None:
     expose.viewset(OrderViewSet, actions=ACTIONS, prefix="orders")
@@ -109,7 +109,7 @@ def _restore(rows: list[Any]) -> None:
 
 
 def _shape(body: Any, http: Any) -> Any:
-    """The body; a list travels as a member, a new row has a new key, and only the type of auth differs."""
+    """Return the body with list members, new keys and auth types made comparable."""
     if isinstance(http, list) and isinstance(body, dict):
         body = body["result"]
     if isinstance(body, dict):
@@ -122,11 +122,11 @@ def _shape(body: Any, http: Any) -> Any:
 
 
 @pytest.mark.requirement("INT-40")
-def test_the_class_is_the_same_after_it_was_exposed_and_called(shop: dict[str, Any]) -> None:
+def test_exposing_and_calling_does_not_change_the_class(shop: dict[str, Any]) -> None:
     class Fresh(OrderViewSet):
         pass
 
-    import_module(django_settings.ROOT_URLCONF)  # Routes mark the classes that they lead to.
+    import_module(django_settings.ROOT_URLCONF)  # The URLconf modifies the classes it routes to.
     before = [
         dict(vars(each)) for each in (Fresh, OrderViewSet, viewsets.ModelViewSet, viewsets.ViewSetMixin)
     ]
@@ -137,14 +137,14 @@ def test_the_class_is_the_same_after_it_was_exposed_and_called(shop: dict[str, A
 
 
 @pytest.mark.requirement("INT-42")
-def test_the_view_sees_the_callers_user_and_its_principal(shop: dict[str, Any]) -> None:
+def test_view_receives_the_user_and_principal_of_the_caller(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=["mark_paid"], prefix="orders")
     result = call_tool("orders_mark_paid", {"pk": 1}, user=shop["root"])
     assert result["structuredContent"] == {"status": "paid", "auth": "Principal"}
 
 
 @pytest.mark.requirement("INT-42")
-def test_an_account_that_was_deactivated_is_refused(shop: dict[str, Any]) -> None:
+def test_deactivated_account_is_refused(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=["list"], prefix="orders")
     root = shop["root"]
     type(root).objects.update(is_active=False)
@@ -152,7 +152,7 @@ def test_an_account_that_was_deactivated_is_refused(shop: dict[str, Any]) -> Non
     assert result["content"][0]["text"] == "This account is not active."
 
 
-def test_nobody_is_refused_with_the_words_and_the_status_of_the_view(shop: dict[str, Any]) -> None:
+def test_anonymous_call_returns_the_error_and_status_of_the_view(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=["list"], prefix="orders")
     result = call_tool("orders_list")
     assert result["isError"]
@@ -162,7 +162,7 @@ def test_nobody_is_refused_with_the_words_and_the_status_of_the_view(shop: dict[
     assert result["_meta"] == {STATUS: 401}
 
 
-def test_hints_follow_the_method(shop: dict[str, Any]) -> None:
+def test_annotations_follow_the_http_method(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=ACTIONS, prefix="orders")
     hints = {name: tool.wire["annotations"] for name, tool in registry.tools.items()}
     assert [name for name, each in hints.items() if each["readOnlyHint"]] == [
@@ -173,7 +173,7 @@ def test_hints_follow_the_method(shop: dict[str, Any]) -> None:
     assert "destructiveHint" not in hints["orders_mark_paid"]
 
 
-def test_the_schema_has_no_read_only_members_and_a_change_requires_only_the_key(shop: dict[str, Any]) -> None:
+def test_schema_omits_read_only_members_and_patch_requires_only_the_key(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=ACTIONS, prefix="orders")
     schemas = {name: tool.read().wire["inputSchema"] for name, tool in registry.tools.items()}
     assert "label" not in schemas["orders_create"]["properties"]
@@ -187,31 +187,31 @@ def test_the_schema_has_no_read_only_members_and_a_change_requires_only_the_key(
 
 @pytest.mark.requirement("INT-48")
 @pytest.mark.parametrize("atomic", [False, True])
-def test_what_a_refused_request_wrote_is_kept_or_undone_as_over_http(
+def test_refused_request_commits_or_rolls_back_as_over_http(
     shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch, atomic: bool
 ) -> None:
     expose.viewset(UndoneViewSet, actions=["create"], prefix="undone")
-    # The dict that the connections of all threads share.
+    # Connections of all threads share this dict.
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", atomic)
     result = call_tool("undone_create", {"customer": 1, "number": "U1"}, user=shop["root"])
     assert result["_meta"] == {STATUS: 400}
     assert Order.objects.filter(number="U1").exists() is not atomic
 
 
-def test_an_exception_of_the_view_is_an_incident_without_internals(shop: dict[str, Any]) -> None:
+def test_exception_of_the_view_is_an_incident_without_details(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=["broken"], prefix="orders")
     result = call_tool("orders_broken", user=shop["root"])
     assert "incident" in result["content"][0]["text"]
     assert "secret" not in json.dumps(result)
 
 
-def test_a_text_is_a_text(shop: dict[str, Any]) -> None:
+def test_string_response_becomes_one_text_block(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=["label"], prefix="orders")
     assert call_tool("orders_label")["content"] == [{"type": "text", "text": "plain words"}]
 
 
 @pytest.mark.requirement("INT-41")
-def test_throttles_count_calls(shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throttles_count_tool_calls(shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from django.core.cache import cache
 
     from tests.integration.exposing.shop import Often
@@ -226,20 +226,20 @@ def test_throttles_count_calls(shop: dict[str, Any], monkeypatch: pytest.MonkeyP
     assert "throttled" in refused["content"][0]["text"]
 
 
-def test_a_viewset_without_routes_is_served_too(shop: dict[str, Any]) -> None:
+def test_viewset_without_routes_is_exposed(shop: dict[str, Any]) -> None:
     expose.viewset(CustomerViewSet, actions=["list"])
     result = call_tool("customer_list")["structuredContent"]
     assert result["result"] == list(Customer.objects.order_by("pk").values("id", "name"))
 
 
-def test_a_permission_hides_the_tools(shop: dict[str, Any]) -> None:
+def test_permission_hides_the_tools(shop: dict[str, Any]) -> None:
     expose.viewset(CustomerViewSet, actions=["list"], permission="exposed_shop.view_order")
     assert not call_tool("customer_list", user=shop["reader"]).get("isError")
     with pytest.raises(RequestError, match="Unknown tool"):
         call_tool("customer_list")
 
 
-def test_prepare_adds_what_middleware_adds_elsewhere(shop: dict[str, Any]) -> None:
+def test_prepare_receives_the_request_and_context(shop: dict[str, Any]) -> None:
     seen = []
 
     def prepare(request: Any, context: Any) -> None:
@@ -288,13 +288,13 @@ def test_view_runs_inside_the_context_manager_of_prepare(
         ({"actions": ["list"], "input_schemas": {"create": {}}}, "input_schemas has no 'create'"),
     ],
 )
-def test_a_wrong_line_is_refused_at_start_with_the_remedy(arguments: dict[str, Any], words: str) -> None:
+def test_invalid_viewset_options_are_refused_at_registration(arguments: dict[str, Any], words: str) -> None:
     with registry.isolated(), pytest.raises(DefinitionError, match="OrderViewSet") as refused:
         expose.viewset(OrderViewSet, **arguments)
     assert words in str(refused.value)
 
 
-def test_an_unknown_option_is_named() -> None:
+def test_unknown_option_is_refused() -> None:
     with registry.isolated(), pytest.raises(TypeError, match="unknown option 'read_only'"):
         expose.viewset(OrderViewSet, actions=["list"], read_only=True)  # type: ignore[call-arg]
 
@@ -316,7 +316,7 @@ def test_unreadable_schema_hides_its_tool_only_and_names_the_action(
 
 
 @pytest.mark.requirement("INT-47")
-def test_a_schema_by_hand_takes_the_place_of_one_that_cannot_be_made(shop: dict[str, Any]) -> None:
+def test_input_schemas_option_replaces_an_unreadable_schema(shop: dict[str, Any]) -> None:
     class Needy(OrderViewSet):
         def get_serializer_class(self) -> Any:
             return {"root": self.serializer_class}[self.request.user.username]
@@ -330,7 +330,7 @@ def test_a_schema_by_hand_takes_the_place_of_one_that_cannot_be_made(shop: dict[
 
 
 @pytest.mark.requirement("INT-41", "INT-44")
-async def test_hostile_arguments_reach_neither_hidden_rows_nor_hidden_columns_nor_a_failure(
+async def test_hostile_arguments_reach_no_hidden_data_or_failure(
     shop: dict[str, Any],
 ) -> None:
     expose.viewset(OrderViewSet, actions=[name for name in ACTIONS if name != "broken"], prefix="orders")
@@ -351,11 +351,11 @@ async def test_hostile_arguments_reach_neither_hidden_rows_nor_hidden_columns_no
 
 
 def _own(user: Any) -> Any:
-    """The orders whose objects the HTTP API gives to the user."""
+    """Return the orders that the HTTP API permits to the user."""
     return Order.objects.filter(customer__owner=user).exclude(status="lost")
 
 
-def test_a_part_of_the_path_that_leads_elsewhere_is_not_found(shop: dict[str, Any]) -> None:
+def test_path_argument_that_leads_elsewhere_returns_404(shop: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": {"pk": {"type": "string"}}, "required": ["pk"]}
     expose.viewset(OrderViewSet, actions=["retrieve"], prefix="orders", input_schemas={"retrieve": schema})
     for wrong in ("totals", "1/lines/3", "../undone/1", "", "1.json", "1?size=3"):
@@ -363,7 +363,7 @@ def test_a_part_of_the_path_that_leads_elsewhere_is_not_found(shop: dict[str, An
     assert call_tool("orders_retrieve", {"pk": "1"}, user=shop["root"])["_meta"] == {STATUS: 200}
 
 
-def test_links_name_the_public_address_if_django_serves_it(shop: dict[str, Any], settings: Any) -> None:
+def test_links_use_the_public_url_if_the_host_is_allowed(shop: dict[str, Any], settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["other.example", "api.acme.example"]
     settings.MCP = {**settings.MCP, "PUBLIC_URL": "https://api.acme.example:8443"}
     expose.viewset(OrderViewSet, actions=["list"], prefix="orders")
@@ -372,7 +372,7 @@ def test_links_name_the_public_address_if_django_serves_it(shop: dict[str, Any],
 
 
 @pytest.mark.requirement("INT-48")
-def test_an_async_action_is_refused_at_start() -> None:
+def test_async_action_is_refused_at_registration() -> None:
     class Waiting(OrderViewSet):
         async def list(self, request: Any) -> Any:  # type: ignore[override]
             return None
@@ -383,7 +383,7 @@ def test_an_async_action_is_refused_at_start() -> None:
 
 @pytest.mark.requirement("INT-50")
 @pytest.mark.parametrize("library", ["rest_framework", "drf_spectacular"])
-def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+def test_missing_library_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     from importlib.util import find_spec
 
     from mcp_app import optional_parts
@@ -398,7 +398,7 @@ def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, li
 
 @pytest.mark.process
 @pytest.mark.requirement("INT-50")
-def test_models_and_the_public_name_need_no_rest_framework() -> None:
+def test_models_need_no_rest_framework() -> None:
     code = """
 import sys, django
 from django.conf import settings
@@ -416,7 +416,7 @@ assert not {"rest_framework", "drf_spectacular"} & set(sys.modules)
 
 
 @pytest.mark.requirement("INT-46")
-def test_actions_that_are_open_to_everybody_are_named_by_a_check() -> None:
+def test_check_lists_actions_open_to_all_callers() -> None:
     with registry.isolated():
         expose.viewset(OrderViewSet, actions=["list", "label"], prefix="orders")
         expose.viewset(CustomerViewSet, actions=["list"])
@@ -428,7 +428,7 @@ def test_actions_that_are_open_to_everybody_are_named_by_a_check() -> None:
 
 
 @pytest.mark.requirement("INT-49")
-def test_the_doctor_has_the_lines_for_viewsets_that_no_tool_offers(shop: dict[str, Any]) -> None:
+def test_doctor_suggests_code_for_unexposed_viewsets(shop: dict[str, Any]) -> None:
     with registry.isolated():
         (found,) = code.viewsets(Installation())
         assert "expose.viewset(OrderViewSet, actions=['list', 'create'," in found.text

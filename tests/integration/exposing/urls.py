@@ -1,4 +1,4 @@
-"""The HTTP API of the shop."""
+"""URLconf of the shop's HTTP API."""
 
 from __future__ import annotations
 
