@@ -27,7 +27,7 @@ CALLBACK = f"http://127.0.0.1:{PORT}/callback"
 RUN_SECONDS = 150
 SCENARIOS = frozenset({"authorization-server-metadata-endpoint", "authorization-code-grant"})
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-# By a public client: whoever advertises `none`, as we must, gets no secret from the suite.
+# By a public client: a server that advertises `none`, as this one must, gives the suite no secret.
 RUNS = tuple(
     Run(f"authorization, {version}", ("--spec-version", version), SCENARIOS, 2, has_baseline=False)
     for version in VERSIONS
@@ -40,7 +40,7 @@ _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 
 def outcomes(server: LiveServer) -> list[Outcome]:
-    """What the suite says of a server that has just been started with GUARDED."""
+    """Return the suite's results for a server freshly started with GUARDED."""
     server.shell(_MADE)
     client_id = _registered(server)
     return [_execute(run, server, client_id) for run in RUNS]
@@ -75,7 +75,7 @@ def _execute(run: Run, server: LiveServer, client_id: str) -> Outcome:
 
 
 def _with_a_person(program: subprocess.Popen[str]) -> Iterator[str]:
-    """What the suite prints; what it asks to be opened is opened."""
+    """Return the suite's output; open the pages it asks for as a user would."""
     assert program.stdout is not None
     for line in program.stdout:
         yield line

@@ -1,4 +1,4 @@
-"""What one call of the suite gave, and what keeps it from counting as passed."""
+"""The result of one call of the suite, and the reasons it does not count as passed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SKIPPED = frozenset({"tasks-status-notifications"})
 SUMMARY = re.compile(
     r"^[✓✗] (?P<scenario>[\w-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed$", re.MULTILINE
 )
-# What the suite prints of a scenario that was run by itself.
+# The suite's output for a scenario run individually.
 ALONE = re.compile(
     r"^Running client scenario '(?P<scenario>[\w-]+)'.*?"
     r"^Passed: (?P<passed>\d+)/\d+, (?P<failed>\d+) failed, (?P<warned>\d+) warnings$",
@@ -37,7 +37,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run of the suite gave: check counts per scenario and what is wrong with them."""
+    """The result of one suite run: check counts per scenario and its problems."""
 
     run: Run
     output: str
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def scenarios(self) -> dict[str, tuple[int, int]]:
-        """Scenario -> (passed, failed) checks; a warning to one that was run by itself is a failure."""
+        """Return (passed, failed) checks by scenario; a warning of an individual run is a failure."""
         alone = {
             found["scenario"]: (int(found["passed"]), int(found["failed"]) + int(found["warned"]))
             for found in ALONE.finditer(self.output)
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that keeps this run from counting as passed; empty when it does."""
+        """Return all reasons why this run does not count as passed; empty if it does."""
         found = [f"{name}: {failed} checks failed" for name, (_, failed) in self.scenarios.items() if failed]
         empty = [name for name, (passed, _) in self.scenarios.items() if not passed and name not in SKIPPED]
         found += [f"{name}: no check passed" for name in empty]
@@ -75,13 +75,13 @@ class Outcome:
 
 
 def _unexpected(output: str) -> list[str]:
-    """The scenarios the suite lists as failed or passed against the baseline (a warning counts as failed)."""
+    """Return scenarios listed as failed or passed against the baseline; warnings count as failed."""
     listed = re.search(r"(?:Unexpected failures|Stale baseline)[^\n]*\n((?:\s+[✗✓] [^\n]+\n?)+)", output)
     return [line.strip(" ✗✓") for line in listed[1].splitlines()] if listed else []
 
 
 def details(folder: Path) -> Iterator[str]:
-    """One line for each check that failed or warned."""
+    """Return one line for each failed or warned check."""
     for file in sorted(folder.rglob("checks.json")):
         for check in json.loads(file.read_text(encoding="utf-8")):
             if check["status"] in ("FAILURE", "WARNING"):
@@ -90,5 +90,5 @@ def details(folder: Path) -> Iterator[str]:
 
 
 def without_colour(text: str) -> str:
-    """What a terminal would show."""
+    """Return text without terminal colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)

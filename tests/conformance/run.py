@@ -20,11 +20,11 @@ from tests.servers.live import LiveServer
 
 BASELINE = Path(__file__).with_name("expected-failures.yml")
 RUN_SECONDS = 150
-# Run and reported by the suite but not scored by it; required here.
+# Run and reported by the suite but not scored; required here.
 ALSO_REQUIRED = frozenset({"server-sse-polling", "json-schema-2020-12", "server-session-lifecycle"})
-# Not scored by the suite, and what every modern client sends.
+# Not scored by the suite, but sent by every modern client.
 HEADERS = frozenset({"http-header-validation", "http-custom-header-server-validation", "server-stateless"})
-# The extensions that are served here; the suite scores none of them. It knows no set that has the skills.
+# Extensions served here; the suite does not score them, and has no set that contains the skills.
 TASKS = frozenset(
     f"tasks-{name}"
     for name in (
@@ -53,7 +53,7 @@ RUNS = (
 
 
 def execute(run: Run, url: str) -> Outcome:
-    """Call the suite once; its whole output is kept."""
+    """Call the suite once; keep its whole output."""
     suite = node.install("conformance") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     command = [node.executable(), str(suite), "server", "--url", url, *run.options,
                "--expected-failures", str(BASELINE)]  # fmt: skip
@@ -64,7 +64,7 @@ def execute(run: Run, url: str) -> Outcome:
 
 
 def _call(command: list[str]) -> tuple[str, int]:
-    """Everything the suite printed, and its exit status (124 when it did not end in time)."""
+    """Return the suite's output and its exit status, 124 after a timeout."""
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=node.environment(),
                               timeout=RUN_SECONDS)  # fmt: skip
@@ -80,7 +80,7 @@ def _word(name: str, passed: int, failed: int) -> str:
 
 
 def report(outcomes: Iterable[Outcome], trouble: list[str]) -> int:
-    """Print one line per scenario and the summary line last; returns the exit status."""
+    """Print one line per scenario and the summary last; return the exit status."""
     passed = failed = 0
     for outcome in outcomes:
         print(f"\n{outcome.run.name}")
@@ -100,7 +100,7 @@ def report(outcomes: Iterable[Outcome], trouble: list[str]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the suite at every revision; exit status 0 only when everything passed and nothing was missing."""
+    """Run the suite at every revision; return 0 only if everything ran and passed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verbose", action="store_true", help="show the suite's own output")
     parser.add_argument("--processes", type=int, default=2, help="web processes of the fixture server")
@@ -136,7 +136,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def unstable_lines(outcome: Outcome) -> list[str]:
-    """What to say of a run whose problems a second run decides about."""
+    """Return lines about a run with problems that a second run decides."""
     return [f"unstable: {outcome.run.name}: {problem}" for problem in outcome.problems]
 
 

@@ -1,4 +1,4 @@
-"""The conformance suite finds an authorization server at every revision it knows."""
+"""The conformance suite accepts the authorization server at every revision it knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOOD = "".join(f"✓ {name}: 1 passed, 0 failed\n" for name in authorization.SCE
 @pytest.mark.process
 @pytest.mark.xdist_group("interop")
 @pytest.mark.requirement("AUTH-15", "AUTH-27", "AUTH-28")
-def test_the_conformance_suite_finds_an_authorization_server() -> None:
+def test_conformance_suite_accepts_authorization_server() -> None:
     npm.packages("conformance")
     with LiveServer(2, env=authorization.GUARDED) as server:
         found = authorization.outcomes(server)
@@ -25,7 +25,7 @@ def test_the_conformance_suite_finds_an_authorization_server() -> None:
 
 
 @pytest.mark.requirement("CONF-01")
-def test_a_warning_is_a_problem_where_the_suite_has_no_baseline() -> None:
+def test_warning_is_problem_if_suite_has_no_baseline() -> None:
     (run, *_) = authorization.RUNS
     assert Outcome(run, GOOD, 0).problems == []
     assert Outcome(run, GOOD, 0, ("metadata: WARNING: too short",)).problems == [

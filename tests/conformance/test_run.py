@@ -1,4 +1,4 @@
-"""The conformance runner trusts no green light: missing, failed and unexpectedly passed scenarios fail it."""
+"""The conformance runner fails on missing, failed and unexpectedly passed scenarios."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GOOD = "✓ ping: 2 passed, 0 failed\n✓ tools-list: 3 passed, 0 failed\n"
 RUN = Run("a run", (), frozenset({"ping"}), must_count=2)
 
 
-def test_a_run_in_which_everything_passed_has_no_problem() -> None:
+def test_run_with_all_checks_passed_has_no_problem() -> None:
     assert Outcome(RUN, GOOD, exit_status=0).problems == []
 
 
@@ -29,11 +29,11 @@ def test_a_run_in_which_everything_passed_has_no_problem() -> None:
         (GOOD + "\nStale baseline entries (now passing):\n  ✓ ping\n", 1, "ping: against the baseline"),
     ],
 )
-def test_whatever_is_not_a_clean_pass_is_a_problem(output: str, exit_status: int, problem: str) -> None:
+def test_anything_but_clean_pass_is_problem(output: str, exit_status: int, problem: str) -> None:
     assert problem in Outcome(RUN, output, exit_status).problems
 
 
-def test_the_summary_line_counts_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_line_counts_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
     bad = Outcome(RUN, GOOD.replace("ping", "pong"), exit_status=0)
     assert run.report([bad], ["Traceback (most recent call last):"]) == 1
     assert capsys.readouterr().out.strip().splitlines()[-1] == "conformance: 2 passed, 2 failed"
@@ -44,7 +44,7 @@ def alone(checks: str) -> Outcome:
     return Outcome(Run("alone", (), frozenset({"sep-2640-x"})), output, exit_status=0)
 
 
-def test_a_scenario_that_was_run_by_itself_is_judged_like_any_other() -> None:
+def test_individually_run_scenario_is_judged_alike() -> None:
     assert alone("Passed: 6/6, 0 failed, 0 warnings").problems == []
     assert alone("Passed: 6/7, 1 failed, 0 warnings").problems == ["sep-2640-x: 1 checks failed"]
     assert alone("Passed: 6/7, 0 failed, 1 warnings").problems == ["sep-2640-x: 1 checks failed"]
@@ -53,12 +53,12 @@ def test_a_scenario_that_was_run_by_itself_is_judged_like_any_other() -> None:
 
 
 @pytest.mark.requirement("CONF-01")
-def test_the_baseline_of_expected_failures_is_empty() -> None:
+def test_baseline_of_expected_failures_is_empty() -> None:
     assert yaml.safe_load(run.BASELINE.read_text(encoding="utf-8")) == {"server": []}
 
 
 @pytest.mark.requirement("CONF-01", "EXT-02")
-def test_the_runner_covers_the_revisions_and_what_they_leave_unscored() -> None:
+def test_runner_covers_all_revisions_and_unscored_scenarios() -> None:
     options = [set(item.options) for item in run.RUNS]
     assert {"--suite", "all", "--spec-version", "2025-06-18"} in options
     assert {"--suite", "all", "--spec-version", "2025-11-25"} in options
@@ -73,12 +73,12 @@ def test_the_runner_covers_the_revisions_and_what_they_leave_unscored() -> None:
     assert [item.options for item in run.RUNS[5:]] == [("--scenario", name) for name in run.SKILLS]
 
 
-def test_what_the_suite_always_skips_is_neither_passed_nor_failed() -> None:
+def test_skipped_scenario_is_neither_passed_nor_failed() -> None:
     skipped = Outcome(RUN, GOOD + "✓ tasks-status-notifications: 0 passed, 0 failed\n", exit_status=0)
     assert skipped.problems == []
     assert run.report([skipped], []) == 0
 
 
 @pytest.mark.requirement("CONF-04")
-def test_the_fixture_is_no_part_of_the_product() -> None:
+def test_fixture_app_is_not_installed() -> None:
     assert not [name for name in settings.INSTALLED_APPS if name.startswith("tests.")]

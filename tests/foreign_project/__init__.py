@@ -1,1 +1,1 @@
-"""A project of somebody else, to which this server is added as docs/embedding.md says."""
+"""A third-party project to which this server is added as docs/embedding.md describes."""

@@ -1,4 +1,4 @@
-"""What the official client, and a plain one, must get from the foreign project."""
+"""Expectations of the official client, and of a plain one, of the foreign project."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.clients.raw_http import Mcp, RawClient
 WRITTEN = {"count_orders", "latest_products", "yearly_report"}
 EXPOSED = {"orders_create", "orders_list", "orders_retrieve", "sales_get", "sales_list"}
 STOP_SECONDS = 30.0
-# Those of the person whose key it is.
+# Those of the owner of the key.
 ORDERS = [{"id": 1, "product": "Lamp", "year": 2025}]
-# In a year that nothing else counts.
+# In a year without other orders.
 NEW_ORDER = {"product": "Lamp", "year": 2023}
 
 
 async def hold(port: int, key: str = "", *, is_exposed: bool = False) -> None:
-    """List all tools and call each, on either side of 2026-07-28; the background one with progress."""
+    """List and call all tools on both sides of 2026-07-28; the background one with progress."""
     for mode in ("legacy", "auto"):
         async with Client(_transport(port, key), mode=mode) as client:
             listed = {tool.name for tool in (await client.list_tools()).tools}
@@ -78,7 +78,7 @@ async def _call_exposed(client: Client) -> None:
 
 
 async def _create_an_order(client: Client) -> None:
-    """Create an order through the project's own viewset, and read it again."""
+    """Create an order through the project's own viewset, and read it back."""
     made = await client.call_tool("orders_create", NEW_ORDER)
     assert made.structured_content is not None, made
     key = made.structured_content["id"]
@@ -92,7 +92,7 @@ async def _create_an_order(client: Client) -> None:
 def stops_with_an_open_stream(
     port: int, process: subprocess.Popen[bytes], key: str = "", *, is_told: bool = True
 ) -> None:
-    """A client that listens does not keep it from ending; where ``is_told``, its stream has an end."""
+    """Check that a listening client does not delay shutdown; with ``is_told``, its stream ends properly."""
     client = Mcp.at(port, token=key or None)
     client.initialize()
     with client.get_stream() as stream:
@@ -107,14 +107,14 @@ def stops_with_an_open_stream(
 
 
 def everything_else_is_the_projects(project: Any) -> None:
-    """Its own addresses, ours beside them, and the pages that go by its URLs."""
+    """Check project URLs, library URLs beside them, and library pages in the project's URLconf."""
     expected = {
         "/api/orders/": 403,
         "/admin/login/": 200,
         "/ops/connect/": 200,
         "/ops/server.json": 200,
-        "/ops/console/": 404,  # No Channels yet.
-        "/ops/api/": 404,  # No drf-spectacular yet.
+        "/ops/console/": 404,  # Channels is not installed yet.
+        "/ops/api/": 404,  # drf-spectacular is not installed yet.
         "/nowhere/": 404,
         "/metrics": 200,
         "/healthz": 200,

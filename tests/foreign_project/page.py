@@ -1,4 +1,4 @@
-"""What docs/embedding.md tells a reader to do, in its order."""
+"""The steps of docs/embedding.md, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """Every block, a shell's line by line."""
+    """Return every block, shell blocks line by line."""
     found: list[Step] = []
     for section in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE):
         heading = section.splitlines()[0]

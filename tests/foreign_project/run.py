@@ -27,7 +27,7 @@ from tests.foreign_project.page import Step, steps
 from tests.process.installation import free_port, wait_until
 
 PROJECT = Path(__file__).with_name("project")
-# What the project itself is made of; its Celery and Redis clients come with ours.
+# The project's own dependencies; its Celery and Redis clients come with this package.
 OWN = ("djangorestframework", "uvicorn")
 SERVERS = {
     "uvicorn": ((), "uvicorn acme.asgi:application --port {port}"),
@@ -39,7 +39,7 @@ SERVERS = {
     "granian": (("granian",), "granian --interface asgi acme.asgi:application --port {port}"),
     "daphne": (("daphne",), "daphne -b 127.0.0.1 -p {port} acme.asgi:application"),
 }
-# Servers whose applications do not hear of their end.
+# Servers whose applications get no shutdown event.
 TELL_NOTHING = ("daphne",)
 NEW_USER = """
 from django.contrib.auth import get_user_model
@@ -55,7 +55,7 @@ grace.user_permissions.add(Permission.objects.get(codename="view_order"))
 for person in (grace, bob):
     Order.objects.create(customer=person, product="Lamp", year=2025)
 """
-# The section of the page that a reader may leave out: the ones before it work without any extra.
+# The section of the page that a reader may skip: those before it work without any extra.
 EXPOSING = "Viewsets and models"
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -78,7 +78,7 @@ class Project:
             subprocess.run([python, "-m", "venv", str(environment)], check=True)
 
     def run(self, command: str) -> str:
-        """Carry out one line, as a person would; its output. Fails as the command does."""
+        """Run one line as a user would and return its output; fail if the command fails."""
         print(f"$ {command}", flush=True)
         done = subprocess.run(
             shlex.split(command), cwd=self.folder, env=self.environment, text=True, stdin=subprocess.DEVNULL,
@@ -89,7 +89,7 @@ class Project:
         return done.stdout
 
     def start(self, command: str) -> subprocess.Popen[bytes]:
-        """Carry out a line that stays."""
+        """Start a line that keeps running."""
         print(f"$ {command} &", flush=True)
         name = command.split(maxsplit=1)[0]
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -101,7 +101,7 @@ class Project:
         return process
 
     def status(self, path: str) -> int:
-        """What a GET is answered; 0: nobody listens yet."""
+        """Return the status of a GET, or 0 while no server listens."""
         try:
             with RawClient("127.0.0.1", self.port, patience=10) as client:
                 return client.request("GET", path).status
@@ -109,7 +109,7 @@ class Project:
             return 0
 
     def stop(self) -> None:
-        """End what was started; everything ends by itself when asked to."""
+        """Stop all processes and wait until they exit."""
         for process in self.running:
             process.send_signal(signal.SIGTERM)
         for process in self.running:
@@ -117,12 +117,12 @@ class Project:
         self.running.clear()
 
     def log(self) -> str:
-        """What the processes said."""
+        """Return the output of the processes."""
         return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
 
 
 def follow_the_page(project: Project, page: list[Step]) -> None:
-    """Every line of it. Those that stay are started, the last ones wait for them."""
+    """Run every line of the page: start servers, and let later lines wait for them."""
     for step in page:
         if step.path:
             path = project.folder / step.path
@@ -138,12 +138,12 @@ def follow_the_page(project: Project, page: list[Step]) -> None:
                 wait_until(lambda: project.status("/readyz") == 200, START_SECONDS, "ready, with a worker")
             said = project.run(step.command.replace("8000", str(project.port)))
             if "check" in step.command:
-                # What an extra would bring is only told of.
+                # An extra would serve this; without it, the page only mentions it.
                 assert not {"WARNINGS:", "ERRORS:"} & set(said.split()), said
 
 
 def ask_for_keys(project: Project) -> None:
-    """As in public: nobody is let in without a key, and a background tool runs as its person."""
+    """Require keys, as in public: anonymous requests fail and a background tool runs as its user."""
     settings = project.folder / "acme" / "settings.py"
     settings.write_text(f'{settings.read_text()}MCP["AUTH"] = "required"\n')
     secret = new_key(project)
@@ -155,7 +155,7 @@ def ask_for_keys(project: Project) -> None:
 
 
 def expose_what_is_there(project: Project, page: list[Step]) -> None:
-    """As the page says; its tools are called by the person whose key it is."""
+    """Expose existing code as the page describes; call its tools as the owner of the key."""
     follow_the_page(project, page)
     project.run(f"python manage.py shell -c '{NEW_ORDERS}'")
     secret = (project.folder / "key").read_text()
@@ -171,7 +171,7 @@ def new_key(project: Project) -> str:
 
 
 def on_an_empty_database(project: Project) -> None:
-    """Set the finished project up as a new colleague does, and without an admin."""
+    """Set the finished project up from an empty database, and without an admin."""
     project.environment |= {"DATABASE": "empty.sqlite3", "WITHOUT_ADMIN": "1"}
     said = project.run("python -W error::RuntimeWarning manage.py migrate")
     assert "orders" not in said, said
@@ -185,7 +185,7 @@ def on_an_empty_database(project: Project) -> None:
 
 
 def with_extras(project: Project) -> None:
-    """The parts that come with extras are there when these are, and nothing is left to be told."""
+    """Check that parts with extras work once these are installed, without remaining notes."""
     project.run("pip install 'django-mcp-app[admin,console,api]'")
     assert "no issues" in project.run("python manage.py check")
     project.run("python manage.py test")
@@ -195,7 +195,7 @@ def with_extras(project: Project) -> None:
 
 
 def try_servers(project: Project, names: list[str]) -> None:
-    """The same project on other servers, each with a client and an open stream when it is asked to stop."""
+    """Run the same project on other servers, each with a client and an open stream at shutdown."""
     for name in names:
         if packages := SERVERS[name][0]:
             project.run(f"pip install --quiet {' '.join(packages)}")
@@ -207,7 +207,7 @@ def try_servers(project: Project, names: list[str]) -> None:
 
 @contextmanager
 def serving(project: Project, name: str = "uvicorn") -> Iterator[subprocess.Popen[bytes]]:
-    """The project on this server, which is asked to stop at the end unless it has."""
+    """Run the project on this server; stop it at the end unless it has stopped."""
     process = project.start(SERVERS[name][1].format(port=project.port))
     wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, f"{name} answers")
     yield process
@@ -217,7 +217,7 @@ def serving(project: Project, name: str = "uvicorn") -> Iterator[subprocess.Pope
 
 
 def main() -> None:
-    """Exit status 0 when all of it went well."""
+    """Return exit status 0 if all of it succeeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--python", default=sys.executable)

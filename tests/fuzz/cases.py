@@ -1,4 +1,4 @@
-"""Makes hostile requests from a seed: random bytes, mutated messages, wrong headers, broken HTTP."""
+"""Makes hostile requests from a seed: random bytes, mutated messages, invalid headers, broken HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fuzz.odd import (
 
 
 def messages() -> list[dict[str, Any]]:
-    """One right message of every kind that the legacy revisions have."""
+    """Return one valid message of every kind in the legacy revisions."""
     texts: list[tuple[str, dict[str, Any] | None]] = [
         ("ping", None),
         ("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": INFO}),
@@ -71,7 +71,7 @@ REQUESTS = [message for message in MESSAGES if "id" in message and message.get("
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One hostile exchange. ``complete`` is False when the bytes are no whole HTTP request."""
+    """One hostile exchange. ``complete`` is False if the bytes are not a complete HTTP request."""
 
     kind: str
     method: str
@@ -80,7 +80,7 @@ class Case:
 
 
 def case(seed: int, number: int, host: str, session: str) -> Case:
-    """The ``number``-th case of a seed, against a session that exists."""
+    """Return the ``number``-th case of a seed, against an existing session."""
     dice = random.Random(f"{seed}/{number}")
     kind = dice.choices([name for name, _, _ in KINDS], [weight for _, weight, _ in KINDS])[0]
     make = next(maker for name, _, maker in KINDS if name == kind)
@@ -93,7 +93,7 @@ Maker = Callable[[random.Random, Case, str, Headers], Case]
 
 
 def _headers(dice: random.Random, host: str, session: str) -> Headers:
-    """What a right request of that session sends."""
+    """Return the headers of a valid request of that session."""
     return [
         ("Host", host),
         ("Content-Type", "application/json"),
@@ -119,13 +119,13 @@ def _encoded(value: Any) -> bytes:
 
 
 def random_body(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
-    """Any bytes at all."""
+    """Return arbitrary bytes."""
     body = dice.randbytes(dice.choice((0, 1, 2, 7, 50, 400, 3000)))
     return _request(base.kind, "POST", path, headers, body)
 
 
 def flipped_body(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
-    """A right message with bytes changed, removed, repeated or cut off."""
+    """Return a valid message with bytes changed, removed, repeated or cut off."""
     body = bytearray(_encoded(dice.choice(MESSAGES)))
     for _ in range(dice.randint(1, 6)):
         _flip(dice, body)
@@ -152,7 +152,7 @@ def _flip(dice: random.Random, body: bytearray) -> None:
 
 
 def changed_members(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
-    """A right message in which members have odd values, odd names, or are missing."""
+    """Return a valid message in which members have odd values, odd names, or are missing."""
     message = json.loads(json.dumps(dice.choice(MESSAGES)))
     for _ in range(dice.randint(1, 4)):
         _change(dice, message)
@@ -161,7 +161,7 @@ def changed_members(dice: random.Random, base: Case, path: str, headers: Headers
 
 
 def _odd(dice: random.Random) -> Any:
-    """An odd value of its own: a shared list or object would carry one case's changes into the next."""
+    """Return a new odd value: a shared list or object would carry changes between cases."""
     return copy.deepcopy(dice.choice(ODD_VALUES))
 
 
@@ -184,7 +184,7 @@ def _change(dice: random.Random, message: Any) -> None:
 
 
 def changed_params(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
-    """A right request whose params are odd: these get as far as the handlers."""
+    """Return a valid request with odd params: these reach the handlers."""
     message = copy.deepcopy(dice.choice(REQUESTS))
     for _ in range(dice.randint(1, 3)):
         _change(dice, message["params"])
@@ -193,11 +193,11 @@ def changed_params(dice: random.Random, base: Case, path: str, headers: Headers)
 
 
 def changed_headers(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
-    """A right message under odd, doubled, missing or very many headers."""
+    """Return a valid message with odd, repeated, missing or very many headers."""
     for _ in range(dice.randint(1, 3)):
         _change_header(dice, headers)
     body = _encoded(dice.choice(MESSAGES))
-    # A wrong length or encoding may leave the server waiting for bytes that never come.
+    # A wrong length or encoding may leave the server waiting for bytes that never arrive.
     framing = any(
         name.lower() in ("content-length", "transfer-encoding", "expect", "upgrade", "connection")
         for name, _ in headers
@@ -222,10 +222,10 @@ def _change_header(dice: random.Random, headers: Headers) -> None:
 
 
 def other_method(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
-    """Another HTTP method or path; DELETE and GET with odd event ids among them."""
+    """Return another HTTP method or path, among them DELETE and GET with odd event ids."""
     method = dice.choice(METHODS)
     if method == "DELETE":
-        # The session must survive: the other cases need it.
+        # The session must survive: other cases need it.
         headers = [(name, value) for name, value in headers if name != "Mcp-Session-Id"]
         headers.append(("Mcp-Session-Id", dice.choice(ODD_HEADER_VALUES)))
     if method == "GET" and dice.random() < 0.8:
@@ -235,7 +235,7 @@ def other_method(dice: random.Random, base: Case, path: str, headers: Headers) -
 
 
 def broken_http(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
-    """Bytes that are no HTTP request, or one that is cut off or changed anywhere."""
+    """Return bytes that are not an HTTP request, or a request cut off or changed anywhere."""
     whole = bytearray(_request(base.kind, "POST", path, headers, _encoded(dice.choice(MESSAGES))).data)
     match dice.randrange(4):
         case 0:

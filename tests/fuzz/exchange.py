@@ -1,4 +1,4 @@
-"""Sends one hostile case over a bare connection, reads what comes back strictly, and judges it."""
+"""Sends one hostile case over a bare connection, reads the response strictly, and judges it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.clients.raw_wire import NotHttp, is_chunked, parse_head
 from tests.fuzz.cases import Case
 
 ANSWER_SECONDS = 8.0
-# How long to wait for an answer to bytes that are no whole request; silence is right then.
+# The wait for a response to an incomplete request; silence is correct then.
 PARTIAL_SECONDS = 0.15
 STREAM_SECONDS = 4.0
 DOCUMENTED = {
@@ -22,12 +22,12 @@ BODILESS = {202, 204}
 
 
 class ConnectionGone(Exception):
-    """The server closed the connection without an answer."""
+    """The server closed the connection without a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One whole answer; a stream's body is what came within its time."""
+    """One complete response; the body of a stream is the part received in its time."""
 
     status: int
     headers: dict[str, str]
@@ -51,14 +51,14 @@ class Line:
         self.writer: asyncio.StreamWriter | None = None
 
     async def exchange(self, case: Case) -> Reply | None:
-        """The answer; None when an incomplete request got none. NotHttp, TimeoutError, ConnectionGone."""
+        """Return the response, or None; raise NotHttp, TimeoutError or ConnectionGone."""
         kept = self.writer is not None
         try:
             return await self._exchange(case)
         except (ConnectionGone, ConnectionError, BrokenPipeError):
             await self.close()
             if kept:
-                # The server may have closed the idle connection: that is no answer to this case.
+                # The server may have closed the idle connection: this is not a response to the case.
                 return await self.exchange(case)
             if case.complete:
                 raise
@@ -109,7 +109,7 @@ class Line:
         return await self.reader.read(8 * 1024 * 1024)
 
     async def _stream(self, method: str) -> bytes:
-        """What a stream says within its time; a GET stream is left at once."""
+        """Return the part of a stream received in its time; leave a GET stream immediately."""
         found = b""
         if method == "GET":
             return found
@@ -139,10 +139,10 @@ class Line:
 
 
 def problem(case: Case, reply: Reply | None) -> str | None:
-    """What is wrong with an answer, None when nothing is."""
+    """Return the problem of a response, or None."""
     if reply is None:
         return None
-    # Redis is there and no limit is reached, so only /readyz may say 503: there is no worker here.
+    # Redis runs and no limit is reached, so only /readyz may return 503: no worker runs here.
     if reply.status == 503 and b"/readyz" not in case.data:
         return "503"
     if reply.status not in DOCUMENTED:
@@ -157,7 +157,7 @@ def problem(case: Case, reply: Reply | None) -> str | None:
 
 
 def _json_problem(case: Case, reply: Reply) -> str | None:
-    """A JSON body must be JSON-RPC: a result or error object, or an array of them for a batch."""
+    """Check that a JSON body is JSON-RPC: a result or error object, or an array of them for a batch."""
     if case.method == "HEAD" or not reply.headers.get("content-type", "").startswith("application/json"):
         return None
     try:

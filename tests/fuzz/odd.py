@@ -1,4 +1,4 @@
-"""Odd values for every place of a request: JSON members, header values and names, methods, paths."""
+"""Odd values for every part of a request: JSON members, header values and names, methods, paths."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ WORKERS = 24
 SESSIONS = 16
 MOST_FINDINGS = 20
 SAMPLES = 20
-# Memory may settle for this share of the run; from then on it must stay within so many bytes.
+# Memory may settle for this share of the run; from then on growth is limited to this many bytes.
 SETTLING = 0.4
 MOST_GROWTH = 12 * 1024 * 1024
 
 
 @dataclass
 class Outcome:
-    """What the run has seen; it passed when nothing is wrong."""
+    """Observations of the run; it passed if ``wrong`` is empty."""
 
     seed: int
     count: int
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def growth(self) -> int:
-        """Bytes gained after settling, between the means of the halves that remain."""
+        """Return bytes gained after settling, between the means of the remaining halves."""
         settled = self.memory[int(len(self.memory) * SETTLING) :]
         half = len(settled) // 2
         if half == 0:
@@ -55,7 +55,7 @@ class Outcome:
             self.wrong.append(f"case {number} ({case.kind}): {what}\n  sent {shown!r}\n  got {got!r}")
 
     def report(self) -> str:
-        """One JSON object with everything but the findings."""
+        """Return one JSON object with everything but the findings."""
         return json.dumps(
             {
                 "seed": self.seed,
@@ -71,7 +71,7 @@ class Outcome:
 
 
 class Sessions:
-    """Living sessions for the cases; those that cases create are ended, so that their number stays small."""
+    """Live sessions for the cases; sessions created by cases are ended, so that their number stays small."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -91,7 +91,7 @@ class Sessions:
 
 
 async def attack(server: LiveServer, outcome: Outcome, numbers: range) -> None:
-    """Send the cases of ``numbers`` from several connections at once, sampling memory as it goes."""
+    """Send the cases of ``numbers`` over several connections, sampling memory meanwhile."""
     sessions = Sessions(server.port)
     await asyncio.to_thread(sessions.open)
     queue = iter(numbers)
@@ -142,7 +142,7 @@ async def one(line: exchange.Line, sessions: Sessions, outcome: Outcome, number:
 
 
 def check_afterwards(server: LiveServer, outcome: Outcome, before: list[int]) -> None:
-    """The same processes live, answer as before, have logged no fault, and hold no more memory."""
+    """Check that the same processes live and answer, logged no fault, and hold no more memory."""
     end = cases.Case("afterwards", "POST", b"")
     if [process.pid for process in server.processes if process.alive] != before:
         outcome.add(-1, end, "a web process died", server.logs()[-3000:])
@@ -170,7 +170,7 @@ def _check_answers(process: WebProcess, outcome: Outcome, end: cases.Case) -> No
 
 
 def fuzz(count: int, seed: int, processes: int = 1, first: int = 0) -> Outcome:
-    """Run ``count`` cases of a seed against a server of our own."""
+    """Run ``count`` cases of a seed against a server started for the run."""
     outcome = Outcome(seed, 0)
     with LiveServer(processes, settings="tests.fuzz.settings", env={"DEMO": "off"}) as server:
         before = [process.pid for process in server.processes]

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.process, pytest.mark.xdist_group("live")]
 
 
 @pytest.mark.requirement("RPC-11", "GEN-03", "T-POST-04", "T-POST-05")
-def test_hostile_bytes_get_documented_answers_and_leave_the_server_whole() -> None:
+def test_hostile_bytes_get_documented_responses_and_server_stays_intact() -> None:
     outcome = fuzz(3000, seed=20251125)
     assert not outcome.wrong, "\n".join(outcome.wrong)
     assert outcome.answered > 2000, outcome.report()

@@ -1,1 +1,1 @@
-"""What the specification asks for and which tests prove it."""
+"""Requirements of the specification, and the tests that prove them."""

@@ -1,4 +1,4 @@
-"""The requirement manifest: which requirements of the specification exist, and which of them tests prove."""
+"""The requirement manifest: requirements of the specification, and those that tests prove."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Requirement:
 
 
 def load() -> dict[str, Requirement]:
-    """Every requirement by id; an id in two files is a ValueError."""
+    """Return every requirement by id; raise ValueError for an id in two files."""
     found: dict[str, Requirement] = {}
     for file in sorted(FOLDER.glob("*.toml")):
         for name, row in tomllib.loads(file.read_text(encoding="utf-8")).items():
@@ -53,7 +53,7 @@ def load() -> dict[str, Requirement]:
 
 @functools.cache
 def marks() -> dict[str, list[str]]:
-    """Requirement id -> the tests marked with it, as ``file::test``; read from the sources."""
+    """Return requirement ids with the tests marked by them, as ``file::test``, read from the sources."""
     found: dict[str, list[str]] = {}
     for file in sorted(TESTS.rglob("test_*.py")):
         source = file.read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def marks() -> dict[str, list[str]]:
 
 
 def _marks_of(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
-    """Each ``pytest.mark.requirement(...)`` with the test, class or module it stands on."""
+    """Yield each ``pytest.mark.requirement(...)`` with the test, class or module it marks."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             for decorator in node.decorator_list:

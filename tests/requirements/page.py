@@ -23,7 +23,7 @@ specification; REC is a recommendation of our own.
 
 
 def revisions_of(item: Requirement) -> set[int]:
-    """The numbers of the revisions a requirement is about; of extensions, the newest."""
+    """Return the numbers of a requirement's revisions; of extensions, the newest."""
     found: set[int] = set()
     for part in item.revisions.replace(";", ",").split(","):
         words = part.strip().split(" ")[0]
@@ -35,7 +35,7 @@ def revisions_of(item: Requirement) -> set[int]:
 
 
 def text(items: Iterable[Requirement]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     rows = sorted(items, key=_order)
     summary = ["| Revision | Requirements | Proved | Not applicable | Later |", "|---|---|---|---|---|"]
     for number, revision in enumerate(REVISIONS, start=1):

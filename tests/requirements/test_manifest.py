@@ -1,4 +1,4 @@
-"""The manifest says the truth: claimed means tested, tested means claimed, and every id exists."""
+"""The manifest is accurate: claimed means tested, tested means claimed, and every id exists."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ REQUIREMENTS = manifest.load()
 MARKS = manifest.marks()
 
 
-def test_every_claimed_requirement_has_a_test() -> None:
+def test_every_claimed_requirement_has_test() -> None:
     unproven = [item.id for item in REQUIREMENTS.values() if item.claimed and item.id not in MARKS]
     assert not unproven, f"claimed without a test: {unproven}"
 
 
-def test_every_marked_requirement_is_in_the_manifest() -> None:
+def test_every_marked_requirement_is_in_manifest() -> None:
     unknown = {name: tests for name, tests in MARKS.items() if name not in REQUIREMENTS}
     assert not unknown
 
 
-def test_what_tests_prove_is_claimed() -> None:
+def test_every_tested_requirement_is_claimed() -> None:
     unclaimed = [name for name in MARKS if name in REQUIREMENTS and not REQUIREMENTS[name].claimed]
     assert not unclaimed, f"tested but not claimed, set them to claimed: {sorted(unclaimed)}"
 
 
-def test_every_line_has_a_level_revisions_a_known_state_and_a_sentence() -> None:
+def test_every_requirement_has_level_revisions_state_and_sentence() -> None:
     assert not [item for item in REQUIREMENTS.values() if not _complete(item)]
 
 
@@ -34,6 +34,6 @@ def _complete(item: manifest.Requirement) -> bool:
     return stated and known and item.text.endswith(".")
 
 
-def test_the_page_of_the_documentation_says_the_same() -> None:
+def test_conformance_page_matches_manifest() -> None:
     remedy = "write it anew: python -m tests.requirements.page"
     assert page.PAGE.read_text(encoding="utf-8") == page.text(REQUIREMENTS.values()), remedy

@@ -1,4 +1,4 @@
-"""Applications are checked as strictly as they like: the public API has types."""
+"""Applications can be type checked strictly: the public API has types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _run(*command: str) -> str:
     return done.stdout
 
 
-def test_mypy_is_content_with_an_application_and_finds_its_faults(tmp_path: Path) -> None:
+def test_mypy_accepts_application_and_finds_its_faults(tmp_path: Path) -> None:
     settings = tmp_path / "mypy.ini"
     settings.write_text("[mypy]\nstrict = true\nfollow_imports = silent\n")
     options = ("--config-file", str(settings), "--cache-dir", str(tmp_path / "cache"))
@@ -32,7 +32,7 @@ def test_mypy_is_content_with_an_application_and_finds_its_faults(tmp_path: Path
 
 
 @pytest.mark.skipif(PYRIGHT is None, reason="pyright is not installed")
-def test_pyright_is_content_with_an_application_and_finds_its_faults(tmp_path: Path) -> None:
+def test_pyright_accepts_application_and_finds_its_faults(tmp_path: Path) -> None:
     # It takes relative paths only.
     up = "../" * (len(tmp_path.resolve().parts) - 1)
     settings = {

@@ -12,12 +12,12 @@ VARIABLE = "MCP_WIRE_RECORD"
 
 
 def environment() -> dict[str, str]:
-    """What a server that a test starts has to be given, to be recorded with this process."""
+    """Return the environment that makes a server started by a test record with this process."""
     return {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
 
 
 def record_if_asked() -> None:
-    """Begin to record this server process, before it loads anything of Django, if it was asked for."""
+    """Start recording this server process, before it loads Django, if requested."""
     if not os.environ.get(VARIABLE):
         return
     import django

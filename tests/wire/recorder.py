@@ -45,22 +45,22 @@ class Recorder:
         self._numbers = itertools.count()
 
     def write(self, speaker: str, revision: str | None, asked: Asked, said: bytes = b"") -> None:
-        """One line: what was asked, or what was said (``said``) to whom (``speaker``)."""
-        if self._owner != os.getpid():  # Also after a fork: a file each.
+        """Write one line: requests asked, or a message ``said``, to a speaker."""
+        if self._owner != os.getpid():  # After a fork as well: one file per process.
             self._owner = os.getpid()
             path = self._folder / f"{self._owner}-{secrets.token_hex(4)}.lines"
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        # Bytes that are no JSON must not look like several messages here.
+        # Invalid JSON must not look like several messages here.
         line = said.replace(b"\n", b"\\n")
         os.write(self._file, orjson.dumps([speaker, revision, asked]) + b"\t" + line + b"\n")
 
     def name(self, kind: str) -> str:
-        """A speaker who has no session."""
+        """Return a name for a speaker without a session."""
         return f"{kind}{os.getpid()}-{id(self)}-{next(self._numbers)}"
 
 
 class Exchange:
-    """One HTTP request and its answer."""
+    """One HTTP request and its response."""
 
     def __init__(self, recorder: Recorder, scope: Message) -> None:
         fields = {bytes(name).lower(): bytes(value).decode("latin-1") for name, value in scope["headers"]}
@@ -76,12 +76,12 @@ class Exchange:
         self._revision: str | None = None
 
     def heard(self, message: Message) -> None:
-        """A part of the request."""
+        """Record a part of the request."""
         if message["type"] == "http.request":
             self._body += message.get("body", b"")
 
     def said(self, message: Message) -> None:
-        """A part of the answer."""
+        """Record a part of the response."""
         if message["type"] == "http.response.start":
             self._begin({bytes(name).lower(): bytes(value) for name, value in message["headers"]})
         elif self._parser is not None:
@@ -113,13 +113,13 @@ class Exchange:
             self._recorder.write(self._speaker, self._revision, [], event.data)
 
 
-# The requests of calls that have begun, until they are answered or go the ordinary way.
+# The requests of started calls, until they are answered or take the ordinary path.
 _held: dict[int, Exchange] = {}
 _asking: ContextVar[tuple[str, str | None, str] | None] = ContextVar("asking", default=None)
 
 
 def asked_in(body: bytes) -> tuple[Asked, str]:
-    """The requests in a body, by id, and the modern revision they name."""
+    """Return the requests in a body by id, and the modern revision they name."""
     try:
         root = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -138,7 +138,7 @@ def asked_in(body: bytes) -> tuple[Asked, str]:
 
 
 def install(folder: Path) -> None:
-    """Record what this process says from now on into ``folder``; done once a process."""
+    """Record messages of this process into ``folder`` from now on; call it once a process."""
     recorder = Recorder(folder)
     for application in (QuickEndpoint, HttpSse):
         _around_asgi(recorder, application)
@@ -222,7 +222,7 @@ def _around_begun() -> None:
 
     def watch_session(self: BegunSession, on_change: Callable[[], None] | None) -> None:
         def changed() -> None:
-            # Without an answer it goes the ordinary way.
+            # Without an answer it takes the ordinary path.
             if self.answer is not None and id(self) in _held:
                 _answer_session(_held.pop(id(self)), self.answer)
             assert on_change is not None
@@ -253,7 +253,7 @@ def _around_stdio(recorder: Recorder) -> None:
 
 
 def _around_client(recorder: Recorder) -> None:
-    """The in-process client of applications' tests: it has no transport, so what it is given is recorded."""
+    """Record the in-process client of application tests, which has no transport."""
     request, unwrap, hear = testing.Client.request, testing.unwrap, testing.Client._heard
 
     async def requested(self: testing.Client, method: str, *given: Any, **named: Any) -> Any:
@@ -287,5 +287,5 @@ _ID = re.compile(rb'^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?\d+|null),')
 
 
 def without_id(message: bytes) -> bytes:
-    """A message without what differs each time; only to see whether two are alike."""
+    """Return a message without its varying id, for comparison only."""
     return _ID.sub(b"", message)

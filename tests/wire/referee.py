@@ -1,4 +1,4 @@
-"""Judges messages of the server by the published schema of a revision, unpublished members included."""
+"""Validates messages of the server by the published schema of a revision, and rejects unpublished members."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MESSAGES = {
     "sampling/createMessage": "CreateMessageRequest",
     "elicitation/create": "ElicitRequest",
 }
-# What the tasks extension adds to 2026-07-28 has a schema of its own.
+# The tasks extension of 2026-07-28 has its own schema.
 TASKS = "ext-tasks"
 EXTENDED = "2026-07-28"
 TASK_RESULTS = {
@@ -52,16 +52,16 @@ TASK_RESULTS = {
     "tasks/update": "UpdateTaskResult",
     "tasks/cancel": "CancelTaskResult",
 }
-# Those of the skills extension; older revisions know neither types of results nor hints for caches.
+# Results of the skills extension; older revisions have neither result types nor cache hints.
 SKILLS = "ext-skills"
 SKILL_RESULTS = {
     "skills/list": "ListSkillsResult",
     "skills/get": "GetSkillResult",
     "resources/directory/read": "ReadResourceDirectoryResult",
 }
-# What tests define themselves, as an app would.
+# Methods that tests define themselves, as an app would.
 INVENTED = ("shelves/", "notifications/shelves/")
-# The core tasks of 2025-11-25; two results are a task and nothing more.
+# The core tasks of 2025-11-25; two results consist of a task only.
 CORE = "2025-11-25"
 CORE_RESULTS = {
     "tasks/get": "Task",
@@ -69,14 +69,14 @@ CORE_RESULTS = {
     "tasks/list": "ListTasksResult",
     "tasks/result": "CallToolResult",
 }
-# Published for these revisions outside of their schemas: where MCP Apps and other extensions are negotiated.
+# Published for these revisions outside of their schemas, for MCP Apps and other extensions.
 BESIDE = frozenset(("InitializeResult.capabilities.extensions",))
-# Their content is the application's, not the protocol's.
+# Their content belongs to the application, not to the protocol.
 OPEN = frozenset(("inputSchema", "outputSchema"))
 
 
 def problems(version: str, message: dict[str, Any], method: str = "") -> list[str]:
-    """What is wrong with a message of the server; ``method`` is that of the request it answers."""
+    """Return problems of a server message; ``method`` is that of the request it answers."""
     if message.get("jsonrpc") != "2.0":
         return ["the member 'jsonrpc' is not '2.0'"]
     bare = {name: value for name, value in message.items() if name != "jsonrpc"}
@@ -124,7 +124,7 @@ def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
     asks = bare["method"] in ("roots/list", "sampling/createMessage", "elicitation/create")
     if asks != ("id" in bare):
         return [f"{bare['method']} has the members {sorted(bare)}"]
-    # Older schemas leave the envelope out of each message.
+    # Older schemas omit the envelope of each message.
     whole = (
         {"jsonrpc": "2.0", **bare} if "jsonrpc" in published else {k: v for k, v in bare.items() if k != "id"}
     )
@@ -132,7 +132,7 @@ def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
 
 
 def _without_task_ids(bare: dict[str, Any]) -> dict[str, Any]:
-    """An acknowledgement without what the extension adds to it, unless that is wrong."""
+    """Return an acknowledgement without the extension's additions, unless these are invalid."""
     params = bare.get("params", {})
     told = dict(params.get("notifications", {}))
     task_ids = told.pop("taskIds", None)
@@ -141,7 +141,7 @@ def _without_task_ids(bare: dict[str, Any]) -> dict[str, Any]:
 
 
 def error_problems(version: str, message: dict[str, Any]) -> list[str]:
-    """What is wrong with an error response, whose id may be missing where the revision allows that."""
+    """Return problems of an error response, whose id may be missing where the revision allows that."""
     names = ("JSONRPCErrorResponse", "JSONRPCError")
     name = next(name for name in names if name in _definitions(version))
     return _by_definition(version, name, message)
@@ -157,7 +157,7 @@ def _by_definition(version: str, name: str, instance: Any) -> list[str]:
 
 
 def _unpublished(version: str, node: Schema, instance: Any, path: str) -> list[str]:
-    """The members that no published form of the instance has."""
+    """Return the members that no published form of the instance has."""
     if "$ref" in node:
         return _unpublished(version, _definitions(version)[node["$ref"].rpartition("/")[2]], instance, path)
     if "anyOf" in node:
@@ -185,7 +185,7 @@ def _unpublished(version: str, node: Schema, instance: Any, path: str) -> list[s
 
 
 def _is_free(path: str, member: str) -> bool:
-    """Return whether a server may add a member: in ``_meta``, what has a prefix that is not MCP's own."""
+    """Return True if a server may add a member: in ``_meta``, with a prefix other than MCP's own."""
     prefix, slash, _ = member.partition("/")
     labels = prefix.split(".")
     own = path.endswith("._meta") and slash and not {"modelcontextprotocol", "mcp"} & set(labels[1:2])

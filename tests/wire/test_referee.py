@@ -1,4 +1,4 @@
-"""The judge of the wire notices what a revision does not publish; otherwise it would prove nothing."""
+"""The wire referee detects unpublished members; otherwise it would prove nothing."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def called(**meta: Any) -> dict[str, Any]:
         ("2026-07-28", "", acknowledged(taskIds=[7]), "not published"),
     ],
 )
-def test_a_message_is_judged_by_the_published_schema(
+def test_message_is_validated_by_published_schema(
     version: str, method: str, message: dict[str, Any], fault: str
 ) -> None:
     found = problems(version, message, method)

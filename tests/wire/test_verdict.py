@@ -1,4 +1,4 @@
-"""The verdict on a recording notices what a session's revision does not publish."""
+"""The verdict on a recording detects members unpublished in a session's revision."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def listed(speaker: str, result: Any = TITLED) -> Told:
     [
         (opening("s", "2025-06-18") + listed("s"), ""),
         (opening("s", "2025-03-26") + listed("s"), "title is not published"),
-        # The revision is the session's, whoever else speaks.
+        # The session's revision applies, whoever else speaks.
         (opening("other", "2025-03-26") + opening("s", "2025-06-18") + listed("s"), ""),
-        # One that no session names is that of the message.
+        # A session without a revision takes that of the message.
         ([("m", "2026-07-28", [(1, "tools/list")], None), ("m", "2026-07-28", [], answer(TITLED))], "ttlMs"),
         ([("s", None, [], answer({}))], ""),
         ([("s", None, [(1, "ping"), (1, "tools/list")], None), ("s", None, [], answer({}))], ""),
@@ -55,7 +55,7 @@ def listed(speaker: str, result: Any = TITLED) -> Told:
         ([("s", None, [], "words")], "not a message"),
     ],
 )
-def test_a_message_is_judged_by_the_revision_of_its_session(tmp_path: Path, told: Told, fault: str) -> None:
+def test_message_is_validated_by_revision_of_its_session(tmp_path: Path, told: Told, fault: str) -> None:
     recorder = Recorder(tmp_path)
     for speaker, revision, asked, said in told:
         recorder.write(speaker, revision, asked, b"" if said is None else orjson.dumps(said))
@@ -64,7 +64,7 @@ def test_a_message_is_judged_by_the_revision_of_its_session(tmp_path: Path, told
     assert fault in " ".join(found)
 
 
-def test_what_is_no_json_is_found_and_half_a_line_of_a_killed_process_is_passed_over(tmp_path: Path) -> None:
+def test_invalid_json_is_reported_and_partial_line_is_skipped(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     recorder.write("s", None, [], b'{"jsonrpc":\n"2.0"')
     (file,) = tmp_path.glob("*.lines")
@@ -74,7 +74,7 @@ def test_what_is_no_json_is_found_and_half_a_line_of_a_killed_process_is_passed_
     assert count(tmp_path) == {"2025-11-25": 1}
 
 
-def test_an_exchange_tells_what_was_asked_and_said_in_which_session(tmp_path: Path) -> None:
+def test_exchange_records_request_and_response_with_session(tmp_path: Path) -> None:
     headers = [(b"Mcp-Session-Id", b"abc")]
     exchange = Exchange(Recorder(tmp_path), {"headers": headers})
     asked = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

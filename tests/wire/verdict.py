@@ -1,4 +1,4 @@
-"""Judges what the recorder wrote down, each message by the schema of the revision its client negotiated."""
+"""Validates recorded messages by the schema of the revision that their client negotiated."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Line = tuple[str, str | None, list[tuple[Any, str]], bytes]
 
 
 class Unpublished(AssertionError):
-    """Some test had the server send what is not published; which one, only the whole run can say."""
+    """Some test made the server send unpublished members; only the whole run can name the message."""
 
 
 @dataclass
 class Circumstances:
-    """What a message is judged by: what was asked for under its id, and which revision its reader speaks."""
+    """The context of a message: requests by id, and the revision of its reader."""
 
     asked: dict[tuple[str, Any], set[str]] = field(default_factory=dict)
     named: dict[tuple[str, Any], str] = field(default_factory=dict)
@@ -33,10 +33,10 @@ class Circumstances:
     modern: dict[str, str] = field(default_factory=dict)
 
     def note(self, line: Line) -> None:
-        """Learn from one line."""
+        """Update the context from one line."""
         speaker, revision, requests, said = line
         for request_id, method in requests:
-            # Tests may use an id twice.
+            # Tests may reuse an id.
             self.asked.setdefault((speaker, _key(request_id)), set()).add(method)
             if revision is not None:
                 self.named[speaker, _key(request_id)] = self.modern[speaker] = revision
@@ -46,14 +46,14 @@ class Circumstances:
                 self.opened[speaker] = result["protocolVersion"]
 
     def version(self, speaker: str, revision: str | None, message: Any) -> str:
-        """The revision a message belongs to; the newest for one that is named but does not exist."""
+        """Return the revision of a message; the newest for a revision that does not exist."""
         found = revision or self.named.get((speaker, _id(message)))
         found = found or self.opened.get(speaker) or self.modern.get(speaker) or LEGACY[0]
         return found if found in PUBLISHED else PUBLISHED[-1]
 
 
 def problems(folder: Path) -> list[str]:
-    """What is wrong with the recorded messages, each kind once; empty when they are as published."""
+    """Return each kind of problem once; empty if all messages are as published."""
     known = _circumstances(folder)
     seen: set[tuple[str, frozenset[str], bytes]] = set()
     found: dict[str, str] = {}
@@ -70,7 +70,7 @@ def problems(folder: Path) -> list[str]:
 
 
 def count(folder: Path) -> dict[str, int]:
-    """How many messages were recorded, by revision."""
+    """Return the number of recorded messages by revision."""
     known = _circumstances(folder)
     found: dict[str, int] = {}
     for speaker, revision, _, said in _lines(folder):
@@ -91,14 +91,14 @@ def _lines(folder: Path) -> Iterator[Line]:
     for file in sorted(folder.glob("*.lines")):
         with file.open("rb") as lines:
             for line in lines:
-                if line.endswith(b"\n"):  # A killed process may leave half of one.
+                if line.endswith(b"\n"):  # A killed process may leave a partial line.
                     head, _, said = line[:-1].partition(b"\t")
                     speaker, revision, requests = orjson.loads(head)
                     yield speaker, revision, requests, said
 
 
 def _members(said: bytes) -> list[tuple[bytes, Any]]:
-    """The message, or those of a batch; nothing for a line that only tells what was asked."""
+    """Return the message or batch members; empty for a line that records only requests."""
     if not said:
         return []
     try:
@@ -122,14 +122,14 @@ def _judged(version: str, methods: frozenset[str], message: Any, *, stdio: bool)
     if not isinstance(message, dict):
         return ["not a message"]
     if message.keys() == {"n"} or message.get("method") == "notifications/other":
-        return []  # What the unit tests of the writers put on streams by hand; the server has no such words.
+        return []  # Unit tests of the writers append these to streams; the server has no such messages.
     if "error" in message and message.get("id") is None:
         return _without_id_problems(version, message, stdio=stdio)
     if "method" in message or "error" in message:
         return referee.problems(version, message)
     if not methods:
-        return []  # Tests kill processes: what was asked of one is then not written down, its answer may be.
-    # An id that was used for several requests: right for one of them.
+        return []  # Tests kill processes: a request may then be unrecorded while its answer is.
+    # An id used for several requests: correct for one of them.
     return min((referee.problems(version, message, method) for method in methods), key=len)
 
 

@@ -1,4 +1,4 @@
-"""Judges what the authorization server answers to a request that is entitled to nothing."""
+"""Judges responses of the authorization server to requests without any entitlement."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.fuzz.cases import Case
 from tests.fuzz.exchange import Reply
 from tests.fuzz.oauth.cases import Known
 
-# Without a scheme and a host, as browsers read it: whatever follows is an address of ours.
+# Without a scheme and a host, as browsers read it: the rest is an address of this server.
 OWN = re.compile(r"(?![A-Za-z][A-Za-z0-9+.-]*:|[/\\]{2})[\x21-\x7e]+")
-# What may be registered, told without our own code.
+# Addresses that may be registered, determined without the server's own code.
 SAFE = re.compile(
     r"(https://[a-z0-9.-]+|http://(127\.0\.0\.1|\[::1\]|localhost))(:0*\d{1,5})?([/?][^\s#\\]*)?"
     r"|cursor://anysphere\.cursor-mcp/oauth/callback",
@@ -31,13 +31,13 @@ ERRORS = {
 
 
 def problem(known: Known, case: Case, reply: Reply) -> str | None:
-    """What is wrong with an answer, None when nothing is."""
+    """Return the problem of a response, or None."""
     if reply.status not in STATUSES:
         return f"undocumented status {reply.status}"
     body, to = reply.body.decode(errors="replace"), reply.headers.get("location", "")
     if "Traceback" in body or 'File "' in body:
         return "internals in the body"
-    # What a request says itself, an answer may repeat: its state, or where to go on after the login.
+    # A response may repeat values of the request: its state, or the address after the login.
     given = set(SECRETS.findall(body + to)) - set(SECRETS.findall(unquote(case.data.decode("latin-1"))))
     if reply.status == 201:
         return _registered(json.loads(body), given)
@@ -52,7 +52,7 @@ def problem(known: Known, case: Case, reply: Reply) -> str | None:
 
 
 def leads_home(known: Known, to: str) -> bool:
-    """Whether an address is ours, or one that some client registered."""
+    """Return True for an address of this server or of a registered client."""
     if OWN.fullmatch(to):
         return True
     registered = (uri for uris in known.addresses.values() for uri in uris)
@@ -80,7 +80,7 @@ def _registered(told: dict[str, object], given: set[str]) -> str | None:
 
 
 def _error(case: Case, reply: Reply, body: str) -> str | None:
-    """Programs read errors from JSON; revocation says nothing when all is well."""
+    """Check that clients can read errors as JSON; a successful revocation has no body."""
     if case.kind not in ("token", "revoke", "register"):
         return None
     if reply.status < 400:

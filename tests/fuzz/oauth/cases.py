@@ -19,7 +19,7 @@ from tests.fuzz.cases import Case
 FORM = "application/x-www-form-urlencoded"
 CSRF = "c" * 32
 CHALLENGE = "x" * 43
-# Addresses that nobody may be sent to, nor register, in the spellings that have fooled others.
+# Addresses to which no redirect may lead and which may not be registered, in deceptive spellings.
 HOSTILE_URIS = (
     "https://evil.example/cb",
     "//evil.example",
@@ -126,14 +126,14 @@ class Known:
 
 
 class Attacker:
-    """Makes the case of one number; the same seed and number make the same case."""
+    """A generator of cases; the same seed and number give the same case."""
 
     def __init__(self, known: Known, seed: int, number: int) -> None:
         self.known = known
         self.chance = random.Random(f"{seed}:{number}")
 
     def case(self) -> Case:
-        """One request."""
+        """Return one request."""
         kinds: list[tuple[int, Callable[[], Case]]] = [
             (34, self.authorize),
             (26, self.token),
@@ -148,7 +148,7 @@ class Attacker:
         return self.chance.choices(makers, [weight for weight, _ in kinds])[0]()
 
     def authorize(self) -> Case:
-        """A client's question, near to a right one or far from it."""
+        """Return an authorization request, nearly valid or far from it."""
         client = self.chance.choice(list(self.known.addresses))
         asked = {
             "response_type": "code",
@@ -164,7 +164,7 @@ class Attacker:
         return self._sent("authorize", "GET", target, cookie=self.chance.random() < 0.5)
 
     def token(self) -> Case:
-        """A grant that lacks something, or belongs to somebody else."""
+        """Return a token request that lacks something, or belongs to another client."""
         grant = self.chance.choice(GRANTS[:2] if self.chance.random() < 0.8 else GRANTS)
         asked = {"grant_type": grant, "client_id": self._client()}
         if grant == "authorization_code":
@@ -178,7 +178,7 @@ class Attacker:
         return self._form("token", "/oauth/token", self._changed(asked))
 
     def machine(self) -> Case:
-        """A program that would be a machine: by a guessed secret, or by what another one signed."""
+        """Return a request of a fake machine: with a guessed secret or a foreign signature."""
         asked = {"grant_type": "client_credentials", "resource": f"http://{self.known.host}/mcp"}
         if self.chance.random() < 0.3:
             asked |= {"client_id": self._machine(), "client_secret": self._value()}
@@ -189,12 +189,12 @@ class Attacker:
         return self._form("token", "/oauth/token", self._changed(asked))
 
     def revoke(self) -> Case:
-        """An end of somebody else's connection."""
+        """Return a revocation of a foreign connection."""
         asked = {"token": self._secret(), "client_id": self._client()}
         return self._form("revoke", "/oauth/revoke", self._changed(asked))
 
     def register(self) -> Case:
-        """A registration: right words, hostile addresses, or no JSON at all."""
+        """Return a registration: valid metadata, hostile addresses, or invalid JSON."""
         if self.chance.random() < 0.1:
             body = self.chance.choice(
                 (b"", b"[", b"null", b"[[]]", b'"', b"\xff\xfe", b"[" * 4_000, b" " * 9_000)
@@ -218,25 +218,25 @@ class Attacker:
         return self._sent("register", "POST", "/oauth/register", body, "application/json")
 
     def consent(self) -> Case:
-        """An answer to a question that nobody was asked, out of the person's own browser or not."""
+        """Return a consent without a question, from the user's own browser or another one."""
         asked = {"ticket": self.chance.choice(("x" * 22, *ODD_TEXTS)), "decision": "allow"}
         return self._form(
             "consent", "/oauth/authorize", self._guarded_form(self._changed(asked)), cookie=True
         )
 
     def pages(self) -> Case:
-        """A page of a person that is told where to lead next."""
+        """Return a request of a page for users with a redirect target."""
         path = self.chance.choice(("/accounts/login/", "/accounts/logout/", "/oauth/apps"))
         further = [("next", self._uri())]
         if self.chance.random() < 0.5:
             return self._sent("page", "GET", f"{path}?{self._query(further)}")
-        # No password is among them: too many wrong ones would lock the address out, as they should.
+        # No password is among them: too many wrong ones would lock the address out, as intended.
         asked = self._guarded_form([*further, ("connection", self._odd()), ("username", "")])
-        # Logged out with their own cookie, the person would be gone for the rest of the run.
+        # Logged out with their own cookie, the user would be absent for the rest of the run.
         return self._form("page", path, asked, cookie=path == "/oauth/apps")
 
     def other_method(self) -> Case:
-        """An endpoint, asked in a way it does not have."""
+        """Return a request with a method that the endpoint does not support."""
         path = self.chance.choice(("authorize", "token", "register", "revoke", "apps", "nothing"))
         return self._sent(
             "method", self.chance.choice(METHODS), f"/oauth/{path}?{self._query([])}", b"a=b", FORM
@@ -245,7 +245,7 @@ class Attacker:
     # Parts.
 
     def _changed(self, asked: dict[str, str]) -> Pairs:
-        """Right in all but a few places; sometimes all of it is made up."""
+        """Return a form that is valid in all but a few fields, or sometimes entirely invented."""
         if self.chance.random() < 0.15:
             return [(self.chance.choice(NAMES), self._value()) for _ in range(self.chance.randint(0, 12))]
         pairs = list(asked.items())
@@ -290,7 +290,7 @@ class Attacker:
         return self.chance.choice((*self.known.machines, *self.known.machines, self._client()))
 
     def _assertion(self) -> str:
-        """One that was used, or proves nothing; at times with a part of another, or none."""
+        """Return an assertion that was used or proves nothing, sometimes with a part of another."""
         parts = self.chance.choice(self.known.assertions).split(".")
         if self.chance.random() < 0.5:
             at = self.chance.randrange(3)
@@ -298,7 +298,7 @@ class Attacker:
         return ".".join(parts) + self.chance.choice(("", "", "", ".", "A", "="))
 
     def _mutated(self) -> str:
-        """Something real with one character changed, cut off or added."""
+        """Return a real value with one character changed, cut off or added."""
         real = self.chance.choice((self._secret, self._client, self._uri))() or "x"
         at = self.chance.randrange(len(real))
         middle = self.chance.choice(("", "%", "\x00", "A", " ", "\n", real[at] * 2, real[at].swapcase()))
@@ -315,7 +315,7 @@ class Attacker:
         return encoded
 
     def _guarded_form(self, pairs: Pairs) -> Pairs:
-        """As a form of ours is sent; mostly with what the protection against other sites' forms asks for."""
+        """Return a form of this server, mostly with the token against cross-site requests."""
         return [("csrfmiddlewaretoken", CSRF), *pairs] if self.chance.random() < 0.9 else pairs
 
     def _form(self, kind: str, path: str, pairs: Pairs, *, cookie: bool = False) -> Case:

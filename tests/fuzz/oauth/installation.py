@@ -1,4 +1,4 @@
-"""The attacked installation: a person who is logged in, their clients, and what an attacker knows of it."""
+"""The attacked installation: a logged-in user, their clients, and an attacker's knowledge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADDRESSES = {
     "web": ["https://client.example/callback", "https://client.example/callback?kept=1"],
     "program": ["cursor://anysphere.cursor-mcp/oauth/callback"],
 }
-# A person who is logged in; clients that registered themselves; one with a secret, and what it was given.
+# A logged-in user; self-registered clients; one client with a secret, and its tokens.
 PREPARED = """
 import json
 from importlib import import_module
@@ -79,7 +79,7 @@ print([rows.objects.count() for rows in (AccessToken, RefreshToken, Authorizatio
 
 
 class Installation:
-    """Prepared once; ``faults`` tells afterwards whether anything was given or taken away."""
+    """An installation prepared once; ``faults`` reports anything given out or revoked."""
 
     def __init__(self, server: LiveServer) -> None:
         self.server = server
@@ -95,7 +95,7 @@ class Installation:
         self._counted = self._shell(COUNTED)
 
     def _assertions(self, issuer: str, machine: str, public: bytes) -> list[str]:
-        """One that was used, and others that are right but for one thing."""
+        """Return a used assertion, and others that are valid but for one claim."""
         now = int(time.time())
         right = {"iss": machine, "sub": machine, "aud": issuer, "jti": "used", "exp": now + 3_000, "iat": now}
 
@@ -136,7 +136,7 @@ class Installation:
         return self.server.shell(f"ADDRESSES = {ADDRESSES!r}\n{code}").strip().splitlines()[-1]
 
     def faults(self) -> list[str]:
-        """What the requests have changed, empty when all is as it was."""
+        """Return changes made by the requests; empty if there are none."""
         counted = self._shell(COUNTED)
         found = [] if counted == self._counted else [f"codes and tokens were {self._counted}, now {counted}"]
         right = {

@@ -26,13 +26,13 @@ from tests.servers.live import LiveServer
 
 
 async def attack(installation: Installation, outcome: Outcome, numbers: range) -> Counter[str]:
-    """Send the cases of ``numbers`` from several connections at once; returns how many of each kind."""
+    """Send the cases of ``numbers`` over several connections; return the number of each kind."""
     server = installation.server
     queue, every, kinds = iter(numbers), max(1, len(numbers) // SAMPLES), Counter[str]()
     started = time.monotonic()
 
     async def worker(place: int) -> None:
-        # Each from an address of its own: registrations are counted for each.
+        # Each from its own address: registrations are counted per address.
         line = Line("127.0.0.1", server.port, f"127.0.1.{place + 1}")
         for number in queue:
             if number % every == 0:
@@ -70,7 +70,7 @@ async def one(line: Line, installation: Installation, outcome: Outcome, number: 
 
 
 def run(count: int, seed: int, processes: int = 2, first: int = 0) -> tuple[Outcome, Counter[str]]:
-    """Send ``count`` cases of a seed to a server of our own."""
+    """Send ``count`` cases of a seed to a server started for the run."""
     outcome = Outcome(seed, 0)
     with LiveServer(processes, env={"MCP_AUTH": "required", "DEMO": "off"}) as server:
         installation = Installation(server)

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.process, pytest.mark.xdist_group("live")]
 
 
 @pytest.mark.requirement("AUTH-05", "AUTH-30", "AUTH-32", "AUTH-33", "AUTH-37", "AUTH-39")
-def test_no_random_request_is_a_fault_gets_a_secret_or_sends_anybody_away() -> None:
+def test_random_requests_cause_no_fault_secret_or_foreign_redirect() -> None:
     outcome, kinds = run(2_000, seed=20261123)
     assert not outcome.wrong, "\n".join(outcome.wrong)
     assert set(kinds) == {"authorize", "token", "register", "revoke", "consent", "page", "method"}

@@ -20,7 +20,7 @@ INSTALLED_APPS = [
     "people",
     "shop",
 ]
-# Some installations of the project go without.
+# Some installations of the project run without it.
 if "WITHOUT_ADMIN" not in os.environ:
     INSTALLED_APPS.insert(0, "django.contrib.admin")
 MIDDLEWARE = [

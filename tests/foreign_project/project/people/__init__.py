@@ -1,1 +1,1 @@
-"""People log in with their e-mail address; there is no other name."""
+"""Users log in with their e-mail address; there is no other name."""

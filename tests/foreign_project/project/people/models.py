@@ -8,22 +8,22 @@ from django.db import models
 
 
 class People(BaseUserManager):
-    """Makes people."""
+    """Creates users."""
 
     def create_user(self, email, password=None, **more):
-        """Somebody."""
+        """Create a user."""
         person = self.model(email=self.normalize_email(email), **more)
         person.set_password(password)
         person.save()
         return person
 
     def create_superuser(self, email, password=None, **more):
-        """Somebody who may do everything."""
+        """Create a user with every permission."""
         return self.create_user(email, password, is_staff=True, is_superuser=True, **more)
 
 
 class Person(AbstractBaseUser, PermissionsMixin):
-    """No username, and a key that is no number."""
+    """A user without a username, with a non-integer key."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     email = models.EmailField(unique=True)

@@ -1,4 +1,4 @@
-"""What holds once the server was added: for people without a username, whose key is no number."""
+"""The server in a project with users without usernames and with non-integer keys."""
 
 from django.apps import apps
 from django.contrib import admin
@@ -13,15 +13,15 @@ from mcp_app.testing import call_tool
 
 
 class PersonTests(TransactionTestCase):
-    """Each with one superuser who has a key."""
+    """Tests with one superuser who has an API key."""
 
     def setUp(self):
-        """Flushed after the test before, so what ``migrate`` brought is brought again."""
+        """Repeat what ``migrate`` creates: the previous test flushed the database."""
         mirror()
         self.person = get_user_model().objects.create_superuser("ada@acme.example", "a long password")
         self.row, self.secret = issue_api_key(user=self.person, name="desk")
 
-    def test_every_list_of_the_admin_opens_and_can_be_searched_and_sorted(self):
+    def test_every_admin_list_opens_searches_and_sorts(self):
         self.client.force_login(self.person)
         for model in apps.get_app_config("mcp_app").get_models():
             if not admin.site.is_registered(model):
@@ -31,7 +31,7 @@ class PersonTests(TransactionTestCase):
                 with self.subTest(address + query):
                     self.assertEqual(self.client.get(address + query).status_code, 200)
 
-    def test_staff_who_may_see_people_see_who_can_use_a_tool(self):
+    def test_staff_with_permission_sees_users_of_tool(self):
         grace = get_user_model().objects.create_user("grace@acme.example", "a long password", is_staff=True)
         tool = apps.get_model("mcp_app", "Tool").objects.first()
         address = reverse("admin:mcp_app_tool_callers", args=[tool.pk])
@@ -40,10 +40,10 @@ class PersonTests(TransactionTestCase):
         grace.user_permissions.set(Permission.objects.filter(codename__in=["view_person", "view_tool"]))
         self.assertContains(self.client.get(address), "ada@acme.example")
 
-    def test_a_key_stands_for_its_person(self):
+    def test_api_key_identifies_its_user(self):
         principal = find_principal(self.secret)
         self.assertEqual((principal.name, principal.user_id), ("ada@acme.example", self.person.pk))
 
-    def test_a_tool_is_called_as_a_person(self):
+    def test_tool_is_called_as_user(self):
         result = call_tool("count_orders", {"year": 2026}, user=self.person, stored=True)
         self.assertEqual(result["structuredContent"], {"result": 0})

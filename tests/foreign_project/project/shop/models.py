@@ -1,4 +1,4 @@
-"""What the shop sells, and to whom."""
+"""Orders of the shop."""
 
 from django.conf import settings
 from django.db import models

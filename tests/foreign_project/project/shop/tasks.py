@@ -1,4 +1,4 @@
-"""A task that has nothing to do with MCP."""
+"""A task unrelated to MCP."""
 
 from celery import shared_task
 
