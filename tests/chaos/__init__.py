@@ -1,1 +1,1 @@
-"""Real processes, broken on purpose: what is promised must hold whatever dies."""
+"""Tests that break real processes on purpose: promises must hold whichever process dies."""

@@ -1,4 +1,4 @@
-"""Judges a run by what clients saw and what tools wrote down; knows nothing of how the server works."""
+"""Judges a run by what clients received and tools recorded; independent of the server's design."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Promise:
-    """What holds for a call. ``complete``: its steps were neither shed nor cut short by a loss of the log."""
+    """Expectations of a call. ``complete``: no step was dropped or cut off by a loss of the log."""
 
     most_starts: int = 1
     stops_within: float | None = None
@@ -45,7 +45,7 @@ class Promise:
 
 @dataclass
 class Checker:
-    """``promises`` by nonce; the others get ``usual``."""
+    """A judge with ``promises`` by nonce; other calls get ``usual``."""
 
     history: History
     ledger: Sequence[Line]
@@ -53,7 +53,7 @@ class Checker:
     promises: dict[str, Promise] = field(default_factory=dict)
 
     def violations(self) -> list[Violation]:
-        """Everything that is wrong."""
+        """Return all violations."""
         return [violation for nonce in self._nonces() for violation in self._of(nonce)]
 
     def _nonces(self) -> list[str]:

@@ -24,7 +24,7 @@ from tests.servers.live import LiveServer, eventually
 
 @dataclass
 class Cluster(LiveServer):
-    """Web processes, workers, Redis with its append-only file; ``faults`` lists what was done and when."""
+    """Web processes, workers, and Redis with an append-only file; ``faults`` lists injected faults."""
 
     settings: str = "tests.ledger_app.settings"
     worker: bool = True
@@ -38,7 +38,7 @@ class Cluster(LiveServer):
         points.mkdir()
         return {"MCP_FAILPOINTS": str(points)}
 
-    # What the tools did.
+    # Records of the tools.
 
     @property
     def ledger_path(self) -> Path:
@@ -48,12 +48,12 @@ class Cluster(LiveServer):
         return [line for line in ledger.read(self.ledger_path, nonce) if what in ("", line.what)]
 
     def wait_for(self, nonce: str, what: str = "alive", number: int = 1, seconds: float = 30) -> ledger.Line:
-        """Until the tool has written ``number`` such lines; returns the last."""
+        """Wait until the tool has written ``number`` such lines; return the last."""
         eventually(lambda: len(self.lines(nonce, what)) >= number, seconds, f"{number} x {what} of {nonce}")
         return self.lines(nonce, what)[-1]
 
     def check(self, usual: Promise | None = None, **promises: Promise) -> None:
-        """No promise was broken; AssertionError with everything that was."""
+        """Raise AssertionError with all violations if a promise was broken."""
         checker = Checker(self.history, self.lines(), usual or Promise(), promises)
         violations = checker.violations()
         assert not violations, "\n".join(map(str, [*violations, *self.faults, self.logs()[-3000:]]))
@@ -64,7 +64,7 @@ class Cluster(LiveServer):
         self.faults.append((time.monotonic(), what))
 
     def kill(self, pid: int, what: str) -> None:
-        """kill -9 of one process that runs."""
+        """Kill one running process with SIGKILL."""
         os.kill(pid, signal.SIGKILL)
         self.strike(f"kill {what}")
 
@@ -98,7 +98,7 @@ class Cluster(LiveServer):
         return redis.Redis.from_url(self.redis.url, protocol=2, socket_timeout=5)
 
     def empty_redis(self) -> int:
-        """FLUSHALL; returns how many keys there were."""
+        """Run FLUSHALL; return the number of deleted keys."""
         with self.redis_client() as client:
             count = int(str(client.dbsize()))
             client.flushall()
@@ -107,7 +107,7 @@ class Cluster(LiveServer):
 
     @contextmanager
     def redis_is_a_replica(self) -> Iterator[None]:
-        """While inside Redis refuses writes, as a master does that a failover has demoted."""
+        """Make Redis refuse writes inside the context, like a master demoted by a failover."""
         with self.redis_client() as client:
             client.execute_command("REPLICAOF", "127.0.0.1", "1")
             self.strike("redis is a replica")
@@ -117,7 +117,7 @@ class Cluster(LiveServer):
 
     @contextmanager
     def redis_misses_its_replicas(self) -> Iterator[None]:
-        """While inside Redis refuses writes, because too few replicas would have them."""
+        """Make Redis refuse writes inside the context, because too few replicas would receive them."""
         with self.redis_client() as client:
             client.config_set("min-replicas-to-write", 1)
             self.strike("redis misses its replicas")
@@ -127,7 +127,7 @@ class Cluster(LiveServer):
 
     @contextmanager
     def locked_database(self) -> Iterator[None]:
-        """While inside nobody else can write to the SQLite file."""
+        """Lock the SQLite file against all other writers inside the context."""
         path = self.folder / "data" / "db.sqlite3"
         with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as held:
             held.execute("BEGIN EXCLUSIVE")
@@ -136,17 +136,17 @@ class Cluster(LiveServer):
             held.execute("ROLLBACK")
 
     def freeze_group(self, number: int) -> None:
-        """Stop a worker's processes as a pause of their machine would, but not in the middle of a write."""
+        """Stop the processes of a worker as a pause of their machine would, but not during a write."""
         self._freeze(self.worker_processes[number].signal_group, f"worker group {number}")
 
     def freeze_web(self, number: int) -> None:
-        """Stop a web process, but not in the middle of a write; ``SIGCONT`` lets it go on."""
+        """Stop a web process, but not during a write; ``SIGCONT`` resumes it."""
         pid = self.processes[number].pid
         self._freeze(lambda signal_number: os.kill(pid, signal_number), f"web {number}")
 
     def _freeze(self, send: Callable[[signal.Signals], object], what: str) -> None:
-        # A process that stands still with the lock of the SQLite file keeps everybody out until it goes on.
-        # That is SQLite's own limit, which ``docs/guarantees.md`` names, and no fault of ours.
+        # A process frozen with the lock of the SQLite file blocks all others until it resumes.
+        # This is a limit of SQLite that ``docs/guarantees.md`` documents, not a fault of the server.
         for _ in range(20):
             send(signal.SIGSTOP)
             if self._is_writable():
@@ -156,7 +156,7 @@ class Cluster(LiveServer):
         raise AssertionError(f"{what} was in the middle of a write each time it was stopped.")
 
     def _is_writable(self) -> bool:
-        """Whether nobody holds the lock of the database file for long."""
+        """Return True if the database file is not locked for long."""
         path = self.folder / "data" / "db.sqlite3"
         with closing(sqlite3.connect(path, timeout=2, isolation_level=None)) as other:
             try:
@@ -169,11 +169,11 @@ class Cluster(LiveServer):
     # Points between two steps.
 
     def arm(self, point: str) -> None:
-        """The next process that reaches the point is held there."""
+        """Hold the next process that reaches the point."""
         (self.folder / "points" / point).touch()
 
     def held_at(self, point: str, seconds: float = 30) -> int:
-        """The process held at the point; waits until there is one."""
+        """Return the process held at the point; wait until there is one."""
         found: list[int] = []
 
         def look() -> bool:
@@ -184,12 +184,12 @@ class Cluster(LiveServer):
         return found[0]
 
     def let_go(self, point: str) -> None:
-        """Disarm the point and let whoever is held there go on."""
+        """Disarm the point and release the held process."""
         for path in (self.folder / "points").glob(f"{point}*"):
             path.unlink(missing_ok=True)
 
     def left_behind(self) -> list[int]:
-        """Processes of worker groups that outlived their stop."""
+        """Return processes of worker groups that outlived their stop."""
         return [pid for worker in self.worker_processes if worker.child for pid in worker.members]
 
     def stop(self) -> None:
@@ -203,7 +203,7 @@ class Cluster(LiveServer):
 
 @contextmanager
 def again_and_again(work: object, seconds: float) -> Iterator[None]:
-    """Call ``work`` every ``seconds`` in a thread while inside."""
+    """Call ``work`` every ``seconds`` in a thread inside the context."""
     stop = threading.Event()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""The clusters that are broken, and the seed of all chance: CHAOS_SEED repeats a run."""
+"""The clusters to break, and the seed of all randomness: CHAOS_SEED repeats a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.cluster import Cluster
 
 FAILED = pytest.StashKey[bool]()
-# In the environment, so that test processes running side by side share it.
+# In the environment, so that parallel test processes share it.
 SEED = os.environ.setdefault("CHAOS_SEED", secrets.token_hex(4))
 
 
@@ -23,7 +23,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here but the short selection is left out of an ordinary run."""
+    """Deselect all tests outside the short selection in an ordinary run."""
     for item in items:
         if "tests/chaos/" in item.nodeid and not any(item.iter_markers("quick")):
             item.add_marker(pytest.mark.chaos)
@@ -31,14 +31,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
-    """Chance that repeats with the seed, of its own for each test."""
+    """Return a generator seeded for each test."""
     print(f"CHAOS_SEED={SEED}")
     return random.Random(f"{SEED} {request.node.name}")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Lets fixtures see whether their test failed."""
+    """Record for fixtures whether their test failed."""
     report = yield
     if report.when == "call":
         item.stash[FAILED] = report.failed
@@ -47,7 +47,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 @pytest.fixture
 def start_cluster(rng: random.Random, request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
-    """Start clusters; shows the faults and the end of the logs when the test failed."""
+    """Start clusters; print faults and log ends if the test failed."""
     clusters: list[Cluster] = []
     with ExitStack() as stack:
 

@@ -1,4 +1,4 @@
-"""Clients on raw sockets that never give up: each follows one call through every cut to its one answer."""
+"""Persistent clients on raw sockets: each follows one call through every cut to its single answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPABILITIES = {"elicitation": {"form": {}}, "sampling": {}}
 
 
 def open_session(cluster: Cluster, process: int = 0, version: str = "2025-11-25") -> Mcp:
-    """A session that callers share; retried, for the cluster may be in trouble."""
+    """Open a session shared by callers; retry while the cluster is in trouble."""
     with closing(cluster.mcp(process)) as client:
         client.initialize(version, CAPABILITIES)
     return client
@@ -59,7 +59,7 @@ class Caller:
         return self
 
     def run(self) -> None:
-        """Follow the call until it is answered, refused for good, or patience ends."""
+        """Follow the call until it is answered, finally refused, or out of patience."""
         deadline = time.monotonic() + self.patience
         while not self.answered and time.monotonic() < deadline:
             try:
@@ -74,7 +74,7 @@ class Caller:
             self._look_again()
 
     def cancel(self) -> None:
-        """Tell the server, through any process, that nobody waits; retried until it was heard."""
+        """Send a cancel through any process; retry until it is accepted."""
         deadline = time.monotonic() + 20
         self._note("cancel")
         while time.monotonic() < deadline:
@@ -129,7 +129,7 @@ class Caller:
         return client.client.open_stream("POST", client.path, client.headers(), json.dumps(message).encode())
 
     def _whole(self, answer: Answer) -> None:
-        """One body instead of a stream: a refusal, or an answer at once."""
+        """Read a single body instead of a stream: a refusal or an immediate answer."""
         message = answer.json() if answer.body else {}
         if answer.status == 200 and "id" in message:
             self._terminal(message, "")
@@ -138,7 +138,7 @@ class Caller:
         self._note("refused", text=f"{answer.status} {answer.body[:200]!r}")
 
     def _take(self, client: Mcp, stream: EventStream, deadline: float) -> bool:
-        """Take one event; False at the end of the connection."""
+        """Read one event; return False at the end of the connection."""
         event = stream.next(min(20.0, max(0.1, deadline - time.monotonic())))
         if event is None:
             return False
@@ -153,7 +153,7 @@ class Caller:
         if method == "notifications/message":
             if (
                 message["params"]["logger"] == "mcp.stream"
-            ):  # A gap is announced; that is not what a tool says.
+            ):  # A gap notice of the server is not a message of the tool.
                 return
             about, run, number = message["params"]["data"].split()[:3]
             self._note("message", about=about, run=run, number=float(number), event_id=event_id)
@@ -177,13 +177,13 @@ class Caller:
             self._note("error", about=about, event_id=event_id, text=text)
             return
         words = text.split()
-        if len(words) == 3:  # A tool that counts says for whom, in which run and how far.
+        if len(words) == 3:  # A counting tool reports its nonce, its run and its step.
             self._note("answer", about=words[0], run=words[1], number=float(words[2]), event_id=event_id)
         else:
             self._note("answer", about=about, event_id=event_id, text=text)
 
     def _look_again(self) -> None:
-        """Whatever follows the answer is noted like everything else; the checker will object."""
+        """Record messages that follow the answer, so that the checker can object."""
         if self.last_id is None:
             return
         try:
@@ -198,6 +198,6 @@ class Caller:
 
 
 def call(cluster: Cluster, session: Mcp, nonce: str, tool: str = "work", **more: Any) -> Caller:
-    """Start one call in a thread; names of Caller's members go there, the rest are the tool's arguments."""
+    """Start one call in a thread; names of Caller's members go there, the rest are arguments of the tool."""
     own = {name: more.pop(name) for name in list(more) if name in Caller.__dataclass_fields__}
     return Caller(cluster, session, nonce, tool, more, **own).start()

@@ -1,4 +1,4 @@
-"""What the clients of a chaos run saw: a list of facts with times, in the order in which they were seen."""
+"""What the clients of a chaos run received: a list of facts with times, in order of arrival."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Seen:
 
 @dataclass
 class History:
-    """Filled by many threads."""
+    """A list of facts filled by many threads."""
 
     seen: list[Seen] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -38,7 +38,7 @@ class History:
             self.seen.append(Seen(nonce, kind, time.monotonic(), **more))  # type: ignore[arg-type]
 
     def of(self, nonce: str, *kinds: str) -> list[Seen]:
-        """The facts of one call, of some kinds only if any are named."""
+        """Return the facts of one call, optionally of some kinds only."""
         with self._lock:
             return [each for each in self.seen if each.nonce == nonce and (not kinds or each.kind in kinds)]
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves on request: cuts connections, or swallows what subscribers should get."""
+"""A TCP proxy that misbehaves on request: cuts connections, or drops messages to subscribers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PIECE = 65_536
 
 
 class Proxy:
-    """Forwards to a port of this machine. ``budget`` gives each connection the bytes it may receive."""
+    """A forwarder to a local port. ``budget`` gives each connection the bytes it may receive."""
 
     def __init__(self, target: int, budget: Callable[[], int | None] = lambda: None) -> None:
         self._target = target
@@ -35,7 +35,7 @@ class Proxy:
         self._listening.close()
 
     def forget(self) -> None:
-        """From now on every connection made so far is silent, and says nothing of its end."""
+        """Silence every existing connection without closing it."""
         for pair in self._pairs:
             pair.forgotten = True
 
@@ -100,7 +100,7 @@ class _Pair:
             each.close()
 
     def _reset(self) -> None:
-        """Break off after exactly so many bytes; a wait lets them arrive before the reset discards them."""
+        """Reset after exactly so many bytes; wait, because the reset discards bytes in flight."""
         self._proxy.cuts += 1
         self._client.shutdown(socket.SHUT_WR)
         self._client.settimeout(0.05)

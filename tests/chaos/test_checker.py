@@ -14,7 +14,7 @@ pytestmark = pytest.mark.quick
 
 
 def good() -> tuple[list[Seen], list[Line]]:
-    """Two calls of three steps each, seen in full."""
+    """Return two calls of three steps each, observed completely."""
     seen: list[Seen] = []
     lines: list[Line] = []
     for nonce, run in (("a", "r1"), ("b", "r2")):
@@ -39,7 +39,7 @@ def found(seen: list[Seen], lines: list[Line], **promise: object) -> set[str]:
     return {violation.kind for violation in checker.violations()}
 
 
-def test_a_good_run_has_no_violation() -> None:
+def test_faultless_run_has_no_violation() -> None:
     assert found(*good()) == set()
 
 
@@ -58,49 +58,49 @@ SEEN_FAULTS = {
 
 
 @pytest.mark.parametrize("kind", SEEN_FAULTS)
-def test_a_fault_in_what_clients_saw_is_found(kind: str) -> None:
+def test_fault_in_client_history_is_found(kind: str) -> None:
     seen, lines = good()
     assert kind in found(SEEN_FAULTS[kind](seen), lines)
 
 
-def test_progress_that_goes_back_is_found() -> None:
+def test_reordered_progress_is_found() -> None:
     seen, lines = good()
     seen[4], seen[6] = seen[6], seen[4]
     assert found(seen, lines) == {"reordered"}
 
 
-def test_one_event_delivered_twice_is_found() -> None:
+def test_event_delivered_twice_is_found() -> None:
     seen, lines = good()
     assert found([*seen[:3], seen[2], *seen[3:]], lines) >= {"duplicate"}
 
 
-def test_words_of_an_earlier_run_among_those_of_a_later_one_are_found() -> None:
+def test_messages_of_earlier_run_within_later_run_are_found() -> None:
     seen, lines = good()
     later = [replace(line, run="r9") for line in lines if line.nonce == "a"]
     seen[3] = replace(seen[3], run="r9", number=1)
     assert "reordered" in found(seen, [*lines, *later], most_starts=2)
 
 
-def test_an_answer_without_the_last_step_is_a_loss() -> None:
+def test_answer_without_last_step_is_loss() -> None:
     seen, lines = good()
     shorter = [each for each in seen if (each.nonce, each.kind, each.number) != ("a", "message", 3)]
     assert found(shorter, lines) == {"lost"}
     assert found(shorter, lines, complete=False) == set()
 
 
-def test_a_second_start_is_found_unless_it_is_allowed() -> None:
+def test_second_start_is_found_unless_allowed() -> None:
     seen, lines = good()
     lines.append(Line(2.0, "a", "start", "r3", 1))
     assert found(seen, lines) == {"started too often"}
     assert found(seen, lines, most_starts=2) == set()
 
 
-def test_work_after_a_cancel_is_found_only_beyond_the_bound() -> None:
+def test_work_after_cancel_is_found_only_beyond_bound() -> None:
     seen, lines = good()
     seen.append(Seen("a", "cancel", 1.0))
     assert found(seen, lines, stops_within=1.5) == {"running after cancel"}
     assert found(seen, lines, stops_within=3.5) == set()
 
 
-def test_every_kind_has_a_planted_fault() -> None:
+def test_every_kind_has_planted_fault() -> None:
     assert {*SEEN_FAULTS, "started too often", "running after cancel"} == set(KINDS)

@@ -22,10 +22,10 @@ WARM = 100
 AT_ONCE = 24
 KILL_SECONDS = 4.0
 CANCELLED = 0.1
-# How many of those are tools that start programs.
+# The number of those that start programs.
 PROGRAMS = 0.3
 QUIET_SECONDS = 60.0
-# What Celery keeps for itself: its queue and the names of its exchanges.
+# Celery's own keys: its queue and the names of its exchanges.
 BROKER_KEYS = ("_kombu.", "unacked", "celery")
 OPEN_ROWS = """
 from mcp_app.models import Call
@@ -38,7 +38,7 @@ print(json.dumps([Call.objects.count() - over.count(), over.exclude(lease_until=
 
 
 def _make_calls(cluster: Cluster, mark: str, count: int) -> None:
-    """Short calls, many at a time; some are cancelled while they wait or run."""
+    """Make many short calls concurrently; cancel some while they wait or run."""
     session = open_session(cluster)
     seeds = [cluster.rng.random() for _ in range(count)]
 
@@ -49,7 +49,7 @@ def _make_calls(cluster: Cluster, mark: str, count: int) -> None:
         caller.retry_refused, caller.rng = True, rng
         patience, cancel = 0.3, None
         if (is_cancelled := rng.random() < CANCELLED) and rng.random() < PROGRAMS:
-            # Its programs take a while to start, and it ends them itself in the end.
+            # Its programs take a while to start, and it ends them itself.
             caller.tool, caller.arguments, patience = "forget_programs", {"seconds": 2}, 3.0
         if is_cancelled:
             cancel = threading.Timer(rng.uniform(0, patience), caller.cancel)
@@ -64,7 +64,7 @@ def _make_calls(cluster: Cluster, mark: str, count: int) -> None:
 
 
 def _held(cluster: Cluster) -> dict[str, tuple[int, int]]:
-    """Threads and descriptors of every process that must live through the run."""
+    """Return threads and descriptors of every process that must survive the run."""
     worker = cluster.worker_processes[0].pid
     pids = {"web": cluster.processes[0].pid, "worker": worker}
     processes = {name: psutil.Process(pid) for name, pid in pids.items()}
@@ -72,7 +72,7 @@ def _held(cluster: Cluster) -> dict[str, tuple[int, int]]:
 
 
 def _grown(cluster: Cluster, before: dict[str, tuple[int, int]]) -> list[str]:
-    """The processes that hold more than before by more than chance: what leaks does so hundreds of times."""
+    """Return processes whose counts grew by more than chance: a leak adds hundreds."""
     after = _held(cluster)
     return [
         f"{name}: (threads, descriptors) were {before[name]}, are {after[name]}"
@@ -81,12 +81,12 @@ def _grown(cluster: Cluster, before: dict[str, tuple[int, int]]) -> list[str]:
     ]
 
 
-def test_thousands_of_calls_under_kills_and_cancels_leave_nothing_over(
+def test_thousands_of_calls_under_kills_and_cancels_leave_nothing_behind(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster(concurrency=4)
     worker = cluster.worker_processes[0]
-    # What every process makes once, also when it has to help a call, it has made by then.
+    # By then, every process has created its one-time resources, including those for helping a call.
     with again_and_again(lambda: cluster.kill(worker.children[0], "worker child"), 1.0):
         _make_calls(cluster, "warm", WARM)
     _wait_for_quiet(cluster)
@@ -126,7 +126,7 @@ def test_thousands_of_calls_under_kills_and_cancels_leave_nothing_over(
 
 
 def _left(programs: list[int], family: set[int]) -> list[str]:
-    """What there is still of programs of tools; the number of one may be a stranger's by now."""
+    """Return remaining programs of tools; a process id may have been reused by a foreign program."""
     found = []
     for pid in programs:
         with suppress(psutil.Error):
@@ -138,7 +138,7 @@ def _left(programs: list[int], family: set[int]) -> list[str]:
 
 
 def _noise(cluster: Cluster) -> list[str]:
-    """What still goes on: jobs that wait or are not acknowledged, clients that are connected."""
+    """Return remaining activity: waiting or unacknowledged jobs and connected clients."""
     with cluster.redis_client() as client:
         waiting, unacked = int(str(client.llen("celery"))), client.hgetall("unacked")
     sockets = psutil.Process(cluster.processes[0].pid).net_connections("tcp")

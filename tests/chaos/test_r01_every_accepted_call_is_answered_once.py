@@ -1,4 +1,4 @@
-"""R1: web processes die or stand still; every accepted call still has exactly one outcome."""
+"""R1: web processes die or freeze; every accepted call still has exactly one outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_CALLS = 300
 KILL_SECONDS = 3.0
 
 
-def test_calls_survive_the_death_of_web_processes(
+def test_calls_survive_death_of_web_processes(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster(workers=2)
@@ -45,7 +45,7 @@ def test_calls_survive_the_death_of_web_processes(
     assert sum(each.kind == "cut" and each.text != "by choice" for each in cluster.history.seen) >= 5
 
 
-def test_calls_survive_web_processes_that_stand_still(start_cluster: Callable[..., Cluster]) -> None:
+def test_calls_survive_frozen_web_processes(start_cluster: Callable[..., Cluster]) -> None:
     cluster = start_cluster(workers=2)
     session = open_session(cluster)
     callers = [
@@ -54,7 +54,7 @@ def test_calls_survive_web_processes_that_stand_still(start_cluster: Callable[..
     eventually(lambda: len(cluster.lines(what="start")) >= 4, 60, "as many calls as there are places")
     for frozen in (0, 1):
         cluster.freeze_web(frozen)
-        # Its readers wait for as long as their own patience lasts, and then go to the other process.
+        # Its readers wait for their own timeout, and then go to the other process.
         before = cluster.history.count("cut")
         eventually(lambda seen=before: cluster.history.count("cut") > seen, 40, "a reader gives it up")
         os.kill(cluster.processes[frozen].pid, signal.SIGCONT)

@@ -13,7 +13,7 @@ from tests.chaos.proxy import Proxy
 STEPS = 1_500
 
 
-def test_a_client_cut_at_random_bytes_receives_every_event_once(
+def test_client_cut_at_random_bytes_receives_every_event_once(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster()

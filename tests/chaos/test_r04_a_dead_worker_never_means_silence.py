@@ -26,7 +26,7 @@ def cluster(start_cluster: Callable[..., Cluster]) -> Cluster:
 
 @pytest.mark.parametrize("victim", ["children", "group"])
 @pytest.mark.parametrize("tool", ["work", "work_once"])
-def test_a_worker_killed_between_two_steps_leaves_no_call_without_its_answer(
+def test_worker_killed_between_two_steps_leaves_no_call_unanswered(
     cluster: Cluster, victim: str, tool: str
 ) -> None:
     session = open_session(cluster)
@@ -36,7 +36,7 @@ def test_a_worker_killed_between_two_steps_leaves_no_call_without_its_answer(
     callers = [
         call(cluster, session, nonce, tool, steps=2, delay=0.05, retry_refused=True) for nonce in nonces
     ]
-    # Each process is held at the first point where nobody is held yet, so one call waits at each.
+    # Each process is held at the first free point, so one call waits at each.
     held = [cluster.held_at(point) for point in POINTS]
     assert len(set(held)) == len(POINTS)
     started = len(cluster.lines(what="start"))
@@ -58,11 +58,11 @@ def test_a_worker_killed_between_two_steps_leaves_no_call_without_its_answer(
     assert started >= 2, "the kill came before anything had begun"
     cluster.check(Promise(most_starts=3 if tool == "work" else 1))
     answered = sum(each.kind == "answer" for each in endings)
-    # A tool that must not start twice fails where it may have begun; elsewhere it is done as if nothing was.
+    # A tool that must not start twice fails where it may have started; elsewhere it succeeds normally.
     assert answered == (len(POINTS) if tool == "work" else 2), endings
 
 
-def test_a_job_that_no_process_begins_is_given_back_and_holds_no_place(
+def test_job_stuck_with_frozen_children_is_returned_and_frees_its_slot(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(concurrency=2)

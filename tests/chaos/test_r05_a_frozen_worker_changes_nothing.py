@@ -1,4 +1,4 @@
-"""R5: a worker frozen past its lease wakes up and changes nothing of what happened without it."""
+"""R5: a worker frozen past its lease wakes up and changes nothing that happened meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.servers.live import eventually
 STATE = "from mcp_app.models import Call; print(Call.objects.get(tool='work').state)"
 
 
-def test_a_worker_that_wakes_after_its_lease_adds_nothing_to_the_story(
+def test_worker_waking_after_its_lease_adds_nothing(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(workers=2, concurrency=1)
@@ -34,11 +34,11 @@ def test_a_worker_that_wakes_after_its_lease_adds_nothing_to_the_story(
     cluster.check(Promise(most_starts=2))
     answer = cluster.history.of("r5", "answer")[0]
     assert answer.run == second.run
-    # It did wake, and was told that its call is no longer its own.
+    # It did wake, and learned that it had lost its call.
     assert [line.run for line in cluster.lines("r5", "stopped")] == [first.run]
 
 
-def test_a_worker_that_wakes_while_its_call_waits_for_another_changes_nothing_either(
+def test_worker_waking_while_its_call_waits_for_another_adds_nothing(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(workers=2, concurrency=1)
@@ -63,7 +63,7 @@ def test_a_worker_that_wakes_while_its_call_waits_for_another_changes_nothing_ei
     assert cluster.history.of("r5", "answer")[0].run != first.run
 
 
-def test_a_pause_of_all_processes_ends_no_call(start_cluster: Callable[..., Cluster]) -> None:
+def test_pause_of_all_processes_ends_no_call(start_cluster: Callable[..., Cluster]) -> None:
     cluster = start_cluster(concurrency=3)
     session = open_session(cluster)
     callers = [

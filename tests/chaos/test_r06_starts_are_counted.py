@@ -1,4 +1,4 @@
-"""R6: a tool that must not be started twice is not, an idempotent one not more often than it allows."""
+"""R6: a tool that must not start twice does not, and an idempotent one not more often than it allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.chaos.cluster import Cluster, again_and_again
 from tests.chaos.generator import call, open_session
 
 
-def test_worker_children_killed_at_random_never_start_a_call_too_often(
+def test_killed_worker_children_never_start_call_too_often(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster(concurrency=4)
@@ -35,5 +35,5 @@ def test_worker_children_killed_at_random_never_start_a_call_too_often(
             assert caller.answered, caller.nonce
     assert struck >= 2
     cluster.check(Promise(most_starts=3), **{f"once-{number}": Promise(most_starts=1) for number in range(8)})
-    # What was killed and may be started again was, and succeeded.
+    # Killed calls that may start again did so, and succeeded.
     assert all(cluster.history.of(caller.nonce, "answer") for caller in twice)

@@ -1,4 +1,4 @@
-"""R7: a POST sent twice, or sent again because its response was lost, starts the tool once."""
+"""R7: a POST sent twice, or repeated because its response was lost, starts the tool once."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.chaos.generator import Caller, call, open_session
 from tests.chaos.proxy import Proxy
 
 CALLS = 30
-# So many that the twin of a call finds it running: afterwards it would be a new call.
+# Enough steps that the twin of a call finds it running: afterwards it would be a new call.
 STEPS = 20
 
 
-def test_doubled_posts_and_lost_responses_start_every_call_once(
+def test_doubled_posts_and_lost_responses_start_each_call_once(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster(concurrency=4)
     session = open_session(cluster)
-    # A fifth of the responses is lost before the client has seen an event id.
+    # A fifth of the responses is lost before the client receives an event id.
     proxies = [
         Proxy(port, lambda: rng.randint(0, 60) if rng.random() < 0.2 else None) for port in cluster.ports
     ]
@@ -31,7 +31,7 @@ def test_doubled_posts_and_lost_responses_start_every_call_once(
     for number in range(CALLS):
         callers.append(call(cluster, session, f"r7-{number}", "work_once", steps=STEPS, ports=ports))
         if rng.random() < 0.2:
-            # Its twin notes under the same nonce only what the server does; the ledger counts the starts.
+            # Its twin records only server responses under the same nonce; the ledger counts the starts.
             twin = cluster.mcp(rng.randrange(2))
             twin.session, twin.version = session.session, session.version
             params = {
@@ -52,7 +52,7 @@ def test_doubled_posts_and_lost_responses_start_every_call_once(
         proxy.close()
 
 
-def test_other_arguments_under_the_same_id_are_refused_while_the_call_runs(
+def test_different_arguments_under_in_flight_id_are_refused(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster()

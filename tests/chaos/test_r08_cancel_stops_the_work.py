@@ -1,4 +1,4 @@
-"""R8: a cancel stops work of every temper in time, whichever process hears it and whichever dies."""
+"""R8: a cancel stops every kind of work in time, whichever process receives it and whichever dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOUNDS = {
 AIR_SECONDS = 0.7
 
 
-def test_cancelled_work_of_every_temper_stops_and_its_neighbours_go_on(
+def test_cancelled_work_of_every_kind_stops_and_neighbours_continue(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster(concurrency=len(BOUNDS) + 1)
@@ -36,7 +36,7 @@ def test_cancelled_work_of_every_temper_stops_and_its_neighbours_go_on(
         cluster.wait_for(tool)
     for tool in sorted(BOUNDS, key=lambda _: rng.random()):
         callers[tool].cancel()
-    # The process that many of them hold on to dies right then.
+    # The process with many of their connections dies at that moment.
     cluster.kill_web(0)
     cluster.revive_web(0)
     for caller in (*callers.values(), neighbour):

@@ -1,4 +1,4 @@
-"""R9: whoever wins the race of cancel and finish, there is one outcome and nothing follows it."""
+"""R9: whichever of cancel and finish wins, there is one outcome and nothing follows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.chaos.generator import call, open_session
 ROUNDS = 80
 
 
-def test_cancels_that_meet_the_end_of_their_call_give_one_outcome(
+def test_cancel_racing_with_finish_gives_one_outcome(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster(concurrency=4)
@@ -38,6 +38,6 @@ def test_cancels_that_meet_the_end_of_their_call_give_one_outcome(
     cluster.check()
     answers, errors = cluster.history.count("answer"), cluster.history.count("error")
     assert answers + errors == ROUNDS
-    # Both won some of the races.
+    # Each won some of the races.
     assert answers >= 5
     assert errors >= 5

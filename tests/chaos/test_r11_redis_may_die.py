@@ -23,11 +23,11 @@ CALLS = 12
 REFUSALS = 5
 REFUSED_SECONDS = 1.5
 CALL_SECONDS = 0.2
-# Commands that are answered in the place of Redis before it is well again.
+# Commands answered in place of Redis before it has recovered.
 MET = 20
 # Commands that only Celery's broker sends.
 BROKER = ("BRPOP", "LLEN", "SMEMBERS", "WATCH", "MULTI", "EXEC")
-# Notifications may be shed while the log is away; answers may not (what is not promised, reliability).
+# Notifications may be dropped while the log is unavailable; answers may not.
 SHED = Promise(most_starts=1, complete=False)
 
 
@@ -46,7 +46,7 @@ def _freeze(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("fault", [_kill, _freeze], ids=["killed", "frozen"])
-def test_calls_survive_an_outage_of_redis(
+def test_calls_survive_redis_outage(
     start_cluster: Callable[..., Cluster], rng: random.Random, fault: Callable[[Cluster], None]
 ) -> None:
     cluster = start_cluster(workers=2)
@@ -66,13 +66,13 @@ def test_calls_survive_an_outage_of_redis(
         caller.join()
         assert caller.answered, caller.nonce
     cluster.check(SHED)
-    # Nothing that ran was killed or failed because its log was away.
+    # No running call was killed or failed because its log was unavailable.
     assert cluster.history.count("answer") == CALLS
 
 
 @contextmanager
 def _load(cluster: Cluster, session: Mcp) -> Iterator[list[Caller]]:
-    """Five calls a second while inside; afterwards each was answered, by workers that never ended."""
+    """Make five calls a second inside the context; check that surviving workers answered each."""
     callers: list[Caller] = []
     workers, numbers = [worker.pid for worker in cluster.worker_processes], count()
 
@@ -96,12 +96,10 @@ def _load(cluster: Cluster, session: Mcp) -> Iterator[list[Caller]]:
         pytest.param(Cluster.redis_misses_its_replicas, id="too-few-replicas"),
     ],
 )
-def test_workers_live_through_refused_writes(
+def test_workers_survive_refused_writes(
     start_cluster: Callable[..., Cluster], refusal: Callable[[Cluster], AbstractContextManager[None]]
 ) -> None:
-    """An error in place of a lost connection used to end the main process of a worker that had just
-    finished a job.
-    """
+    """An error reply, unlike a lost connection, once ended a worker that had just finished a job."""
     cluster = start_cluster(workers=2)
     session = open_session(cluster)
     with _load(cluster, session) as callers:
@@ -115,8 +113,8 @@ def test_workers_live_through_refused_writes(
     cluster.check(SHED)
 
 
-def test_workers_live_through_any_answer_of_redis(start_cluster: Callable[..., Cluster]) -> None:
-    """To each command in turn, and to those of the broker even the answers to others."""
+def test_workers_survive_any_redis_reply(start_cluster: Callable[..., Cluster]) -> None:
+    """Cover each command in turn, and for those of the broker also replies to other commands."""
     proxies: list[RedisAnswers] = []
 
     def through(port: int) -> int:
@@ -136,7 +134,7 @@ def test_workers_live_through_any_answer_of_redis(start_cluster: Callable[..., C
 
 
 def _answer(cluster: Cluster, redis: RedisAnswers, name: str, answer: bytes, *commands: str) -> None:
-    """Give this answer until both workers have met it, then wait for service."""
+    """Give this reply until both workers have received it, then wait for service."""
     redis.refused.clear()
     redis.refuse(answer, *commands)
     cluster.strike(f"redis answers {name}")
@@ -157,7 +155,7 @@ def _answers(cluster: Cluster, session: object) -> bool:
     return "result" in answer
 
 
-def test_calls_are_served_again_soon_after_a_firewall_forgot_every_connection(
+def test_calls_work_soon_after_firewall_dropped_every_connection(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     proxies: list[Proxy] = []

@@ -17,12 +17,12 @@ RUNNING = 2
 CALLS = 8
 
 
-def test_running_and_waiting_calls_survive_the_loss_of_every_key(
+def test_running_and_waiting_calls_survive_loss_of_every_key(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster()
     session = open_session(cluster)
-    # The operator's record of the session, its only copy soon, is written within a second or two.
+    # The session record, soon the only copy, is written within a second or two.
     found = "from mcp_app.models import Session; print(Session.objects.count())"
     eventually(lambda: cluster.shell(found).strip() == "1", 20, "the session's record")
     callers = [
@@ -45,7 +45,7 @@ def test_running_and_waiting_calls_survive_the_loss_of_every_key(
     assert not before & after
 
 
-def test_a_call_answered_before_the_loss_is_answered_again_after_it(
+def test_call_answered_before_loss_is_answered_again(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster()
@@ -61,7 +61,7 @@ def test_a_call_answered_before_the_loss_is_answered_again_after_it(
     assert len(cluster.lines("r12", "start")) == 1
 
 
-def test_a_call_whose_answer_redis_forgot_is_answered_again(
+def test_call_with_forgotten_answer_is_answered_again(
     start_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     cluster = start_cluster(web_processes=1)
@@ -70,7 +70,7 @@ def test_a_call_whose_answer_redis_forgot_is_answered_again(
     cluster.wait_for("r12", number=10)
     eventually(lambda: caller.last_id, 10, "an event id")
     early = caller.last_id
-    time.sleep(1.2)  # What Redis had is on its disk after a second.
+    time.sleep(1.2)  # Redis writes its data to disk within a second.
     cluster.kill_redis()
     (kept,) = [path for path in cluster.redis.directory.iterdir() if path.name.startswith("appendonly")]
     _copy(kept, tmp_path / "kept")
@@ -88,7 +88,7 @@ def test_a_call_whose_answer_redis_forgot_is_answered_again(
             answer = stream.messages()[-1]
         assert answer["id"] == "r12"
         assert answer["result"]["content"][0]["text"].startswith("r12 ")
-    # Its answer was delivered, so the same request once more would be a new call (R7).
+    # The answer was delivered, so repeating the request would start a new call (R7).
     assert len(cluster.lines("r12", "start")) == 1
 
 

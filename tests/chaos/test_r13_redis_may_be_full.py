@@ -1,4 +1,4 @@
-"""R13: Redis full, or taking no writes: accepted calls finish, new work is refused; then all goes on."""
+"""R13: Redis full or read-only: accepted calls finish and new work is refused; then service resumes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _is_full(client: redis.Redis) -> bool:
 
 @contextmanager
 def _kept_full(client: redis.Redis) -> Iterator[None]:
-    """Take what room there is, over and over: the log is written meanwhile, and leaves some."""
+    """Repeatedly use up free memory: trimming of the log frees some meanwhile."""
     over = threading.Event()
 
     def fill() -> None:
@@ -54,7 +54,7 @@ def _kept_full(client: redis.Redis) -> Iterator[None]:
 
 
 def _new_calls_until_one_is_refused(cluster: Cluster, session: Mcp) -> tuple[Caller, list[Caller]]:
-    """The refused one, and those before it that met a moment of room, for every trimmed stream makes some."""
+    """Return the first refused call, and earlier ones that fitted into memory freed by trimming."""
     lucky: list[Caller] = []
     for number in range(20):
         caller = call(cluster, session, f"new-{number}", "work_once", steps=1, patience=120)
@@ -66,7 +66,7 @@ def _new_calls_until_one_is_refused(cluster: Cluster, session: Mcp) -> tuple[Cal
     raise AssertionError("nothing is refused")
 
 
-def test_accepted_calls_finish_while_redis_is_full_and_new_ones_are_refused(
+def test_accepted_calls_finish_while_redis_is_full_and_new_calls_are_refused(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(concurrency=6)
@@ -100,7 +100,7 @@ def test_accepted_calls_finish_while_redis_is_full_and_new_ones_are_refused(
         assert cluster.history.of(caller.nonce, "answer"), caller.nonce
     later = call(cluster, session, "later", "work_once", steps=3, retry_refused=True).join()
     assert later.answered
-    # Celery sat it out: nothing that ran in its processes was lost with them.
+    # Celery survived: no work in its processes was lost.
     assert cluster.worker_processes[0].alive
     assert cluster.worker_processes[0].pid == worker
     cluster.check(Promise(complete=False))
@@ -114,7 +114,7 @@ def test_accepted_calls_finish_while_redis_is_full_and_new_ones_are_refused(
         pytest.param(Cluster.redis_misses_its_replicas, id="too-few-replicas"),
     ],
 )
-def test_accepted_calls_finish_while_redis_takes_no_writes_and_new_ones_are_refused(
+def test_accepted_calls_finish_while_redis_is_read_only(
     start_cluster: Callable[..., Cluster], refusal: Callable[[Cluster], AbstractContextManager[None]]
 ) -> None:
     cluster = start_cluster(concurrency=WORKING)

@@ -1,4 +1,4 @@
-"""R14: no room on a disk: nothing is accepted that cannot be kept; with room again all goes on by itself."""
+"""R14: a full disk: nothing is accepted that cannot be stored; with free space, service resumes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORKING = 3
 
 @pytest.fixture(params=["db", "redis"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A small disk for the files of the database, or of Redis."""
+    """Mount a small disk for the files of the database or of Redis."""
     folder = tmp_path / str(request.param)
     folder.mkdir()
     with small_disk(folder, SIZE):
@@ -37,7 +37,7 @@ def _no_room(cluster: Cluster, disk: Path) -> Iterator[None]:
 
 
 def _refused(cluster: Cluster, session: Mcp) -> tuple[Caller, list[Caller]]:
-    """The first new call that is refused, and those that still found room in files that were there."""
+    """Return the first refused call, and earlier ones that fitted into existing files."""
     lucky: list[Caller] = []
     for number in range(200):
         caller = call(cluster, session, f"new-{number}", "work_once", steps=1, patience=120)
@@ -49,7 +49,7 @@ def _refused(cluster: Cluster, session: Mcp) -> tuple[Caller, list[Caller]]:
     raise AssertionError("nothing is refused")
 
 
-def test_accepted_calls_survive_a_full_disk_and_new_ones_are_refused(
+def test_accepted_calls_survive_full_disk_and_new_calls_are_refused(
     disk: Path, start_cluster: Callable[..., Cluster]
 ) -> None:
     where = {"env": {"DATABASE_URL": f"sqlite:///{disk}/db.sqlite3"}} if disk.name == "db" else {}

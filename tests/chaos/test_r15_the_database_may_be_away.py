@@ -51,16 +51,16 @@ def cluster_and_outage(
             database.start()
 
         yield cluster, stopped
-        # Before the database, which waits for nobody.
+        # Before the database, which does not wait for clients.
         cluster.stop()
 
 
-def test_running_calls_survive_an_outage_of_the_database_and_new_ones_are_refused_fast(
+def test_running_calls_survive_database_outage_and_new_ones_fail_fast(
     cluster_and_outage: tuple[Cluster, Outage], rng: random.Random
 ) -> None:
     cluster, outage = cluster_and_outage
     session = open_session(cluster)
-    # The outage meets one call between any two steps, one that ends in it and one that goes on beyond it.
+    # The outage meets one call between any two steps, one that ends during it and one that outlasts it.
     for point in POINTS:
         cluster.arm(point)
     held = [call(cluster, session, f"held-{number}", "work_once", **STEPS) for number in range(len(POINTS))]
@@ -89,7 +89,7 @@ def test_running_calls_survive_an_outage_of_the_database_and_new_ones_are_refuse
     cluster.check(Promise(most_starts=1))
 
 
-def test_a_cancel_reaches_its_call_also_while_the_database_is_locked(
+def test_cancel_reaches_call_while_database_is_locked(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster()

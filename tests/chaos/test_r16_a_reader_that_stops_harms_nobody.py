@@ -1,4 +1,4 @@
-"""R16: readers that never read cost bounded memory and slow nobody down."""
+"""R16: readers that never read cost bounded memory and do not slow other clients."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from tests.servers.live import eventually
 STALLED = 200
 NORMAL = 50
 CALLS = 20
-# The best of five still differed by five times from run to run: the log of a gigabyte is written meanwhile.
+# The best of five still varied by a factor of five between runs: a gigabyte of log is written meanwhile.
 ROUNDS = 20
-# More than the kernel takes for a reader who does not read, so that the server is left with the rest.
+# More than the kernel buffers for a reader that does not read, so that the server holds the rest.
 LINES = 300
 LINE_BYTES = 16 * 1024
 MIB = 1024 * 1024
-# A gigabyte goes through Redis meanwhile: half a minute on a machine with nothing else to do.
+# A gigabyte passes through Redis meanwhile: half a minute on an idle machine.
 SAID_SECONDS = 240.0
 
 
 def _best_latencies(session: Mcp, ports: list[int]) -> list[float]:
-    """The best of some rounds at each process, in turns: what else the machine does must not count."""
+    """Return the best of some rounds at each process, in turns, to exclude other load of the machine."""
     rounds = [[_latency(session, port) for port in ports] for _ in range(ROUNDS)]
     return [min(times) for times in zip(*rounds, strict=True)]
 
 
 @pytest.fixture
 def sockets() -> Iterator[ExitStack]:
-    """Closes what was opened, whatever happens."""
+    """Close all opened sockets at the end."""
     with ExitStack() as stack:
         yield stack
 
 
 def _stall(session: Mcp, port: int, nonce: str) -> socket.socket:
-    """POST a call that says much, and never read a byte of it; again if the server is too busy to take it."""
+    """POST a call with much output and never read it; retry while the server is too busy to accept it."""
     params = {"name": "shout", "arguments": {"nonce": nonce, "count": LINES, "size": LINE_BYTES}}
     message = {"jsonrpc": "2.0", "id": nonce, "method": "tools/call", "params": params}
     body = json.dumps(message).encode()
@@ -63,7 +63,7 @@ def _stall(session: Mcp, port: int, nonce: str) -> socket.socket:
 
 
 def _drained(stalled: socket.socket) -> int:
-    """How many bytes still come, until the connection ends or is silent."""
+    """Return the number of bytes that still arrive until the connection ends or falls silent."""
     stalled.settimeout(0.2)
     count = 0
     with suppress(ConnectionError, TimeoutError):
@@ -73,7 +73,7 @@ def _drained(stalled: socket.socket) -> int:
 
 
 def _latency(session: Mcp, port: int) -> float:
-    """The time below which 99 of 100 quick calls of fifty clients at once stay, in seconds."""
+    """Return the 99th percentile latency in seconds of quick calls by fifty concurrent clients."""
     times: list[float] = []
 
     def one() -> None:
@@ -93,9 +93,9 @@ def _latency(session: Mcp, port: int) -> float:
     return sorted(times)[len(times) * 99 // 100]
 
 
-# A gigabyte in a minute: the bounds of what ran beside it would be measured on no machine at all.
+# A gigabyte in a minute: parallel tests with time limits would fail on any machine.
 @pytest.mark.alone
-def test_stalled_readers_cost_little_memory_and_do_not_slow_the_others(
+def test_stalled_readers_cost_little_memory_and_slow_no_other_client(
     start_cluster: Callable[..., Cluster], sockets: ExitStack
 ) -> None:
     names = [f"r16-{number}" for number in range(STALLED)]
@@ -103,7 +103,7 @@ def test_stalled_readers_cost_little_memory_and_do_not_slow_the_others(
         "STALL_SECONDS": 2 * SAID_SECONDS,
         "MAX_STREAM_BYTES": MIB,
         "MAX_STREAMS_PER_PRINCIPAL": 1_000,
-        # Redis keeps all that is said until it is read; that is bound by itself (R31).
+        # Redis keeps all output until it is read; it has its own limit (R31).
         "MAX_KEPT_BYTES_PER_PRINCIPAL": 0,
         "MAX_KEPT_PERCENT_PER_PRINCIPAL": 0,
     }
@@ -121,11 +121,11 @@ def test_stalled_readers_cost_little_memory_and_do_not_slow_the_others(
     assert process.rss - before < STALLED * MIB
     beside, alone = _best_latencies(session, [process.port, free.port])
     print(f"p99 of {NORMAL} clients: {alone * 1e3:.1f} ms, beside stalled readers {beside * 1e3:.1f} ms")
-    # Generous: the machine is shared. A server that is held up at all is slower by orders of magnitude.
+    # Generous: the machine is shared. A server that is blocked at all is slower by orders of magnitude.
     assert beside < 2 * alone + 0.02
     normal = call(cluster, session, "normal", "work_once", steps=20).join()
     assert normal.answered
-    # They really were behind: what most of them missed did not wait for them. How much the kernel takes for a
+    # They really lagged: most of their missed output was not kept. The kernel's buffer size for a
     # reader differs.
     assert sum(_drained(each) < LINES * LINE_BYTES for each in stalled) > STALLED / 2
     cluster.check(Promise(most_starts=1))

@@ -14,7 +14,7 @@ from tests.servers.live import eventually
 CALLS = 40
 
 
-def test_a_rolling_restart_loses_no_call(start_cluster: Callable[..., Cluster], rng: random.Random) -> None:
+def test_rolling_restart_loses_no_call(start_cluster: Callable[..., Cluster], rng: random.Random) -> None:
     cluster = start_cluster(workers=2)
     session = open_session(cluster)
     callers = [

@@ -1,4 +1,4 @@
-"""R24: a question asked in a worker is answered through any process, also when the one that sent it dies."""
+"""R24: a question asked in a worker is answered through any process, even if the sending process dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITHIN_SECONDS = 2.0
 
 
 @pytest.mark.quick
-def test_an_answer_counts_wherever_it_arrives_while_the_asking_process_dies(
+def test_answer_reaches_question_through_any_process_after_web_process_dies(
     start_cluster: Callable[..., Cluster], rng: random.Random
 ) -> None:
     cluster = start_cluster(concurrency=4)
@@ -45,7 +45,7 @@ def test_an_answer_counts_wherever_it_arrives_while_the_asking_process_dies(
         for tool in ("ask", "ask_in_thread", "sample", "sample_in_thread")
     ]
     assert everyone_asked.wait(20)
-    # Process A, which has passed every question on and holds every client, dies.
+    # Process A, which forwarded every question and holds every client, dies.
     cluster.kill_web(0)
     answered_at = time.monotonic()
     with closing(session.via(cluster.ports[1])) as other:

@@ -1,4 +1,4 @@
-"""R25: with every publish/subscribe message swallowed, cancels, answers and resumptions come later."""
+"""R25: with every publish/subscribe message dropped, cancels, answers and resumptions arrive later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ proxies: list[Proxy] = []
 
 
 def through(port: int) -> int:
-    """Put a proxy before that Redis."""
+    """Put a proxy in front of Redis."""
     proxies[:] = [Proxy(port)]
     return proxies[0].port
 
@@ -29,7 +29,7 @@ def cluster(start_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     proxies[0].close()
 
 
-def test_without_broadcasts_everything_still_happens_only_later(cluster: Cluster) -> None:
+def test_lost_broadcasts_only_delay_cancels_answers_and_resumptions(cluster: Cluster) -> None:
     session = open_session(cluster)
     cancelled = call(cluster, session, "cancelled", "work", steps=900)
     resumed = call(cluster, session, "resumed", "work_once", steps=60, cuts=0.1)

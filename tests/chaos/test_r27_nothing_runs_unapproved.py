@@ -1,4 +1,4 @@
-"""R27: a call that needs approval waits through the end of any process, and starts only once approved."""
+"""R27: a call that needs approval survives the end of any process, and starts only once approved."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RECORDED = "from mcp_app.models import Session; print(Session.objects.count())"
 
 
 def waiting_calls(cluster: Cluster, *nonces: str) -> list[Caller]:
-    """Calls that wait for approval, followed through everything by clients that never give up."""
+    """Start calls that wait for approval, followed by persistent clients."""
     session = open_session(cluster)
-    # The operator's record of the session, its only copy when Redis is emptied, is written within seconds.
+    # The session record, the only copy when Redis is emptied, is written within seconds.
     eventually(lambda: cluster.shell(RECORDED).strip() == "1", 20, "the session's record")
     callers = [
         call(cluster, session, nonce, "approved_work", steps=3, patience=PATIENCE, retry_refused=True)
@@ -53,7 +53,7 @@ def empty_redis(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("fault", [kill_both_web_processes, restart_everything, empty_redis])
-def test_a_waiting_call_survives_and_is_answered_after_its_approval(
+def test_pending_approval_survives_and_is_answered_after_decision(
     fault: Callable[[Cluster], None], start_cluster: Callable[..., Cluster]
 ) -> None:
     cluster = start_cluster()
@@ -72,7 +72,7 @@ def test_a_waiting_call_survives_and_is_answered_after_its_approval(
     assert {line.nonce for line in cluster.lines()} == {"r27-yes"}
 
 
-def test_an_approval_while_redis_is_away_is_carried_out_when_it_is_back(
+def test_approval_during_redis_outage_takes_effect_afterwards(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster()
@@ -86,7 +86,7 @@ def test_an_approval_while_redis_is_away_is_carried_out_when_it_is_back(
     cluster.check(Promise(most_starts=1, complete=False))
 
 
-def test_a_worker_killed_after_the_approval_leaves_an_approved_call_to_the_next(
+def test_worker_killed_after_approval_leaves_approved_call_to_next_worker(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster()

@@ -1,4 +1,4 @@
-"""R28: machines whose clocks are seconds or hours apart: no call is taken for lost or started twice."""
+"""R28: with machine clocks seconds or hours apart, no call is considered lost or started twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.chaos.generator import call, open_session
 from tests.servers import postgres
 from tests.servers.live import ROOT
 
-# Seconds by which the clock of web process B is off, and that of worker 2.
+# Clock offsets in seconds of web process B and of worker 2.
 OFF = [pytest.param((30, -30), marks=pytest.mark.quick), (-30, 30), (3_600, -3_600), (-3_600, 3_600)]
 LIBFAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 # Longer than a lease.
@@ -72,14 +72,14 @@ def _no_call_is_harmed(cluster: Cluster, elsewhere: Elsewhere, off: tuple[float,
 
 
 @pytest.mark.parametrize("off", OFF)
-def test_clocks_of_processes_apart_harm_no_call(
+def test_skewed_process_clocks_harm_no_call(
     start_cluster: Callable[..., Cluster], off: tuple[float, float]
 ) -> None:
     _no_call_is_harmed(start_cluster(workers=2, concurrency=2), _off_in_python, off)
 
 
 @pytest.mark.parametrize("off", [(30, -30), (3_600, -3_600)])
-def test_clocks_of_machines_apart_harm_no_call(
+def test_skewed_machine_clocks_harm_no_call(
     database: postgres.PostgreSQL, start_cluster: Callable[..., Cluster], off: tuple[float, float]
 ) -> None:
     library = next(Path("/").glob(LIBFAKETIME.lstrip("/")), None)
@@ -87,5 +87,5 @@ def test_clocks_of_machines_apart_harm_no_call(
         pytest.skip("no libfaketime on this machine (Debian: apt install libfaketime)")
     cluster = start_cluster(workers=2, concurrency=2, env={"DATABASE_URL": database.url})
     _no_call_is_harmed(cluster, lambda seconds: _off_for_all(library, seconds), off)
-    # Before the database, which waits for nobody.
+    # Before the database, which does not wait for clients.
     cluster.stop()

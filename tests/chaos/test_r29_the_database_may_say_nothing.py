@@ -1,4 +1,4 @@
-"""R29: a database that answers nothing, and breaks no connection: nobody waits for it for long."""
+"""R29: a database that stays silent without closing connections blocks no caller for long."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print(issue_api_key(user=user, name="chaos")[1])
 
 @dataclass(frozen=True)
 class Asked:
-    """One request and what came of it."""
+    """One request and its outcome."""
 
     kind: str
     status: int
@@ -58,7 +58,7 @@ def database() -> Iterator[postgres.PostgreSQL]:
 def cluster(database: postgres.PostgreSQL, start_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     made = start_cluster(concurrency=3, env={"DATABASE_URL": database.url, "MCP_AUTH": "required"})
     yield made
-    # Before the database, which waits for nobody.
+    # Before the database, which does not wait for clients.
     made.stop()
 
 
@@ -83,7 +83,7 @@ def _get(client: Mcp, path: str) -> Answer:
     return client.client.request("GET", path, headers)
 
 
-# Each kind of request, and whether it needs the database.
+# Each kind of request, with True if it needs the database.
 KINDS: dict[str, tuple[Callable[[Mcp, str], Answer], bool]] = {
     "quick": (lambda client, nonce: _tool(client, "quick", nonce), False),
     "streamed": (lambda client, nonce: _tool(client, "stroll", nonce, steps=5), False),
@@ -95,7 +95,7 @@ KINDS: dict[str, tuple[Callable[[Mcp, str], Answer], bool]] = {
 
 
 def _ask_all(cluster: Cluster, session: Mcp, label: str) -> list[Asked]:
-    """Every kind of request at once, each on a connection of its own."""
+    """Send every kind of request concurrently, each on its own connection."""
     found: list[Asked] = []
 
     def ask(kind: str) -> None:
@@ -119,7 +119,7 @@ def _served(found: list[Asked]) -> bool:
     return all(each.status in (200, 302) for each in found)
 
 
-def test_a_silent_database_hangs_nobody_and_harms_no_call_that_runs(
+def test_silent_database_blocks_no_request_and_harms_no_running_call(
     cluster: Cluster, database: postgres.PostgreSQL
 ) -> None:
     with closing(cluster.mcp(0, cluster.shell(KEY).strip())) as session:
@@ -150,7 +150,7 @@ def test_a_silent_database_hangs_nobody_and_harms_no_call_that_runs(
     for caller in (short, long):
         caller.join()
         assert cluster.history.of(caller.nonce, "answer"), cluster.history.of(caller.nonce)[-3:]
-    # What was refused is not carried out later, when who was refused has tried again.
+    # Refused work is not executed later, when its caller has already retried.
     refused = [line.nonce for line in cluster.lines() if line.nonce.endswith("background")]
     assert not [nonce for nonce in refused if nonce.startswith("frozen")]
     cluster.check(Promise(most_starts=1))

@@ -1,4 +1,4 @@
-"""R30: what one principal has queued delays another's call by no more than the calls that run already."""
+"""R30: the queue of one principal delays a call of another by at most the calls already running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.clients.raw_http import Mcp
 from tests.servers.live import eventually
 
 QUEUED = 500
-# One call of the other may have just begun at each place, each of a second; then comes the own one.
+# A call of one second may have just started in each slot; the measured call is next.
 TURN_SECONDS = 1.0
 AIR_SECONDS = 5.0
 
@@ -33,7 +33,7 @@ for number in range({queued}):
 
 
 @pytest.mark.quick
-def test_a_call_of_another_principal_is_not_behind_five_hundred_that_wait(
+def test_call_of_another_principal_overtakes_five_hundred_queued_calls(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(web_processes=1, concurrency=2)
@@ -49,7 +49,7 @@ def test_a_call_of_another_principal_is_not_behind_five_hundred_that_wait(
 
 
 @pytest.mark.quick
-def test_unanswered_questions_hold_no_place_and_can_be_answered_afterwards_anywhere(
+def test_unanswered_questions_hold_no_slot_and_accept_late_answers(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(web_processes=2, concurrency=2)
@@ -68,7 +68,7 @@ def test_unanswered_questions_hold_no_place_and_can_be_answered_afterwards_anywh
     ]
     assert both_asked.wait(20)
     cluster.shell(QUEUE_FOR_ANOTHER.format(queued=1, nonce="another"))
-    # Both tools would give up after 60 seconds, and only then leave their places.
+    # Both tools would time out after 60 seconds and free their slots only then.
     cluster.wait_for("another", "end", seconds=TURN_SECONDS + 4 * AIR_SECONDS)
     assert set(_states(cluster, "ask", "ask_in_thread")) == {"input_required"}
     with closing(session.via(cluster.ports[1])) as elsewhere:

@@ -1,4 +1,4 @@
-"""R32: what a tool started ends with it, when it is cancelled and when its process is killed."""
+"""R32: programs started by a tool end with it, when it is cancelled and when its process is killed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.servers.live import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of descendants")
 
-# A tool that stops when it is told to, one that never looks, one whose process is killed; and air for a busy
+# A tool that stops on request, one that never checks, one whose process is killed; and slack for a busy
 # machine.
 BOUNDS = {"forget_programs": 2.0, "run_programs": 7.0, "killed": 7.0}
 AIR_SECONDS = 15.0
 
 
 def alive(pid: int) -> bool:
-    """Whether a program runs, or has ended without anybody to collect it."""
+    """Return True if a program runs or is an uncollected zombie."""
     return psutil.pid_exists(pid)
 
 
-def test_programs_of_cancelled_and_killed_tools_end_and_those_of_their_neighbour_go_on(
+def test_programs_of_cancelled_and_killed_tools_end_and_others_continue(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(concurrency=len(BOUNDS) + 1)

@@ -1,4 +1,4 @@
-"""R33: C code that keeps the interpreter lock stops its process' own lease renewer, but breaks no promise."""
+"""R33: C code that holds the interpreter lock stops its process' lease renewer, but breaks no promise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def _is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_code_that_keeps_the_lock_runs_once_and_can_be_stopped(start_cluster: Callable[..., Cluster]) -> None:
+def test_code_holding_interpreter_lock_runs_once_and_can_be_stopped(
+    start_cluster: Callable[..., Cluster],
+) -> None:
     finishing = ("keep_lock", "keep_lock_once", "keep_lock_async")
     stopped = ("cancelled", "timed-out")
     cluster = start_cluster(concurrency=len(finishing) + len(stopped) + 1)
@@ -55,7 +57,7 @@ def test_code_that_keeps_the_lock_runs_once_and_can_be_stopped(start_cluster: Ca
 
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
-def test_child_that_is_dead_or_frozen_is_found_although_its_code_kept_the_lock(
+def test_dead_or_frozen_child_is_detected_despite_held_interpreter_lock(
     start_cluster: Callable[..., Cluster], blow: signal.Signals
 ) -> None:
     cluster = start_cluster(concurrency=2)
@@ -71,20 +73,20 @@ def test_child_that_is_dead_or_frozen_is_found_although_its_code_kept_the_lock(
     assert "was interrupted" in error.text
     assert error.at - struck < LOST_SECONDS + AIR_SECONDS
     cluster.check(Promise(most_starts=1))
-    # Nothing takes the frozen process for a new one, or ends another in its place.
+    # The frozen process is not mistaken for a new one, and no other process is ended in its place.
     after = call(cluster, session, "after", "work_once", steps=2)
     after.join()
     assert cluster.history.of("after", "answer")
 
 
-def test_child_that_takes_its_next_job_is_not_ended_for_the_one_before(
+def test_child_with_next_job_is_not_ended_for_previous_one(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = start_cluster(concurrency=1)
     session = open_session(cluster)
     first = call(cluster, session, "first", "keep_lock_once", seconds=4)
     pid = cluster.wait_for("first").pid
-    first.cancel()  # Its code ends before it would be ended.
+    first.cancel()  # Its code ends before the process would be ended.
     second = call(cluster, session, "second", "work_once", steps=60)
     assert cluster.wait_for("second").pid == pid
     for caller in (first, second):

@@ -1,4 +1,4 @@
-"""Runs what docker-compose.yml says without containers: its commands and environment as processes."""
+"""Runs docker-compose.yml without containers: its commands and environment as processes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SECRETS = {"SECRET_KEY": "composed-servers-of-the-tests-sign-with-this", "POSTGR
 
 
 def nginx() -> str | None:
-    """The nginx binary; it is often not on the PATH of ordinary users."""
+    """Return the nginx binary, which is often not on the PATH of ordinary users."""
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
 def substitute(value: Any, variables: dict[str, str]) -> Any:
-    """``${NAME}``, ``${NAME:-default}`` and ``${NAME:?message}`` as compose reads them."""
+    """Substitute ``${NAME}``, ``${NAME:-default}`` and ``${NAME:?message}`` as compose does."""
     if isinstance(value, dict):
         return {key: substitute(item, variables) for key, item in value.items()}
     if isinstance(value, list):
@@ -43,14 +43,14 @@ def substitute(value: Any, variables: dict[str, str]) -> Any:
 
 
 def services(variables: dict[str, str]) -> dict[str, Any]:
-    """The services of the file with their variables filled in."""
+    """Return the services of the file with substituted variables."""
     document = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     found: dict[str, Any] = substitute(document["services"], variables)
     return found
 
 
 class Composition:
-    """The application services and nginx; only paths and ports differ. PostgreSQL and Redis are given."""
+    """The application services and nginx with changed paths and ports; PostgreSQL and Redis are given."""
 
     def __init__(self, folder: Path, *, database_url: str, redis_url: str) -> None:
         self.folder = folder
@@ -62,14 +62,14 @@ class Composition:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def environment(self, name: str) -> dict[str, str]:
-        """What the file gives a service, with the addresses of this machine."""
+        """Return the environment of a service with the addresses of this machine."""
         given = {key: str(value) for key, value in self.services[name]["environment"].items()}
         assert given["DATABASE_URL"] == "postgresql://mcp:secret@database:5432/mcp"
         assert given["REDIS_URL"] == "redis://valkey:6379/0"
         assert given["DEMO"] == "off"
         assert given["MCP_APPS_PATH"] == "/tools"
         given |= {
-            "DEMO": "on",  # Its tools are what these tests call.
+            "DEMO": "on",  # These tests call its tools.
             "DATABASE_URL": self._database_url,
             "REDIS_URL": self._redis_url,
             "DATA_DIR": str(self.folder / "data"),
@@ -81,12 +81,12 @@ class Composition:
         return {**{key: os.environ[key] for key in PASSED_ON if key in os.environ}, **given}
 
     def command(self, name: str) -> list[str]:
-        """The service's own command with this interpreter and the temporary folder."""
+        """Return the service's command with this interpreter and the temporary folder."""
         words = [word.replace("/tmp/", f"{self.folder}/") for word in self.services[name]["command"]]
         return [sys.executable if word == "python" else word for word in words]
 
     def run(self, name: str, *more: str) -> str:
-        """Run a service to its end, or another command in its place; returns what it printed."""
+        """Run a service to its end, or another command in its place; return its output."""
         done = subprocess.run(
             [sys.executable, *more] if more else self.command(name),
             cwd=ROOT, env=self.environment(name), capture_output=True, text=True, timeout=300,
@@ -95,11 +95,11 @@ class Composition:
         return done.stdout
 
     def start(self, name: str) -> None:
-        """Start a service and let it run."""
+        """Start a service in the background."""
         self._popen(name, self.command(name), self.environment(name))
 
     def start_nginx(self) -> None:
-        """Start nginx with deploy/nginx.conf, adapted in paths and ports only."""
+        """Start nginx with deploy/nginx.conf, changed in paths and ports only."""
         text = (ROOT / "deploy" / "nginx.conf").read_text()
         for name, port in self.ports.items():
             assert f"server {name}:8000" in text
@@ -109,7 +109,7 @@ class Composition:
         )
         config = self.folder / "nginx.conf"
         config.write_text(text)
-        # As root its workers would become nobody, who may not enter the temporary folder.
+        # As root, its workers would run as user nobody, which may not enter the temporary folder.
         directives = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
         binary = nginx()
         assert binary is not None
@@ -121,7 +121,7 @@ class Composition:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def stop(self) -> dict[str, int]:
-        """Send TERM to every service; returns how each ended."""
+        """Send TERM to every service; return their exit codes."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.terminate()

@@ -1,4 +1,4 @@
-"""One installation in a temporary folder, driven through ``manage.py up`` as a person would."""
+"""One installation in a temporary folder, driven through ``manage.py up`` as a user would."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STOP_SECONDS = 30.0
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """Return an unused port."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Return once the condition holds; fails after ``seconds``."""
+    """Return when the condition holds; fail after ``seconds``."""
     deadline = time.monotonic() + seconds + SLACK
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
@@ -67,7 +67,7 @@ class Installation:
         return self.process
 
     def start(self) -> None:
-        """Type the command."""
+        """Run the command."""
         database = self.data / "db.sqlite3"
         if not (self.from_nothing or database.exists()):
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class Installation:
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
 
     def start_healthy(self) -> str:
-        """Start and wait for the block; returns its text."""
+        """Start and wait for the healthy block; return its text."""
         self.start()
         wait_until(
             lambda: "  Stop     Ctrl-C" in self.lines or self.running.poll() is not None,
@@ -99,18 +99,18 @@ class Installation:
         return "\n".join(self.lines[first : self.lines.index("  Stop     Ctrl-C") + 1])
 
     def value(self, pattern: str) -> str:
-        """The first group of a pattern in the output."""
+        """Return the first group of a pattern in the output."""
         found = re.search(pattern, self.output)
         assert found, f"{pattern!r} is not in:\n{self.output}"
         return found[1]
 
     def remember(self) -> None:
-        """Note every process that runs below ours now."""
+        """Record every process currently running below the started one."""
         ours = psutil.Process(self.running.pid)
         self._seen |= {ours, *ours.children(recursive=True)}
 
     def survivors(self) -> list[psutil.Process]:
-        """Processes noted before that still run."""
+        """Return recorded processes that still run."""
         return [
             process
             for process in self._seen
@@ -118,7 +118,7 @@ class Installation:
         ]
 
     def pid(self, name: str) -> int:
-        """What the pid file of a child says; 0 when there is none."""
+        """Return the pid in the pid file of a child, or 0 if there is none."""
         try:
             return int((self.data / "run" / f"{name}.pid").read_text())
         except FileNotFoundError:
@@ -128,13 +128,13 @@ class Installation:
         return {path.stem for path in (self.data / "run").glob("*.pid")}
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """Press Ctrl-C; returns the exit code."""
+        """Press Ctrl-C; return the exit code."""
         self.remember()
         self.running.send_signal(number)
         return self.running.wait(STOP_SECONDS)
 
     def close(self) -> None:
-        """Whatever happened, leave nothing behind."""
+        """End every remaining process."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:

@@ -1,4 +1,4 @@
-"""The lines of docs/api.md do what the page says, and a call started over the API runs, on real processes."""
+"""The commands of docs/api.md work as documented, and a call started over the API runs, on real processes."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def live() -> Iterator[LiveServer]:
         assert server.trouble() == []
 
 
-def test_every_line_of_the_page_works_from_top_to_bottom(live: LiveServer, tmp_path: Path) -> None:
+def test_every_command_of_page_works_in_order(live: LiveServer, tmp_path: Path) -> None:
     environment = {
         "PATH": os.environ["PATH"],
         "API": f"http://127.0.0.1:{live.port}/api",
         "KEY": live.shell(KEY).strip().splitlines()[-1],
     }
-    # Printed after each block, so that a failure says how far it came.
+    # Printed after each block, so that a failure shows its position.
     script = "set -e\n" + "".join(f"{block}\necho; echo == {place}\n" for place, block in enumerate(BLOCKS))
     done = subprocess.run(
         ["bash", "-c", script],
@@ -62,7 +62,7 @@ def test_every_line_of_the_page_works_from_top_to_bottom(live: LiveServer, tmp_p
     assert '"secret": "mcp_' in done.stdout
 
 
-def test_a_call_started_over_the_api_runs_on_a_worker_to_its_answer(live: LiveServer) -> None:
+def test_call_started_by_api_runs_on_worker_to_its_answer(live: LiveServer) -> None:
     key = live.shell(KEY.replace('"root"', '"caller"')).strip().splitlines()[-1]
 
     def ask(path: str, body: dict[str, Any] | None = None) -> Any:

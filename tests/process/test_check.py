@@ -18,7 +18,7 @@ PRODUCTION = {
     "PUBLIC_URL": "https://mcp.example.com",
     "TRUSTED_PROXIES": "10.0.0.0/8",
     "MCP_AUTH": "required",
-    # Nothing listens there: to check settings nobody is asked.
+    # Nothing listens there: checking settings opens no connection.
     "DATABASE_URL": "postgresql://user:password@127.0.0.1:1/name",
     "REDIS_URL": "redis://127.0.0.1:1/0",
     "SECRET_KEY": "".join(chr(33 + number % 90) for number in range(0, 900, 13)),
@@ -26,7 +26,7 @@ PRODUCTION = {
 
 
 def check(folder: Path, **changed: str) -> tuple[int, str]:
-    """The status and the words of the check."""
+    """Return the status and output of the check."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-W", "error", "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
@@ -40,7 +40,7 @@ def check(folder: Path, **changed: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_with_production_settings_there_is_nothing_to_say(tmp_path: Path) -> None:
+def test_production_settings_have_no_issues(tmp_path: Path) -> None:
     assert check(tmp_path) == (0, "System check identified no issues (0 silenced).\n")
 
 
@@ -53,7 +53,7 @@ def test_with_production_settings_there_is_nothing_to_say(tmp_path: Path) -> Non
         ({"PUBLIC_URL": "http://mcp.example.com"}, "security.W012"),
     ],
 )
-def test_each_carelessness_is_told_with_a_hint(
+def test_careless_setting_is_reported_with_hint(
     changed: dict[str, str], expected: str, tmp_path: Path
 ) -> None:
     status, printed = check(tmp_path, **changed)

@@ -1,4 +1,4 @@
-"""What CI takes for green: `.ci/run` itself, with suites of a few tests instead of ours."""
+"""When CI is green: `.ci/run` itself, with suites of a few tests in place of the real ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BROKEN_OFF = "import pytest\ndef test_a(): assert 0\ndef test_b(): pytest.exit('
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with our `.ci/run`, whose suites are the files `suite_<make target>.py`; the others pass."""
+    """Return a checkout with the real `.ci/run` and ``suite_<make target>.py`` files; other suites pass."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     plugins = tmp_path / "tests" / "plugins"
@@ -86,7 +86,7 @@ def ci(checkout: Path) -> tuple[int, str]:
 
 
 @pytest.mark.process
-def test_a_run_in_which_all_passes_is_green(checkout: Path) -> None:
+def test_run_with_all_suites_passing_is_green(checkout: Path) -> None:
     for target in ("test", "wheel"):
         (checkout / f"suite_{target}.py").write_text(PASSES)
     status, said = ci(checkout)
@@ -98,7 +98,7 @@ def test_a_run_in_which_all_passes_is_green(checkout: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_test_that_fails_once_is_named_and_the_run_is_green(checkout: Path) -> None:
+def test_flaky_test_is_named_and_run_is_green(checkout: Path) -> None:
     (checkout / "suite_test.py").write_text(PASSES + ONCE.format(count=2))
     ping = "unstable: all: ping: 1 checks failed"
     (checkout / "conformance.txt").write_text(f"{ping}\nconformance: 9 passed, 0 failed\n")
@@ -121,7 +121,7 @@ def test_a_test_that_fails_once_is_named_and_the_run_is_green(checkout: Path) ->
         ("", "a suite without a test"),
     ],
 )
-def test_a_run_is_red(checkout: Path, suite: str, why: str) -> None:
+def test_run_with_failing_suite_is_red(checkout: Path, suite: str, why: str) -> None:
     (checkout / "suite_test-postgres.py").write_text(suite)
     status, said = ci(checkout)
     assert status == 1, f"{why}\n{said}"
@@ -130,7 +130,7 @@ def test_a_run_is_red(checkout: Path, suite: str, why: str) -> None:
 
 
 @pytest.mark.process
-def test_unstable_tests_of_all_suites_are_counted_together(checkout: Path) -> None:
+def test_flaky_tests_of_all_suites_are_counted_together(checkout: Path) -> None:
     for target in ("test-system", "browser"):
         (checkout / f"suite_{target}.py").write_text(ONCE.format(count=3).replace("seen-", f"{target}-"))
     status, said = ci(checkout)

@@ -65,7 +65,7 @@ def api_key(composition: Composition) -> str:
 
 
 def status(composition: Composition, path: str, port: int = 0) -> int:
-    """The status of an answer of nginx, or of the process on ``port``; 0 when nobody answers."""
+    """Return the status of nginx or of the process on ``port``, or 0 without an answer."""
     try:
         with RawClient("127.0.0.1", port or composition.port) as client:
             return client.request("GET", path).status
@@ -73,17 +73,17 @@ def status(composition: Composition, path: str, port: int = 0) -> int:
         return 0
 
 
-def test_every_service_is_one_that_this_test_knows() -> None:
+def test_compose_services_are_the_known_ones() -> None:
     found = services({"SECRET_KEY": "x", "POSTGRES_PASSWORD": "y"})
     assert set(found) == {"nginx", "web-1", "web-2", "worker", "beat", "migrate", "database", "valkey"}
     assert found["web-1"] == found["web-2"]
-    # What outlives its parent in a container becomes the first process's child, which must collect it.
+    # A container's first process must collect processes that outlive their parent.
     assert {name for name, service in found.items() if service.get("init")} == {
         *("web-1", "web-2", "worker", "beat", "migrate")
     }
 
 
-def test_the_folder_of_your_apps_is_mounted_for_every_service_that_runs_code() -> None:
+def test_apps_folder_is_mounted_for_every_service_that_runs_code() -> None:
     given = {"SECRET_KEY": "x", "POSTGRES_PASSWORD": "y", "MCP_APPS": "mytools", "MCP_APPS_PATH": "/srv/apps"}
     found = services(given)
     for name in ("web-1", "web-2", "worker", "beat", "migrate"):
@@ -94,7 +94,7 @@ def test_the_folder_of_your_apps_is_mounted_for_every_service_that_runs_code() -
     assert "tools:/tools:ro" in services({**given, "MCP_APPS_PATH": ""})["web-1"]["volumes"]
 
 
-def test_nginx_waits_for_a_silent_process_no_longer_than_for_three_keep_alives() -> None:
+def test_nginx_read_timeout_is_three_keep_alives() -> None:
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     streams = text[text.index("location ~ ^/(mcp|sse") :]
     found = re.search(r"proxy_read_timeout (\S+);", streams)
@@ -102,16 +102,14 @@ def test_nginx_waits_for_a_silent_process_no_longer_than_for_three_keep_alives()
     assert found[1] == f"{3 * Settings().keep_alive_seconds:g}s"
 
 
-def test_without_a_credential_nothing_but_health_is_answered(composition: Composition) -> None:
+def test_requests_without_credential_return_401(composition: Composition) -> None:
     with closing(Mcp.at(composition.port)) as client:
         answer = client.post(client.request_message("ping"))
     assert answer.status == 401
     assert "www-authenticate" in answer.headers
 
 
-def test_a_session_opened_behind_nginx_works_at_both_processes(
-    composition: Composition, api_key: str
-) -> None:
+def test_session_opened_behind_nginx_works_at_both_processes(composition: Composition, api_key: str) -> None:
     with closing(Mcp.at(composition.port, token=api_key)) as client:
         client.initialize()
         for port in (*composition.ports.values(), composition.port):
@@ -119,7 +117,7 @@ def test_a_session_opened_behind_nginx_works_at_both_processes(
                 assert other.tool("add", a=2, b=3)["result"]["structuredContent"] == {"result": 5}
 
 
-def test_a_background_call_is_carried_out_by_the_worker(composition: Composition, api_key: str) -> None:
+def test_background_call_runs_in_worker(composition: Composition, api_key: str) -> None:
     with closing(Mcp.at(composition.port, token=api_key)) as client:
         client.initialize()
         answer = client.tool("count", to=3, delay_seconds=0)
@@ -127,7 +125,7 @@ def test_a_background_call_is_carried_out_by_the_worker(composition: Composition
     assert "mcp_app.tasks.run_call" in composition.log("worker")
 
 
-def test_nginx_passes_an_event_on_while_the_stream_stays_open(composition: Composition, api_key: str) -> None:
+def test_nginx_forwards_event_while_stream_stays_open(composition: Composition, api_key: str) -> None:
     with closing(Mcp.at(composition.port, token=api_key)) as client:
         client.initialize()
         with client.get_stream() as stream:
@@ -137,22 +135,18 @@ def test_nginx_passes_an_event_on_while_the_stream_stays_open(composition: Compo
             assert stream.quiet(0.5)
 
 
-def test_what_a_client_claims_about_its_address_is_not_believed(
-    composition: Composition, api_key: str
-) -> None:
+def test_forged_forwarded_address_is_ignored(composition: Composition, api_key: str) -> None:
     with closing(Mcp.at(composition.port)) as client:
         answer = client.post(client.request_message("ping"), X_Forwarded_For="127.0.0.1")
     assert answer.status == 401
 
 
-def test_pages_of_the_admin_are_served_with_their_style(composition: Composition) -> None:
+def test_admin_pages_are_served_with_styles(composition: Composition) -> None:
     assert status(composition, "/admin/login/") == 200
     assert status(composition, "/static/unfold/css/styles.css") == 200
 
 
-def test_one_process_may_die_and_its_sessions_go_on_at_the_other(
-    composition: Composition, api_key: str
-) -> None:
+def test_sessions_continue_when_one_web_process_dies(composition: Composition, api_key: str) -> None:
     with closing(Mcp.at(composition.port, token=api_key)) as client:
         client.initialize()
         web = composition.processes["web-1"]
@@ -165,7 +159,7 @@ def test_one_process_may_die_and_its_sessions_go_on_at_the_other(
     wait_until(lambda: status(composition, "/readyz", port) == 200, 60.0, "web-1 ready again")
 
 
-def test_everything_stops_when_asked_to(composition: Composition) -> None:
+def test_every_service_stops_cleanly(composition: Composition) -> None:
     gone = [name for name, process in composition.processes.items() if process.poll() is not None]
     assert gone == [], "\n".join(composition.log(name) for name in gone)
     ended = composition.stop()

@@ -1,4 +1,4 @@
-"""The SQL statements and Redis commands that each kind of request takes, counted where they arrive."""
+"""SQL statements and Redis commands of each kind of request, counted where they arrive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.live import LiveServer
 pytestmark = pytest.mark.process
 
 TIMES = 12
-# How often a reader of a stream looks, and a worker turns to Celery's queue, is chance.
+# The polling frequency of stream readers and of workers at Celery's queue varies.
 VARYING = {
     *("XRANGE", "HMGET", "GET", "SUBSCRIBE", "UNSUBSCRIBE", "PING", "INFO", "SCRIPT"),
     *("LPUSH", "BRPOP", "MULTI", "EXEC", "ZADD", "HSET", "HDEL", "ZREM", "LLEN", "LREM"),
@@ -42,7 +42,7 @@ print(issue_api_key(user=root, name="counted")[1], client.cookies["sessionid"].v
 
 @dataclass
 class Desk:
-    """A client of each kind at one web process, and the counts behind it."""
+    """A client of each kind at one web process, with counters behind it."""
 
     live: LiveServer
     token: str
@@ -79,7 +79,7 @@ class Desk:
             seen: list[dict[str, Any]] = []
             reading = threading.Thread(target=_read_until_told, args=(monitor, seen))
             reading.start()
-            # One more, for what follows an answer.
+            # One more request, for work that follows an answer.
             for _ in range(TIMES + 1):
                 request(self)
             client.echo("enough")
@@ -171,7 +171,7 @@ def task_status(desk: Desk) -> None:
 
 
 def standalone(desk: Desk) -> None:
-    """Open the stream of a session of its own: it is free a moment after its client has gone."""
+    """Open the stream of a new session: a session's stream is free only shortly after its client leaves."""
     with closing(desk.live.mcp(0, token=desk.token)) as other:
         other.initialize()
         other.get_stream().close()
@@ -230,7 +230,7 @@ def admin_save(desk: Desk) -> None:
 REF = {"type": "ref/prompt", "name": "hello"}
 COMPLETED = {"ref": REF, "argument": {"name": "name", "value": "A"}}
 Request = Callable[[Desk], object]
-# By kind of request: the statements and the commands of all processes.
+# By kind of request: statements and commands of all processes.
 WEB: dict[str, tuple[Request, int, int]] = {
     "initialize": (initialize, 0, 2),
     "initialize, initialized": (initialize_and_confirm, 0, 3),
@@ -259,7 +259,7 @@ WEB: dict[str, tuple[Request, int, int]] = {
     "API: list of tools": (api("tools/"), 2, 1),
     "admin: list of tools": (admin_list, 7, 0),
     "admin: save of a prompt": (admin_save, 35, 1),
-    # These leave calls that wait, so they come last.
+    # These leave waiting calls, so they come last.
     "tasks/get": (task_status, 1, 1),
     "tools/call: accepted": (accepted, 1, 2),
     "tools/call: accepted as a task": (task, 1, 2),
@@ -274,7 +274,7 @@ WORKER: dict[str, tuple[Request, int, int]] = {
 
 @pytest.mark.parametrize("desk", [False], indirect=True, ids=["web"])
 @pytest.mark.parametrize(("request_", "statements", "commands"), WEB.values(), ids=WEB)
-def test_request_takes_as_many_statements_and_commands_as_before(
+def test_request_statement_and_command_counts_are_unchanged(
     request_: Request, statements: int, commands: int, desk: Desk
 ) -> None:
     asked, sent = desk.counted(request_)
@@ -283,7 +283,7 @@ def test_request_takes_as_many_statements_and_commands_as_before(
 
 @pytest.mark.parametrize("desk", [True], indirect=True, ids=["with a worker"])
 @pytest.mark.parametrize(("request_", "statements", "commands"), WORKER.values(), ids=WORKER)
-def test_background_call_takes_as_many_statements_and_commands_as_before(
+def test_background_call_statement_and_command_counts_are_unchanged(
     request_: Request, statements: int, commands: int, desk: Desk
 ) -> None:
     asked, sent = desk.counted(request_)

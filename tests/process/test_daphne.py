@@ -1,4 +1,4 @@
-"""The same ASGI application on Daphne, which ``runserver`` uses and which announces no start."""
+"""The same ASGI application on Daphne, which ``runserver`` uses and which sends no startup event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def port(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) ->
     inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {**inherited, "DATA_DIR": str(folder), "PORT": str(port), "REDIS_URL": redis_server.url}
     manage = [sys.executable, "manage.py"]
-    # Only the tables: the catalogue is mirrored by the first request here.
+    # Only the tables: the first request mirrors the catalogue here.
     (folder / "db.sqlite3").write_bytes(migrated(ROOT, "mcpsite.settings"))
     with (folder / "daphne.log").open("wb") as log:
         server = subprocess.Popen(
@@ -42,14 +42,14 @@ def port(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) ->
     assert "Starting ASGI/Daphne" in (folder / "daphne.log").read_text()
 
 
-def test_a_session_opens_and_a_tool_answers(port: int) -> None:
+def test_session_opens_and_tool_answers(port: int) -> None:
     with closing(Mcp.at(port)) as client:
         client.initialize()
         assert client.tool("add", a=2, b=3)["result"]["structuredContent"] == {"result": 5}
         assert client.delete().status in (200, 204)
 
 
-def test_events_arrive_while_the_stream_stays_open(port: int) -> None:
+def test_events_arrive_while_stream_stays_open(port: int) -> None:
     with closing(Mcp.at(port)) as client:
         client.initialize()
         with client.get_stream() as stream:
@@ -58,12 +58,12 @@ def test_events_arrive_while_the_stream_stays_open(port: int) -> None:
             assert event.id
 
 
-def test_the_admin_is_served_with_its_style(port: int) -> None:
+def test_admin_is_served_with_styles(port: int) -> None:
     assert status_of(port, "/admin/login/") == 200
     assert status_of(port, "/static/unfold/css/styles.css") == 200
 
 
-def test_a_websocket_is_refused(port: int) -> None:
+def test_websocket_is_refused(port: int) -> None:
     upgrade = (
         b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"

@@ -1,4 +1,4 @@
-"""``manage.py mcp_doctor`` on real processes: a whole installation, and one without a worker."""
+"""``manage.py mcp_doctor`` on real processes: a complete installation, and one without a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 
 def doctor(server: LiveServer, *arguments: str, **more: str) -> tuple[int, str]:
-    """The exit status of the command and what it printed."""
+    """Return the exit status and output of the command."""
     done = subprocess.run(
         [sys.executable, "manage.py", "mcp_doctor", *arguments],
         check=False,
@@ -32,7 +32,7 @@ def of_level(printed: str, level: str) -> dict[str, dict[str, Any]]:
     return {finding["check"]: finding for finding in json.loads(printed) if finding["level"] == level}
 
 
-def test_of_a_whole_installation_everything_is_ok() -> None:
+def test_complete_installation_has_no_findings() -> None:
     with LiveServer(web_processes=1, worker=True, concurrency=1, append_only=True) as server:
         status, printed = doctor(server)
         assert status == 0, printed
@@ -49,7 +49,7 @@ def test_of_a_whole_installation_everything_is_ok() -> None:
         assert server.trouble() == []
 
 
-def test_without_a_worker_its_absence_is_an_error_with_a_remedy_and_the_rest_is_looked_at() -> None:
+def test_missing_worker_is_error_and_other_checks_run() -> None:
     with LiveServer(web_processes=1, append_only=True, env={"MCP_AUTH": "required"}) as server:
         status, printed = doctor(server, "--json")
         assert status == 1

@@ -1,4 +1,4 @@
-"""A project that exposes a viewset gets its tables from ``migrate``, also when the viewset needs them."""
+"""A project that exposes a viewset gets its tables from ``migrate``, even if the viewset queries them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ print(names, "contenttype" in kinds)
 
 @pytest.fixture(params=["sqlite3", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """An empty database, as Django's settings name it."""
+    """Return an empty database as Django settings."""
     if request.param == "sqlite3":
         yield {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
         return
@@ -40,8 +40,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[st
 
 @pytest.mark.process
 @pytest.mark.requirement("INT-47")
-def test_empty_database_is_migrated_and_then_serves_the_viewset(database: dict[str, Any]) -> None:
-    """Every command before ``migrate`` works, none queries at start, and the schema is read at the end."""
+def test_empty_database_is_migrated_and_serves_viewset(database: dict[str, Any]) -> None:
+    """Every command works before ``migrate``, none queries at startup, and the schema is read at the end."""
     before = _manage(database, "makemigrations", "--check", "--dry-run")
     assert "No changes detected" in before.stdout
     checked = _manage(database, "check")

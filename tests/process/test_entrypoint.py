@@ -1,4 +1,4 @@
-"""``deploy/entrypoint.sh`` without a container: what apps need is installed once, then the service runs."""
+"""``deploy/entrypoint.sh`` without a container: requirements are installed once, then the service runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 
 class Container:
-    """Runs commands through the script as containers do; packages come from this machine only."""
+    """A runner of commands through the script; packages come from a local index."""
 
     def __init__(self, folder: Path) -> None:
         self.tools, self.packages, self.wheels = (folder / name for name in ("tools", "packages", "wheels"))
@@ -38,13 +38,13 @@ class Container:
         )  # fmt: skip
 
     def run(self, code: str) -> tuple[int, str, str]:
-        """Exit code, output and errors."""
+        """Return exit code, output and errors."""
         process = self.start(code)
         out, errors = process.communicate(timeout=180)
         return process.returncode, out.strip(), errors
 
     def offer(self, name: str, version: str) -> None:
-        """A wheel of one module that knows its version."""
+        """Build a wheel of one module that knows its version."""
         info = f"{name}-{version}.dist-info"
         with zipfile.ZipFile(self.wheels / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
             wheel.writestr(f"{name}.py", f"version = {version!r}\n")
@@ -64,13 +64,13 @@ def container(tmp_path: Path) -> Container:
 VERSION = "import greetings; print(greetings.version)"
 
 
-def test_without_a_requirements_file_the_service_runs_at_once(container: Container) -> None:
+def test_service_runs_immediately_without_requirements_file(container: Container) -> None:
     assert container.run("print('served')") == (0, "served", "")
     del container.environment["MCP_APPS_PATH"]
     assert container.run("print('served')") == (0, "served", "")
 
 
-def test_requirements_are_installed_once_and_again_when_they_change(container: Container) -> None:
+def test_requirements_are_installed_once_and_again_after_change(container: Container) -> None:
     container.offer("greetings", "1.0")
     container.offer("greetings", "2.0")
     container.require("greetings==1.0")
@@ -82,7 +82,7 @@ def test_requirements_are_installed_once_and_again_when_they_change(container: C
     assert container.run(VERSION)[:2] == (0, "2.0")
 
 
-def test_containers_that_start_together_share_one_installation(container: Container) -> None:
+def test_concurrent_containers_share_one_installation(container: Container) -> None:
     container.offer("greetings", "1.0")
     container.require("greetings")
     started = [container.start(VERSION) for _ in range(3)]
@@ -91,7 +91,7 @@ def test_containers_that_start_together_share_one_installation(container: Contai
     assert len(list(container.packages.iterdir())) == 1
 
 
-def test_what_contradicts_the_versions_of_this_project_or_cannot_be_had_keeps_the_service_from_starting(
+def test_conflicting_or_unavailable_requirement_prevents_service_start(
     container: Container,
 ) -> None:
     container.offer("django", "1.0")

@@ -1,4 +1,4 @@
-"""A tool that forks in a web process: what it leaves running does not keep the port."""
+"""A tool that forks in a web process: its orphan does not hold the port."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def answers(port: int) -> bool:
     return False
 
 
-def test_the_port_is_free_after_a_web_process_whose_tool_forked(live: LiveServer) -> None:
+def test_port_is_free_after_web_process_with_forking_tool_ends(live: LiveServer) -> None:
     port = free_port()
     web = subprocess.Popen(
         [sys.executable, "-m", "mcpsite.web"], cwd=ROOT, env={**live.environment, "PORT": str(port)}
@@ -44,7 +44,7 @@ def test_the_port_is_free_after_a_web_process_whose_tool_forked(live: LiveServer
             orphan = int(client.tool("fork", nonce="x")["result"]["structuredContent"]["result"])
         web.terminate()
         web.wait(20)
-        os.kill(orphan, 0)  # It lives on.
+        os.kill(orphan, 0)  # It is still alive.
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), 5).close()
         with socket.socket() as listening:

@@ -1,4 +1,4 @@
-"""The functions of ours that the busiest paths enter, counted by ``benchmarks.hops``."""
+"""Functions of this project on the busiest paths, counted by ``benchmarks.hops``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
-# Decision 0027 says what is counted. The count of the second path is 34 or 35, as a timer fires or not.
+# Decision 0027 defines the count. The second path has 34 or 35, depending on a timer.
 BOUNDS = {
     "echo: ordinary": 49,
     "of these, to accept it": 35,
@@ -20,7 +20,7 @@ BOUNDS = {
 }
 
 
-# A timer that fires meanwhile, as on a busy machine, adds functions that are not the path's.
+# A timer that fires meanwhile, as on a busy machine, adds functions from outside the path.
 TRIES = 4
 
 
@@ -31,7 +31,7 @@ def counted() -> dict[str, int]:
     return {path: int(count) for path, count in re.findall(r"^(.+?)  +(\d+) ", told.stdout, re.MULTILINE)}
 
 
-def test_busy_paths_enter_no_more_functions_than_before() -> None:
+def test_busy_paths_call_no_more_functions_than_bound() -> None:
     least: dict[str, int] = {}
     for _ in range(TRIES):
         found = counted()

@@ -1,4 +1,4 @@
-"""``LOG_FORMAT=json manage.py up``: whatever comes out is one JSON object a line, and tells no secret."""
+"""``LOG_FORMAT=json manage.py up``: each output line is one JSON object without secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     made.close()
 
 
-def test_every_line_from_the_start_to_the_end_is_an_object_and_no_password_is_told(
+def test_every_output_line_is_json_object_without_secrets(
     installation: Installation,
 ) -> None:
     def read() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Processes that start at once on one SQLite file mirror the catalogue once."""
+"""Processes that start concurrently on one SQLite file mirror the catalogue once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def finished(process: subprocess.Popen[str]) -> str:
     return out.strip().splitlines()[-1] if out.strip() else ""
 
 
-def test_processes_that_mirror_at_once_agree(tmp_path: Path) -> None:
+def test_concurrent_mirrors_write_once(tmp_path: Path) -> None:
     unwanted = ("DATABASE_URL", "REDIS_URL", "TEST_DATABASE_URL", "DJANGO_SETTINGS_MODULE")
     inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
     environment = {**inherited, "DATA_DIR": str(tmp_path / "data")}

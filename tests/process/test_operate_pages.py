@@ -1,4 +1,4 @@
-"""The lines of docs/operate do what the pages say: a backup comes back, an old database is upgraded."""
+"""The commands of docs/operate work as documented: a backup is restored, an old database is upgraded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ print(json.dumps({
     "logged": list(Session.objects.order_by("pk").values_list("messages_logged", flat=True)),
 }))
 """
-# In the form that the tables had after the first migration.
+# In the form of the tables after the first migration.
 OLD = """
 from datetime import UTC, datetime
 from django.db import connection
@@ -79,7 +79,7 @@ pytestmark = pytest.mark.process
 
 
 def lines_below(page: str, heading: str) -> str:
-    """What a section of a page has a shell do."""
+    """Return the shell commands of a section of a page."""
     text = (OPERATE / page).read_text()
     (section,) = re.findall(rf"^#+ {re.escape(heading)}$(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
     blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
@@ -88,7 +88,7 @@ def lines_below(page: str, heading: str) -> str:
 
 
 class Operated:
-    """An installation without processes, and the shell of who looks after it."""
+    """An installation without processes, and the shell of its operator."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.data, self.backup = folder / "data", folder / "backup"
@@ -126,7 +126,7 @@ class Operated:
         (self.data / "uploads" / "kept.txt").write_text("kept")
 
     def lose_everything(self) -> None:
-        """What a person finds after the accident: a new installation, and files that do not belong to it."""
+        """Simulate an accident: a new installation with foreign files."""
         shutil.rmtree(self.data)
         self.manage("prepare")
         (self.data / "uploads").mkdir()
@@ -155,11 +155,11 @@ def on_postgres(server: PostgreSQL, tmp_path: Path) -> Iterator[Operated]:
         cache.stop()
 
 
-def test_on_sqlite_what_was_backed_up_while_others_write_comes_back(tmp_path: Path) -> None:
+def test_sqlite_backup_made_during_writes_is_restored(tmp_path: Path) -> None:
     operated = Operated(tmp_path)
     operated.manage("prepare")
     database = operated.data / "db.sqlite3"
-    # Somebody reads all the time: what is written stays in the write-ahead log.
+    # A permanent reader keeps written data in the write-ahead log.
     with closing(sqlite3.connect(database)) as reader:
         reader.execute("SELECT count(*) FROM auth_user").fetchone()
         operated.seed()
@@ -175,7 +175,7 @@ def test_on_sqlite_what_was_backed_up_while_others_write_comes_back(tmp_path: Pa
     assert [path.name for path in (operated.data / "uploads").iterdir()] == ["kept.txt"]
 
 
-def test_on_postgresql_what_was_backed_up_comes_back_and_redis_forgets(on_postgres: Operated) -> None:
+def test_postgresql_backup_is_restored_and_redis_emptied(on_postgres: Operated) -> None:
     on_postgres.seed()
     before = on_postgres.state()
     on_postgres.sh(lines_below("backup.md", "Back up PostgreSQL"))
@@ -185,7 +185,7 @@ def test_on_postgresql_what_was_backed_up_comes_back_and_redis_forgets(on_postgr
         client.set("later", "1")
         on_postgres.sh(lines_below("backup.md", "Restore PostgreSQL"))
         assert client.dbsize() == 0
-    # What was restored can be backed up and restored again.
+    # A restored installation can be backed up and restored again.
     on_postgres.sh(lines_below("backup.md", "Back up PostgreSQL"))
     on_postgres.sh(lines_below("backup.md", "Restore PostgreSQL"))
     assert on_postgres.state() == before
@@ -206,7 +206,7 @@ def upgraded(operated: Operated, to: str = "") -> str:
         operated.manage("migrate", "auth")
         operated.manage("migrate", "mcp_app", to)
         assert operated.shell(UNSQUASHED).split() == ["1", "16"]
-    # The lines before fetch the new code, and those after ask a running server.
+    # Earlier lines fetch the new code, and later ones query a running server.
     lines = lines_below("upgrade.md", "Own processes").splitlines()
     said = operated.sh("set -e\n" + "\n".join(line for line in lines if line.startswith(MANAGE)))
     assert "no issues" in said
@@ -216,23 +216,23 @@ def upgraded(operated: Operated, to: str = "") -> str:
     assert state["keys"] == [["old", "0" * 64, "ada"]]
     assert ["echo", "Named long ago"] in state["titles"]  # type: ignore[operator]
     assert state["logged"] == [2]
-    # What is indexed and then no longer, within one migration, keeps its index on PostgreSQL.
+    # An index added and removed within one migration remains on PostgreSQL.
     assert ["lease_until"] not in state["indexes of calls"]  # type: ignore[operator]
     assert ["state", "lease_until"] in state["indexes of calls"]  # type: ignore[operator]
     return said
 
 
-def test_on_sqlite_a_database_of_the_first_version_is_upgraded(tmp_path: Path) -> None:
+def test_sqlite_database_of_first_version_is_upgraded(tmp_path: Path) -> None:
     assert "mcp_app.0002_squashed" in upgraded(Operated(tmp_path))
 
 
-def test_on_sqlite_a_database_of_22_november_is_upgraded(tmp_path: Path) -> None:
+def test_sqlite_database_of_22_november_is_upgraded(tmp_path: Path) -> None:
     assert "mcp_app.0002_squashed" not in upgraded(Operated(tmp_path), to="0002")
 
 
-def test_on_postgresql_a_database_of_the_first_version_is_upgraded(on_postgres: Operated) -> None:
+def test_postgresql_database_of_first_version_is_upgraded(on_postgres: Operated) -> None:
     assert "mcp_app.0002_squashed" in upgraded(on_postgres)
 
 
-def test_on_postgresql_a_database_of_22_november_is_upgraded(on_postgres: Operated) -> None:
+def test_postgresql_database_of_22_november_is_upgraded(on_postgres: Operated) -> None:
     assert "mcp_app.0002_squashed" not in upgraded(on_postgres, to="0002")

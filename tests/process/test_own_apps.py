@@ -1,4 +1,4 @@
-"""An app outside of this project is served without a change of it: a command makes it, a setting names it."""
+"""An app outside of this project is created by a command and served by a setting, without code changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 
 def command(folder: Path, *words: str, **settings: str) -> dict[str, Any]:
-    """What starts a command of this installation from another folder."""
+    """Return a command of this installation started from another folder."""
     inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {**inherited, "DATA_DIR": str(folder / "data"), **settings}
     return {"args": [sys.executable, ROOT / "manage.py", *words], "cwd": folder, "env": environment}
@@ -31,7 +31,7 @@ def manage(folder: Path, *words: str, **settings: str) -> subprocess.CompletedPr
     )
 
 
-def test_a_new_app_passes_its_own_test_and_its_tool_is_served(tmp_path: Path) -> None:
+def test_new_app_passes_its_test_and_serves_its_tool(tmp_path: Path) -> None:
     apps = tmp_path / "tools"
     made = manage(tmp_path, "mcp_startapp", "mytools", str(apps / "mytools"))
     assert made.returncode == 0, made.stderr
@@ -50,7 +50,7 @@ def test_a_new_app_passes_its_own_test_and_its_tool_is_served(tmp_path: Path) ->
         installation.close()
 
 
-def test_a_client_that_starts_the_server_as_its_child_is_offered_the_apps_too(tmp_path: Path) -> None:
+def test_stdio_server_offers_tools_of_own_app(tmp_path: Path) -> None:
     assert manage(tmp_path, "mcp_startapp", "mytools", str(tmp_path / "tools" / "mytools")).returncode == 0
     assert manage(tmp_path, "migrate", "--verbosity", "0").returncode == 0
     settings = {"MCP_APPS": "mytools", "MCP_APPS_PATH": str(tmp_path / "tools")}
@@ -76,7 +76,7 @@ def exchange(server: subprocess.Popen[str], method: str, params: dict[str, Any])
     return answer
 
 
-def test_a_mistake_in_an_app_is_shown_with_its_place_by_every_command(tmp_path: Path) -> None:
+def test_error_in_app_is_shown_with_location_by_every_command(tmp_path: Path) -> None:
     app = tmp_path / "tools" / "mytools"
     assert manage(tmp_path, "mcp_startapp", "mytools", str(app)).returncode == 0
     (app / "mcp.py").write_text("import no_such_library\n")
@@ -96,7 +96,7 @@ def test_a_mistake_in_an_app_is_shown_with_its_place_by_every_command(tmp_path: 
         ({"MCP_APPS_PATH": "/no/such/folder"}, "'/no/such/folder'"),
     ],
 )
-def test_an_app_that_cannot_be_found_is_one_line(tmp_path: Path, settings: dict[str, str], says: str) -> None:
+def test_missing_app_is_one_line_error(tmp_path: Path, settings: dict[str, str], says: str) -> None:
     done = manage(tmp_path, "check", **settings)
     assert done.returncode == 2
     assert says in done.stderr

@@ -1,4 +1,4 @@
-"""Tools that query, over HTTP on PostgreSQL: which connections they open, and what a call leaves behind."""
+"""Querying tools over HTTP on PostgreSQL: opened connections, and state left by a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(postgres.binaries() is None, reason=postgres.MISSING),
 ]
 CALLS = 1_000
-# What docs/operations.md names: own queries, threads of tools, and what opens one while it needs it.
+# As in docs/operations.md: own queries, threads of tools, and short-lived connections.
 DOCUMENTED = 8 + 8 + 3
 KEPT_SECONDS = 10.0
 POOL_SIZE = 4
@@ -61,7 +61,7 @@ def live(database: postgres.PostgreSQL) -> Iterator[LiveServer]:
 
 @pytest.fixture
 def pooled(database: postgres.PostgreSQL) -> Iterator[LiveServer]:
-    """The server behind PgBouncer, which gives a connection away after each transaction."""
+    """Return a server behind PgBouncer in transaction mode."""
     program, port = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin"), free_port()
     if program is None:
         pytest.skip("no PgBouncer: install the package pgbouncer")
@@ -94,7 +94,7 @@ def client(live: LiveServer) -> Iterator[Mcp]:
 
 
 async def at_once(client: Mcp, name: str, calls: int) -> list[Any]:
-    """What that many calls of a tool return, all sent before the first is read, each on a connection."""
+    """Return the results of concurrent calls of a tool, each on its own connection."""
     port = client.client.port
     opened = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(calls)))
 
@@ -119,7 +119,7 @@ def value(client: Mcp, tool: str, **arguments: Any) -> Any:
     return result["structuredContent"]["result"]
 
 
-def test_a_thousand_calls_at_once_open_no_more_connections_than_documented_and_leave_none(
+def test_thousand_concurrent_calls_stay_within_documented_connections(
     client: Mcp, database: postgres.PostgreSQL
 ) -> None:
     found = asyncio.run(at_once(client, "look_up", CALLS))
@@ -136,7 +136,7 @@ def test_a_thousand_calls_at_once_open_no_more_connections_than_documented_and_l
         eventually(are_closed, KEPT_SECONDS + 5, "the end of the connections of tools")
 
 
-def test_a_pooler_of_transactions_serves_a_thousand_calls_by_fewer_connections_than_threads(
+def test_transaction_pooler_serves_thousand_calls_with_fewer_connections(
     pooled: LiveServer, database: postgres.PostgreSQL
 ) -> None:
     with psycopg.connect(database.url) as observer:
@@ -156,26 +156,26 @@ def test_a_pooler_of_transactions_serves_a_thousand_calls_by_fewer_connections_t
         assert value(client, "groups") == before
 
 
-def test_atomic_requests_of_the_project_makes_no_transaction_of_a_tool(client: Mcp) -> None:
+def test_atomic_requests_does_not_wrap_tool_in_transaction(client: Mcp) -> None:
     value(client, "enrol", group="first")
     assert client.tool("enrol", group="second", fails=True)["result"]["isError"]
     assert client.tool("enrol_whole", group="third", fails=True)["result"]["isError"]
     assert {"first", "second", "third"} & set(value(client, "groups")) == {"first", "second"}
 
 
-def test_a_transaction_that_a_call_leaves_open_reaches_no_other_call(client: Mcp) -> None:
+def test_open_transaction_of_call_reaches_no_other_call(client: Mcp) -> None:
     before = value(client, "groups")
     assert all(asyncio.run(at_once(client, "leave_transaction_open", 50)))
     assert all(names == before for names in asyncio.run(at_once(client, "groups", 50)))
 
 
 @pytest.mark.parametrize("changer", ["change", "change_in_thread"])
-def test_language_and_time_zone_that_a_tool_sets_end_with_its_call(client: Mcp, changer: str) -> None:
+def test_language_and_time_zone_set_by_tool_end_with_call(client: Mcp, changer: str) -> None:
     before = value(client, "seen")
     assert value(client, "seen_in_thread") == before
     assert before != ["fr", "Asia/Tokyo"]
     assert value(client, changer) == ["fr", "Asia/Tokyo"]
-    # On the same connection of the client, which has a context of its own, and on others.
+    # On the same client connection, which has its own context, and on others.
     assert value(client, "seen") == before
     assert value(client, "seen_in_thread") == before
     assert all(each == before for each in asyncio.run(at_once(client, "seen", 20)))

@@ -1,4 +1,4 @@
-"""Real workers: an existing Celery task as a tool, places of a limited tool, an administrator's switch."""
+"""Real workers: an existing Celery task as a tool, slots of a limited tool, a switch in the admin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    """One web process and a worker with three children."""
+    """Return one web process and a worker with three children."""
     settings = "tests.process.queueing_app.settings"
     with LiveServer(
         web_processes=1, worker=True, concurrency=3, settings=settings, env={"DEMO": "off"}
@@ -28,7 +28,7 @@ def server() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def client(server: LiveServer) -> Iterator[Mcp]:
-    """A client with a session."""
+    """Return a client with a session."""
     client = server.mcp()
     client.initialize()
     yield client
@@ -40,7 +40,7 @@ def _structured(response: dict[str, Any]) -> Any:
     return response["result"]["structuredContent"]
 
 
-def test_an_existing_task_runs_in_a_worker_and_reports_progress(server: LiveServer, client: Mcp) -> None:
+def test_existing_celery_task_runs_in_worker_and_reports_progress(server: LiveServer, client: Mcp) -> None:
     params = {"name": "import_books", "arguments": {"books": 3}, "_meta": {"progressToken": "p"}}
     result = _structured(client.call("tools/call", params))
     assert result["imported"] == 3
@@ -49,9 +49,7 @@ def test_an_existing_task_runs_in_a_worker_and_reports_progress(server: LiveServ
     assert messages == ["book 1", "book 2", "book 3"]
 
 
-def test_calls_of_a_limited_tool_never_overlap_though_children_are_free(
-    server: LiveServer, client: Mcp
-) -> None:
+def test_calls_of_limited_tool_never_overlap(server: LiveServer, client: Mcp) -> None:
     def call(number: int) -> list[float]:
         own = client.via(server.ports[0])
         own.next_id += number * 100
@@ -65,9 +63,7 @@ def test_calls_of_a_limited_tool_never_overlap_though_children_are_free(
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
-def test_an_administrator_sends_a_tool_to_the_background_without_a_restart(
-    server: LiveServer, client: Mcp
-) -> None:
+def test_administrator_moves_tool_to_background_without_restart(server: LiveServer, client: Mcp) -> None:
     web, worker = server.processes[0].pid, server.worker_processes[0]
     assert _structured(client.tool("here"))["result"] == web
     server.shell(

@@ -1,4 +1,4 @@
-"""What goes as it should leaves no warning in the logs, and what does not is still told."""
+"""Normal operation logs no warnings, and faults are logged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def troubles(cluster: Cluster) -> list[str]:
     return [line for line in cluster.logs().splitlines() if any(word in line for word in TROUBLE)]
 
 
-def test_clients_may_look_for_an_authorization_server_in_silence(cluster: Cluster) -> None:
+def test_discovery_without_authorization_server_logs_nothing(cluster: Cluster) -> None:
     for name in ("oauth-protected-resource/mcp", "oauth-authorization-server", "openid-configuration"):
         with RawClient("127.0.0.1", cluster.ports[0]) as client:
             answer = client.request("GET", f"/.well-known/{name}")
@@ -38,7 +38,7 @@ def test_clients_may_look_for_an_authorization_server_in_silence(cluster: Cluste
 
 
 @pytest.mark.parametrize("tool", ["spin", "keep_lock"])
-def test_cancelled_call_is_one_line_of_the_log(cluster: Cluster, tool: str) -> None:
+def test_cancelled_call_is_one_log_line(cluster: Cluster, tool: str) -> None:
     session = open_session(cluster)
     worker = cluster.worker_processes[0]
     (before,) = worker.children
@@ -48,14 +48,14 @@ def test_cancelled_call_is_one_line_of_the_log(cluster: Cluster, tool: str) -> N
     asked.cancel()
     asked.join()
     eventually(lambda: before not in worker.children and len(worker.children) == 1, 40, "another process")
-    # The next call ends after all that is said of the one before.
+    # The next call ends after all log lines of the previous one.
     call(cluster, session, f"after-{tool}", "work", steps=1).join()
     assert troubles(cluster) == []
     (line,) = [line for line in cluster.logs().splitlines() if ENDED in line][earlier:]
     assert " INFO mcp.worker " in line
 
 
-def test_crash_of_a_worker_process_is_an_error_in_the_log(cluster: Cluster) -> None:
+def test_crash_of_worker_process_is_logged_as_error(cluster: Cluster) -> None:
     session, worker = open_session(cluster), cluster.worker_processes[0]
     (before,) = worker.children
     crashed = call(cluster, session, "crashed", "doze", seconds=90)

@@ -1,4 +1,4 @@
-"""Whatever application code raises ends its own call with an error; processes and other calls go on."""
+"""Exceptions of application code end its own call with an error; processes and other calls continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOOLS = (
     "on_worker",
     "on_workers_thread",
 )
-# Thrown into a coroutine that waits, GeneratorExit closes all that it waits for: the tool's own boundary too.
+# Thrown into a waiting coroutine, GeneratorExit closes all that it awaits: the tool's own boundary too.
 CLOSED = {("generator", "in_own_task"), ("generator", "on_worker")}
 REQUESTS = {
     "resource": ("resources/read", lambda kind: {"uri": f"raising://{kind}"}),
@@ -61,7 +61,7 @@ def _answer(session: Mcp, way: str, kind: str) -> dict[str, Any]:
     return session.call(method, params(kind))
 
 
-def test_whatever_code_raises_ends_its_own_call_only(cluster: Cluster, session: Mcp) -> None:
+def test_exception_ends_its_own_call_only(cluster: Cluster, session: Mcp) -> None:
     web, worker = cluster.processes[0].pid, cluster.worker_processes[0]
     children = worker.children
     neighbours = [
@@ -88,7 +88,7 @@ def test_whatever_code_raises_ends_its_own_call_only(cluster: Cluster, session: 
     assert worker.children == children
 
 
-def test_stdio_server_outlasts_whatever_code_raises(cluster: Cluster) -> None:
+def test_stdio_server_survives_exceptions_of_code(cluster: Cluster) -> None:
     ways = [way for way in TOOLS if "worker" not in way]
     with Child(cluster.environment) as child:
         child.initialize()
@@ -101,7 +101,7 @@ def test_stdio_server_outlasts_whatever_code_raises(cluster: Cluster) -> None:
         assert child.end() == 0
 
 
-def test_worker_process_ignores_an_interrupt_that_its_tool_sends(cluster: Cluster, session: Mcp) -> None:
+def test_worker_process_ignores_interrupt_sent_by_its_tool(cluster: Cluster, session: Mcp) -> None:
     children = cluster.worker_processes[0].children
     answer = session.tool("interrupt_worker")
     assert answer["result"]["content"][0]["text"] == "interrupted"

@@ -1,4 +1,4 @@
-"""A Redis Cluster, which cannot be used yet: every program says so in one line and ends."""
+"""A Redis Cluster is not supported: every program reports it in one line and exits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAMS = {
 
 
 def _port() -> int:
-    """A port that leaves room for that of the cluster's own connections, 10,000 above."""
+    """Return a port whose cluster bus port, 10,000 above, is valid."""
     while (port := free_port()) > 55_000:
         pass
     return port
@@ -39,7 +39,7 @@ def _port() -> int:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the only node of a cluster."""
+    """Return the address of the only node of a cluster."""
     program = find_program()
     if program.kind == "fakeredis":
         pytest.skip("no Redis is installed")
@@ -65,20 +65,20 @@ def _answers(client: redis.Redis) -> bool:
 
 
 @pytest.mark.parametrize("database", [0, 1])
-def test_cluster_is_recognized(cluster: str, database: int) -> None:
-    """It has no database but the first, and refuses a connection to another before it can be asked."""
+def test_cluster_is_detected(cluster: str, database: int) -> None:
+    """A cluster has one database, and rejects a connection to another before it can be queried."""
     assert cluster_fault(f"{cluster}/{database}").startswith(LINE)
 
 
-def test_one_redis_is_no_cluster(redis_url: str) -> None:
+def test_single_redis_is_not_detected_as_cluster(redis_url: str) -> None:
     assert cluster_fault(redis_url) == ""
     assert cluster_fault("redis://127.0.0.1:1/0") == ""
     assert cluster_fault("") == ""
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_program_refuses_a_cluster_in_one_line(program: str, cluster: str, tmp_path: Path) -> None:
-    """Celery used to try for ever, and `up` to give up after 60 s, without a word of the cluster."""
+def test_program_rejects_cluster_in_one_line(program: str, cluster: str, tmp_path: Path) -> None:
+    """Otherwise Celery would retry forever, and `up` would time out after 60 s without a reason."""
     (tmp_path / "db.sqlite3").write_bytes(migrated(ROOT, "mcpsite.settings"))
     inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     done = subprocess.run(

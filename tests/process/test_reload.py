@@ -1,4 +1,4 @@
-"""``make dev``: edits of an app outside of this project are served; sessions, streams and calls go on."""
+"""``make dev``: edits of an app outside of this project are served; sessions, streams and calls continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.process.test_own_apps import manage
 pytestmark = pytest.mark.process
 pytest.importorskip("watchfiles", reason="requirements-dev.txt is not installed")
 
-# The promise is 3 seconds. New processes load everything in that time, which a busy machine makes many of.
+# The promise is 3 seconds. New processes import everything in that time, slower on a busy machine.
 SERVED_SECONDS = 30.0
 
 TOOLS = '''
@@ -54,7 +54,7 @@ def word_soon_when(file: str) -> str:
 
 
 class Tools:
-    """A folder of one app, outside of this project, and the server that serves it."""
+    """A folder with one app outside of this project, and the server that serves it."""
 
     def __init__(self, folder: Path) -> None:
         self.apps = folder / "tools"
@@ -83,7 +83,7 @@ class Tools:
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
-    """One server for all tests: each finds it serving some word without a mistake, and leaves it so."""
+    """Return one server for all tests: each finds it without a fault, and leaves it so."""
     tools = Tools(tmp_path_factory.mktemp("dev"))
     tools.installation.start_healthy()
     yield tools
@@ -100,7 +100,7 @@ def client(tools: Tools) -> Iterator[Mcp]:
 
 
 class NewConnections:
-    """Opens one connection after the other until it is told to stop; what went wrong is in ``refused``."""
+    """A loop that opens connections until stopped; failures are in ``refused``."""
 
     def __init__(self, port: int) -> None:
         self.answered = 0
@@ -131,9 +131,7 @@ class NewConnections:
             self._stop.wait(0.01)
 
 
-def test_an_edit_is_served_to_open_sessions_and_streams_by_new_processes_and_refuses_nobody(
-    tools: Tools, client: Mcp
-) -> None:
+def test_edit_is_served_to_open_sessions_without_refused_connections(tools: Tools, client: Mcp) -> None:
     stream = client.get_stream()
     before = {name: tools.installation.pid(name) for name in ("web-1", "worker", "redis")}
     session = client.session
@@ -142,7 +140,7 @@ def test_an_edit_is_served_to_open_sessions_and_streams_by_new_processes_and_ref
     assert connections.answered > 0
     assert connections.refused == []
     assert client.session == session
-    # The stream ended with the process that had held it, and goes on where it was.
+    # The stream ended with its process, and resumes at its position.
     assert "notifications/tools/list_changed" in methods(stream, client)
     after = {name: tools.installation.pid(name) for name in before}
     assert after["redis"] == before["redis"]
@@ -151,7 +149,7 @@ def test_an_edit_is_served_to_open_sessions_and_streams_by_new_processes_and_ref
 
 
 def methods(stream: EventStream, client: Mcp) -> set[str]:
-    """What comes on a standalone stream, which its client opens again when it ends."""
+    """Return methods received on a standalone stream, reopened when it ends."""
     found: set[str] = set()
     while "notifications/tools/list_changed" not in found:
         message = stream.message()
@@ -165,7 +163,7 @@ def methods(stream: EventStream, client: Mcp) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["word_when", "word_soon_when"], ids=["background", "in a web process"])
-def test_a_call_that_runs_through_an_edit_finishes_and_new_calls_run_the_edited_code(
+def test_running_call_finishes_old_code_and_new_call_runs_edited_code(
     tools: Tools, client: Mcp, tmp_path: Path, name: str
 ) -> None:
     tools.edit(client, "earlier")
@@ -179,9 +177,7 @@ def test_a_call_that_runs_through_an_edit_finishes_and_new_calls_run_the_edited_
     assert "earlier" in answer_of(call, client)
 
 
-def test_a_call_of_2026_07_28_which_nothing_can_resume_is_answered_through_edits(
-    tools: Tools, client: Mcp, tmp_path: Path
-) -> None:
+def test_unresumable_modern_call_is_answered_through_edits(tools: Tools, client: Mcp, tmp_path: Path) -> None:
     tools.edit(client, "before")
     slow = tmp_path / "slow"
     asked = {"name": "word_when", "arguments": {"file": str(slow)}}
@@ -189,7 +185,7 @@ def test_a_call_of_2026_07_28_which_nothing_can_resume_is_answered_through_edits
         modern = Modern(tools.installation.port, patience=120.0)
         call = pool.submit(modern.request, "tools/call", asked)
         wait_until(Path(f"{slow}.begun").exists, 30.0, "the call runs")
-        # The second takes longer than a process that must stop would wait.
+        # The second edit takes longer than a stopping process would wait.
         tools.edit(client, "between")
         tools.edit(client, "after")
         assert not call.done()
@@ -198,7 +194,7 @@ def test_a_call_of_2026_07_28_which_nothing_can_resume_is_answered_through_edits
 
 
 def answer_of(stream: EventStream, client: Mcp) -> str:
-    """The answer of a call whose stream is opened again when it ends before that."""
+    """Return the answer of a call, reopening its stream when it ends early."""
     while True:
         message = stream.message()
         if message is not None and "result" not in message:
@@ -222,7 +218,7 @@ def answer_of(stream: EventStream, client: Mcp) -> str:
     ],
     ids=["syntax", "import", "definition"],
 )
-def test_a_broken_edit_is_shown_while_the_code_from_before_is_served_until_it_is_mended(
+def test_broken_edit_is_reported_while_previous_code_is_served(
     tools: Tools, client: Mcp, mistake: str, line: int, says: str
 ) -> None:
     tools.edit(client, "good")
@@ -242,7 +238,7 @@ def test_a_broken_edit_is_shown_while_the_code_from_before_is_served_until_it_is
     assert not (tools.installation.data / "run" / "code_fault.json").exists()
 
 
-def test_a_start_with_a_mistake_shows_it_and_goes_on_once_it_is_corrected(tmp_path: Path) -> None:
+def test_start_with_broken_code_waits_for_correction(tmp_path: Path) -> None:
     tools = Tools(tmp_path)
     tools.code.write_text("import no_such_library\n")
     try:

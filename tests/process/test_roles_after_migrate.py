@@ -1,4 +1,4 @@
-"""``migrate`` alone completes the roles: of a fresh database, and of one that an older version left."""
+"""``migrate`` alone completes the roles: in a fresh database, and in one of an older version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if %r:
     ours = ["mcp_app.oauth", "mcp_app"]
     INSTALLED_APPS = [*(name for name in INSTALLED_APPS if name not in ours), *ours]
 """
-# As the version before made them: permissions of mcp_app only, and no record of what was given.
+# As the previous version created them: permissions of mcp_app only, without a record of grants.
 OLD = """
 import django
 django.setup()
@@ -59,7 +59,7 @@ print(json.dumps({each.name: [p.codename for p in each.permissions.all()] for ea
 
 @pytest.fixture(params=APPS.values(), ids=APPS)
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Run Python with a database of its own, and with the apps in this order."""
+    """Run Python with a separate database, and with the apps in this order."""
     (tmp_path / "older_settings.py").write_text(SETTINGS % (str(tmp_path / "db.sqlite3"), request.param))
     environment = {
         **os.environ,
@@ -81,13 +81,13 @@ def held(run: Any) -> dict[str, set[str]]:
     return {name: set(codenames) for name, codenames in json.loads(run("-c", HELD)).items()}
 
 
-def test_roles_of_a_fresh_database_are_complete(run: Any) -> None:
-    """Permissions of mcp_oauth are made after those of mcp_app, when the groups existed already."""
+def test_roles_of_fresh_database_are_complete(run: Any) -> None:
+    """Permissions of mcp_oauth are created after those of mcp_app, when the groups already exist."""
     run("manage.py", "migrate", "-v0")
     assert held(run) == ROLES
 
 
-def test_roles_of_an_older_database_get_what_is_new_and_nothing_back(run: Any) -> None:
+def test_roles_of_older_database_gain_new_permissions_only(run: Any) -> None:
     run("-c", OLD)
     run("manage.py", "migrate", "-v0")
     expected = {**ROLES, "MCP operator": ROLES["MCP operator"] - {"decide_call"}}

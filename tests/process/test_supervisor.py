@@ -1,4 +1,4 @@
-"""The supervisor with small children: replacing, backing off, stopping in order, killing."""
+"""The supervisor with small children: replacement, backoff, ordered stop, kill."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PARENT = (
 
 
 class Bench:
-    """A supervisor on a temporary folder, with what it printed."""
+    """A supervisor on a temporary folder, with its output."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,14 +77,14 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead but not yet collected by its new parent does not."""
+    """Return True if a process runs; False for an uncollected zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-def test_a_dead_child_is_replaced_at_once_and_its_pid_file_says_so(bench: Bench) -> None:
+def test_dead_child_is_replaced_with_new_pid_file(bench: Bench) -> None:
     bench.start("web", SLEEPER)
     bench.wait("here")
     first = bench.pid("web")
@@ -95,8 +95,8 @@ def test_a_dead_child_is_replaced_at_once_and_its_pid_file_says_so(bench: Bench)
     bench.wait("here", count=2)
 
 
-def test_disk_that_takes_no_pid_file_ends_nothing(bench: Bench) -> None:
-    """An error at a pid file used to leave the supervisor's loop, and to end every child with it."""
+def test_unwritable_pid_file_ends_no_child(bench: Bench) -> None:
+    """An error at a pid file must not leave the supervisor's loop and end every child with it."""
     obstacle = bench.folder / ".web.pid"
     obstacle.mkdir()
     bench.start("web", f"import os; print(os.getpid(), flush=True); {SLEEPER}")
@@ -110,7 +110,7 @@ def test_disk_that_takes_no_pid_file_ends_nothing(bench: Bench) -> None:
     assert bench.supervisor.run_until(lambda: bench.pid("web") == _said_pids(bench)[1], 20.0, every=0.01)
 
 
-def test_child_is_started_later_when_the_system_has_no_descriptor_to_spare(bench: Bench) -> None:
+def test_child_is_started_later_if_descriptors_run_out(bench: Bench) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
@@ -121,8 +121,8 @@ def test_child_is_started_later_when_the_system_has_no_descriptor_to_spare(bench
     bench.wait("here")
 
 
-def test_output_that_is_not_watched_is_closed(bench: Bench) -> None:
-    """A child may die between its start and the moment from which its output is read."""
+def test_unwatched_child_output_is_closed(bench: Bench) -> None:
+    """A child may die after its start and before its output is read."""
     bench.start("web", SLEEPER)
     bench.wait("here")
     (child,) = bench.supervisor._children
@@ -137,14 +137,14 @@ def _said_pids(bench: Bench) -> list[int]:
     return [int(pid) for pid in re.findall(r"web +\| (\d+)", bench.printed.getvalue())]
 
 
-def test_a_child_that_keeps_dying_is_a_crash_loop_before_the_first_health(bench: Bench) -> None:
+def test_repeatedly_dying_child_raises_crash_loop(bench: Bench) -> None:
     bench.start("web", "raise SystemExit('no such table')")
     with pytest.raises(CrashLoop, match="web keeps dying"):
         bench.supervisor.run_until(lambda: False, 20.0)
     assert bench.printed.getvalue().count("no such table") == 3
 
 
-def test_what_a_dead_child_had_started_does_not_live_on(bench: Bench) -> None:
+def test_grandchild_of_dead_child_is_killed(bench: Bench) -> None:
     bench.start("worker", PARENT)
     bench.wait("grandchild")
     grandchild = int(bench.printed.getvalue().split("grandchild ")[1].split()[0])
@@ -152,7 +152,7 @@ def test_what_a_dead_child_had_started_does_not_live_on(bench: Bench) -> None:
     assert bench.supervisor.run_until(lambda: not alive(grandchild), 5.0, every=0.01)
 
 
-def test_stages_stop_one_after_the_other_and_leave_no_pid_file(bench: Bench) -> None:
+def test_stages_stop_in_order_and_leave_no_pid_file(bench: Bench) -> None:
     for stage, name in enumerate(("redis", "worker", "web")):
         bench.start(name, SLEEPER, stage)
     bench.wait("here", count=3)
@@ -166,7 +166,7 @@ def test_stages_stop_one_after_the_other_and_leave_no_pid_file(bench: Bench) -> 
     assert [path.name for path in bench.folder.glob("*.pid")] == ["up.pid"]
 
 
-def test_a_child_that_ignores_the_wish_to_stop_is_killed_after_its_grace(bench: Bench) -> None:
+def test_child_ignoring_stop_is_killed_after_grace_period(bench: Bench) -> None:
     bench.start("web", STUBBORN, grace=0.3)
     bench.wait("here")
     pid = bench.pid("web")
@@ -174,7 +174,7 @@ def test_a_child_that_ignores_the_wish_to_stop_is_killed_after_its_grace(bench: 
     assert not alive(pid)
 
 
-def test_a_second_ctrl_c_kills_without_waiting_for_the_grace(bench: Bench) -> None:
+def test_second_ctrl_c_kills_without_grace_period(bench: Bench) -> None:
     bench.start("web", STUBBORN, grace=300.0)
     bench.wait("here")
     pid = bench.pid("web")
@@ -185,7 +185,7 @@ def test_a_second_ctrl_c_kills_without_waiting_for_the_grace(bench: Bench) -> No
     assert not alive(pid)
 
 
-def test_every_line_of_a_child_carries_its_name_and_no_line_is_unbounded(bench: Bench) -> None:
+def test_child_output_lines_are_prefixed_and_bounded(bench: Bench) -> None:
     bench.start("web", f"print('x' * 200_000, flush=True); {SLEEPER}")
     bench.wait("here")
     lines = bench.printed.getvalue().splitlines()
@@ -194,14 +194,14 @@ def test_every_line_of_a_child_carries_its_name_and_no_line_is_unbounded(bench: 
     assert sum(line.count("x") for line in lines) == 200_000
 
 
-def test_a_program_is_ready_when_it_says_so(bench: Bench) -> None:
+def test_program_is_ready_after_its_announcement(bench: Bench) -> None:
     code = "import os, time; os.write(int(os.environ['READY_FD']), b'1'); time.sleep(600)"
     bench.supervisor.start(Program("web", (sys.executable, "-c", code), 0, announces_ready=True))
     assert not bench.supervisor.ready()
     assert bench.supervisor.run_until(bench.supervisor.ready, 20.0)
 
 
-def test_a_child_that_stands_still_is_replaced_and_one_that_shows_life_is_not(bench: Bench) -> None:
+def test_frozen_child_is_replaced_and_live_one_is_kept(bench: Bench) -> None:
     for name in ("still", "well"):
         argv = (sys.executable, "-c", SHOWS_LIFE)
         bench.supervisor.start(Program(name, argv, 0, announces_ready=True, silence_seconds=3.0))
@@ -215,12 +215,12 @@ def test_a_child_that_stands_still_is_replaced_and_one_that_shows_life_is_not(be
     assert "still stood still for 3 s and is ended" in bench.printed.getvalue()
 
 
-def test_a_pause_of_the_supervisor_is_not_counted_as_silence_of_its_children(bench: Bench) -> None:
+def test_pause_of_supervisor_is_not_counted_as_silence(bench: Bench) -> None:
     argv = (sys.executable, "-c", SHOWS_LIFE)
     bench.supervisor.start(Program("web", argv, 0, announces_ready=True, silence_seconds=3.0))
     assert bench.supervisor.run_until(bench.supervisor.ready, 20.0)
     pid = bench.pid("web")
-    # Everything stands still as a paused machine does, this thread with its supervisor as well.
+    # Everything pauses as on a paused machine, including this thread with its supervisor.
     os.kill(pid, signal.SIGSTOP)
     threading.Event().wait(4.0)
     os.kill(pid, signal.SIGCONT)
@@ -228,12 +228,12 @@ def test_a_pause_of_the_supervisor_is_not_counted_as_silence_of_its_children(ben
     assert bench.pid("web") == pid
 
 
-def test_a_second_supervisor_on_the_same_folder_is_told_who_is_there(bench: Bench) -> None:
+def test_second_supervisor_on_same_folder_names_running_process(bench: Bench) -> None:
     with pytest.raises(AlreadyRunning, match=f"Process {os.getpid()} already runs this server"):
         PidFiles(bench.folder).claim()
 
 
-def test_pid_files_of_an_earlier_run_are_forgotten(tmp_path: Path) -> None:
+def test_stale_pid_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / "web-1.pid").write_text("1\n")
     (tmp_path / "up.pid").write_text("1\n")
     pid_files = PidFiles(tmp_path)
@@ -244,7 +244,7 @@ def test_pid_files_of_an_earlier_run_are_forgotten(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_tried_out_and_ends_is_not_started_again_and_its_words_are_told_only_if_wanted(
+def test_ended_trial_is_not_restarted_and_output_is_shown_on_request(
     bench: Bench,
 ) -> None:
     child = bench.try_out("trial", "print('a mistake')")
@@ -256,7 +256,7 @@ def test_what_is_tried_out_and_ends_is_not_started_again_and_its_words_are_told_
     assert bench.printed.getvalue() == "trial   | a mistake\n"
 
 
-def test_what_is_kept_after_a_trial_is_replaced_when_it_dies(bench: Bench) -> None:
+def test_kept_trial_is_replaced_when_it_dies(bench: Bench) -> None:
     child = bench.try_out("trial", SLEEPER)
     assert bench.supervisor.run_until(lambda: child.withheld == ["here"], 20.0, every=0.01)
     bench.supervisor.keep(child)
@@ -266,7 +266,7 @@ def test_what_is_kept_after_a_trial_is_replaced_when_it_dies(bench: Bench) -> No
     bench.wait("here", 2)
 
 
-def test_what_leaves_is_asked_first_and_killed_when_its_time_is_over(bench: Bench) -> None:
+def test_leaving_child_is_signalled_first_and_killed_after_timeout(bench: Bench) -> None:
     polite = bench.try_out("polite", SLEEPER, leave_signal=signal.SIGHUP, leave_seconds=600.0)
     stubborn = bench.try_out("stubborn", STUBBORN, leave_seconds=0.5)
     for child in (polite, stubborn):
@@ -277,7 +277,7 @@ def test_what_leaves_is_asked_first_and_killed_when_its_time_is_over(bench: Benc
     assert "starting it again" not in bench.printed.getvalue()
 
 
-def test_a_process_waits_for_each_permit_and_one_that_is_kept_has_both(bench: Bench) -> None:
+def test_trial_waits_for_each_permit_and_kept_process_has_both(bench: Bench) -> None:
     code = (
         "import os\n"
         "for step in ('load', 'serve'): os.read(int(os.environ['PERMIT_FD']), 1); print(step, flush=True)\n"

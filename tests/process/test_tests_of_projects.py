@@ -1,4 +1,4 @@
-"""A project's own test run: the Redis that its settings name is never reached."""
+"""A project's own test run never connects to the Redis that its settings name."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def test_test_run_opens_no_connection_to_the_projects_redis(tmp_path: Path) -> N
         )
         assert done.returncode == 0, done.stderr
         assert "Ran 2 tests" in done.stderr
-        # Whoever connects waits in the backlog.
+        # A connection would wait in the backlog.
         with pytest.raises(BlockingIOError):
             redis.accept()

@@ -1,4 +1,4 @@
-"""``manage.py up``: what it prints, what it keeps alive, what it leaves behind, how it refuses."""
+"""``manage.py up``: output, supervision, cleanup, and refusals to start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
 
 @pytest.fixture
 def new_installation(tmp_path: Path) -> Iterator[Installation]:
-    """One in an empty folder."""
+    """Return an installation in an empty folder."""
     installation = Installation(tmp_path, from_nothing=True)
     yield installation
     installation.close()
@@ -41,7 +41,7 @@ def new_installation(tmp_path: Path) -> Iterator[Installation]:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One healthy installation with two web processes that several tests look at."""
+    """Return one healthy installation with two web processes, shared by several tests."""
     installation = Installation(tmp_path_factory.mktemp("up"), WEB_PROCESSES="2")
     installation.start_healthy()
     yield installation
@@ -60,21 +60,21 @@ def status_of(port: int, path: str) -> int:
 
 
 def answers_echo(port: int, token: str | None = None) -> bool:
-    """Whether a session can be opened and the demo tool ``echo`` called."""
+    """Return True if a session opens and the demo tool ``echo`` answers."""
     with closing(Mcp.at(port, token=token)) as client:
         client.initialize()
         return "hello" in json.dumps(client.tool("echo", text="hello"))
 
 
 def opens_a_session(port: int) -> bool:
-    """The same, where a refusal is an answer too."""
+    """Return the same, with False for a refused connection."""
     try:
         return answers_echo(port)
     except (AssertionError, OSError):
         return False
 
 
-def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_secrets_to_itself(
+def test_first_start_prints_credentials_and_second_start_hides_them(
     new_installation: Installation,
 ) -> None:
     installation = new_installation
@@ -88,7 +88,7 @@ def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_
     assert "Log in" not in block
     assert answers_echo(installation.port, token=installation.value(r"API key  (mcp_\S+)"))
     password = installation.value(r"password (\S+)")
-    # Nothing is wrong, so neither Redis nor Celery has anything to say.
+    # Nothing is wrong, so neither Redis nor Celery prints anything.
     assert [line for line in installation.lines if line.startswith(("redis", "worker"))] == []
     assert installation.stop() == 0
     assert installation.survivors() == []
@@ -110,28 +110,26 @@ def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_
     assert shell.stdout.strip() == "accepted", shell.stderr
 
 
-def test_the_generated_secrets_are_private(running: Installation) -> None:
+def test_generated_secrets_are_private(running: Installation) -> None:
     assert (running.data.stat().st_mode & 0o777) == 0o700
     assert ((running.data / "secret_key").stat().st_mode & 0o777) == 0o600
 
 
-def test_pid_files_name_every_child_and_are_true(running: Installation) -> None:
+def test_pid_files_name_every_live_child(running: Installation) -> None:
     assert running.pid_files() == {"up", "redis", "worker", "web-1", "web-2"}
     for name in running.pid_files():
         os.kill(running.pid(name), 0)
     assert running.pid("up") == running.running.pid
 
 
-def test_health_and_readiness_are_answered_without_a_credential(running: Installation) -> None:
+def test_health_and_readiness_need_no_credential(running: Installation) -> None:
     assert status_of(running.port, "/healthz") == 200
     assert status_of(running.port, "/readyz") == 200
     assert status_of(running.port, "/admin/login/") == 200
 
 
 @pytest.mark.parametrize("name", ["web-1", "worker", "redis"])
-def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(
-    running: Installation, name: str
-) -> None:
+def test_killed_child_is_replaced_and_service_recovers(running: Installation, name: str) -> None:
     old = running.pid(name)
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: running.pid(name) not in (0, old), 2.0, f"{name} is replaced")
@@ -140,8 +138,8 @@ def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(
     wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
 
 
-def test_children_that_die_while_the_disk_is_full_are_replaced(tmp_path: Path) -> None:
-    """R14: a pid file without room used to end the supervisor, and Redis, worker and web with it."""
+def test_children_dying_on_full_disk_are_replaced(tmp_path: Path) -> None:
+    """R14: a pid file that cannot be written must not end the supervisor with all its children."""
     with small_disk(tmp_path, "32m"):
         installation = Installation(tmp_path)
         installation.start_healthy()
@@ -163,14 +161,12 @@ def test_children_that_die_while_the_disk_is_full_are_replaced(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["web-1", "worker"])
-def test_a_child_that_stands_still_is_replaced_and_all_is_well_again(
-    running: Installation, name: str
-) -> None:
+def test_frozen_child_is_replaced_and_service_recovers(running: Installation, name: str) -> None:
     deaths = running.output.count(f"{name} ended")
     wait_until(lambda: running.output.count(f"{name} serves again") == deaths, 30.0, f"{name} serves")
     old = running.pid(name)
     os.kill(old, signal.SIGSTOP)
-    # Ten seconds of silence and two for the replacement; the machine may have much else to do.
+    # Ten seconds of silence and two for the replacement; the machine may be busy.
     wait_until(lambda: running.pid(name) not in (0, old), 12.0 + 18.0, f"{name} is replaced")
     running.remember()
     wait_until(lambda: opens_a_session(running.port), 30.0, "a session opens again")
@@ -178,9 +174,7 @@ def test_a_child_that_stands_still_is_replaced_and_all_is_well_again(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_wish_to_stop_ends_web_worker_and_redis_in_that_order_and_leaves_no_process(
-    installation: Installation, number: signal.Signals
-) -> None:
+def test_stop_signal_ends_children_in_order(installation: Installation, number: signal.Signals) -> None:
     installation.start_healthy()
     assert installation.stop(number) == 0
     stopped = [
@@ -195,14 +189,14 @@ def test_the_wish_to_stop_ends_web_worker_and_redis_in_that_order_and_leaves_no_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children that their parent is dead")
-def test_a_killed_supervisor_leaves_no_process(installation: Installation) -> None:
+def test_killed_supervisor_leaves_no_process(installation: Installation) -> None:
     installation.start_healthy()
     installation.remember()
     installation.running.kill()
     wait_until(lambda: installation.survivors() == [], 15.0, "the children end")
 
 
-def test_an_open_event_stream_does_not_delay_the_stop(installation: Installation) -> None:
+def test_open_event_stream_does_not_delay_stop(installation: Installation) -> None:
     installation.start_healthy()
     with closing(Mcp.at(installation.port)) as client:
         client.initialize()
@@ -213,7 +207,7 @@ def test_an_open_event_stream_does_not_delay_the_stop(installation: Installation
 
 
 def refused(environment: dict[str, str]) -> tuple[int, str]:
-    """Exit code and output of a start that must not succeed."""
+    """Return exit code and output of a start that must fail."""
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
@@ -221,7 +215,7 @@ def refused(environment: dict[str, str]) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
-def test_a_taken_port_is_one_line_that_names_the_remedy(installation: Installation) -> None:
+def test_taken_port_is_one_line_with_remedy(installation: Installation) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", installation.port))
         taken.listen()
@@ -242,7 +236,7 @@ def test_a_taken_port_is_one_line_that_names_the_remedy(installation: Installati
         ({"DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none"}, "The database cannot be used"),
     ],
 )
-def test_what_prevents_a_start_is_one_line_that_names_the_remedy(
+def test_invalid_setting_is_one_line_with_remedy(
     installation: Installation, settings: dict[str, str], line: str
 ) -> None:
     code, text = refused({**installation.environment, **settings})
@@ -254,7 +248,7 @@ def test_what_prevents_a_start_is_one_line_that_names_the_remedy(
 @pytest.mark.parametrize(
     ("fault", "reason"), [("full", "No space left on device"), ("read-only", "Read-only file system")]
 )
-def test_disk_that_takes_nothing_is_refused_in_one_line(
+def test_unwritable_disk_is_one_line_error(
     tmp_path: Path, installation: Installation, fault: str, reason: str
 ) -> None:
     disk = tmp_path / "disk"
@@ -271,15 +265,13 @@ def test_disk_that_takes_nothing_is_refused_in_one_line(
     assert reason in text
 
 
-def test_a_second_server_on_the_same_folder_is_refused(
-    running: Installation, installation: Installation
-) -> None:
+def test_second_server_on_same_folder_is_refused(running: Installation, installation: Installation) -> None:
     code, text = refused({**installation.environment, "DATA_DIR": str(running.data)})
     assert code != 0
     assert text.startswith(f"Process {running.running.pid} already runs this server")
 
 
-def test_an_old_python_is_told_what_is_needed() -> None:
+def test_old_python_gets_required_version() -> None:
     code = (
         "import runpy, sys; sys.version_info = (3, 9, 2); sys.argv = ['manage.py', 'up']; "
         "runpy.run_path('manage.py', run_name='__main__')"
@@ -289,13 +281,13 @@ def test_an_old_python_is_told_what_is_needed() -> None:
     assert done.stderr.strip().startswith("Python 3.11 or newer is needed, this is 3.9.2")
 
 
-def test_headers_without_an_end_are_refused(running: Installation) -> None:
+def test_endless_headers_return_431(running: Installation) -> None:
     with RawClient("127.0.0.1", running.port) as client:
         answer = client.exchange(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 33_000)
     assert answer.status == 431
 
 
-def test_headers_that_come_too_slowly_are_refused(running: Installation) -> None:
+def test_slow_headers_return_408(running: Installation) -> None:
     with RawClient("127.0.0.1", running.port, patience=30) as client:
         started = time.monotonic()
         assert client.exchange(b"GET /healthz HTTP/1.1\r\nHost: loc").status == 408

@@ -1,4 +1,4 @@
-"""Open calls of the version before approvals named their work are kept by an upgrade, and end as promised."""
+"""Open calls of an older version survive an upgrade and end as promised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.servers.live import LiveServer, eventually
 
 pytestmark = pytest.mark.process
 
-# The last migration of that version, whose rows its processes have written.
+# The last migration of that version, with rows written by its processes.
 LAST = "0036"
 CALLS = """
 import json
@@ -58,7 +58,7 @@ print(json.dumps({json.loads(row.request_id): [row.state, row.attempt, row.outco
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of that version with open calls."""
+    """Return a database of that version with open calls."""
     operated = Operated(tmp_path_factory.mktemp("old"), DJANGO_SETTINGS_MODULE="tests.ledger_app.settings")
     operated.manage("migrate", "auth")
     operated.manage("migrate", "mcp_app", LAST)
@@ -68,7 +68,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def live(database: Path) -> Iterator[LiveServer]:
-    """The newest version on that database: ``prepare`` upgrades it, then its processes start."""
+    """Run the newest version on that database: ``prepare`` upgrades it, then its processes start."""
     environment = {"DATABASE_URL": f"sqlite:///{database}"}
     with LiveServer(1, settings="tests.ledger_app.settings", worker=True, env=environment) as server:
         yield server
@@ -79,20 +79,20 @@ def rows(live: LiveServer) -> dict[str, Any]:
     return found
 
 
-# By call: the state it comes to, the attempts, and words of its answer.
+# By call: final state, attempts, and words of the answer.
 PROMISES = {
     "waits": ("completed", 1, "waits"),
     "never-queued": ("completed", 1, "never-queued"),
     "lost": ("completed", 2, "lost"),
     "lost-once": ("failed", 1, "work_once"),
-    # Its row does not say what an approval would hold for: its client is told to ask again.
+    # Its row does not record the work to approve: its client must ask again.
     "needs-approval": ("failed", 0, "approved_work was changed after this call was asked for"),
     "task": ("completed", 1, "task"),
 }
 
 
 @pytest.mark.parametrize("name", PROMISES)
-def test_open_call_goes_on_after_an_upgrade(name: str, live: LiveServer) -> None:
+def test_open_call_continues_after_upgrade(name: str, live: LiveServer) -> None:
     state, attempts, words = PROMISES[name]
     eventually(lambda: rows(live)[name][0] == state, 20, f"{state} of {name}")
     found = rows(live)[name]

@@ -1,4 +1,4 @@
-"""What every store of figures must do."""
+"""The contract of every store of metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def called(name: str, count: int = 1) -> tuple[str, str, str, int]:
     return "tool ", name, " ok", count
 
 
-async def test_counts_of_all_processes_add_up_and_each_has_its_last_state(streams: Streams) -> None:
+async def test_counts_of_processes_are_summed_and_last_states_kept(streams: Streams) -> None:
     await streams.metrics.add("a", 1, [called("echo"), ("left_out", "", "", 3)], b"old")
     await streams.metrics.add("b", 1, [called("echo", 2)], STATE)
     await streams.metrics.add("a", 2, [called("echo", 10)], b"new with blanks")
@@ -20,13 +20,13 @@ async def test_counts_of_all_processes_add_up_and_each_has_its_last_state(stream
     assert totals.states == {"a": b"new with blanks", "b": STATE}
 
 
-async def test_a_report_that_arrives_twice_counts_once(streams: Streams) -> None:
+async def test_repeated_report_is_counted_once(streams: Streams) -> None:
     for _ in range(3):
         await streams.metrics.add("a", 1, [called("echo")], STATE)
     assert (await streams.metrics.read()).counts == {"tool echo ok": 1}
 
 
-async def test_names_beyond_200_become_other_and_known_ones_go_on(streams: Streams) -> None:
+async def test_names_above_200_are_counted_as_other(streams: Streams) -> None:
     await streams.metrics.add("a", 1, [called(f"tool-{number}") for number in range(150)], STATE)
     await streams.metrics.add("b", 1, [called(f"tool-{number}") for number in range(100, 260)], STATE)
     counts = (await streams.metrics.read()).counts
@@ -35,7 +35,7 @@ async def test_names_beyond_200_become_other_and_known_ones_go_on(streams: Strea
     assert counts["tool tool-149 ok"] == 2
 
 
-async def test_a_name_is_kept_as_it_is_whatever_it_says(streams: Streams) -> None:
+async def test_hostile_name_is_kept_unchanged(streams: Streams) -> None:
     odd = 'a b\n"} 1\nmcp_forged_total 9 Ä😀'
     await streams.metrics.add("a", 1, [called(odd)], STATE)
     assert (await streams.metrics.read()).counts == {f"tool {odd} ok": 1}

@@ -1,4 +1,4 @@
-"""What every hub must do."""
+"""The contract of every hub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def collector(streams: Streams, topic: str) -> list[Any]:
     return heard
 
 
-async def test_a_broadcast_reaches_every_process_and_no_other_topic(connect: Connect) -> None:
+async def test_broadcast_reaches_every_process_on_its_topic_only(connect: Connect) -> None:
     here, there = await connect(), await connect()
     heard, also = collector(here, "catalogue"), collector(there, "catalogue")
     other = collector(there, "session")
@@ -28,7 +28,7 @@ async def test_a_broadcast_reaches_every_process_and_no_other_topic(connect: Con
     assert {"revision": 7} not in other
 
 
-async def test_a_thread_without_an_event_loop_can_broadcast(streams: Streams) -> None:
+async def test_thread_without_event_loop_can_broadcast(streams: Streams) -> None:
     heard = collector(streams, "catalogue")
 
     async def told() -> bool:
@@ -38,7 +38,7 @@ async def test_a_thread_without_an_event_loop_can_broadcast(streams: Streams) ->
     await until(told)
 
 
-async def test_a_callback_hears_nothing_after_it_was_taken_away(streams: Streams) -> None:
+async def test_unsubscribed_callback_receives_nothing(streams: Streams) -> None:
     gone: list[Any] = []
     stop = streams.hub.subscribe("catalogue", gone.append)
     heard = collector(streams, "catalogue")
@@ -53,7 +53,7 @@ async def test_a_callback_hears_nothing_after_it_was_taken_away(streams: Streams
     assert gone == []
 
 
-async def test_a_callback_that_fails_keeps_no_other_from_hearing(streams: Streams) -> None:
+async def test_failing_callback_does_not_block_others(streams: Streams) -> None:
     faults: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
 
@@ -71,7 +71,7 @@ async def test_a_callback_that_fails_keeps_no_other_from_hearing(streams: Stream
     assert {type(fault) for fault in faults} == {LookupError}
 
 
-async def test_news_between_looking_and_waiting_is_not_lost(streams: Streams) -> None:
+async def test_news_between_check_and_wait_are_not_lost(streams: Streams) -> None:
     watch = streams.hub.watch("s", "a")
     await streams.log.open("s", "a")
     watch.news = False

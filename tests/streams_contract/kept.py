@@ -1,4 +1,4 @@
-"""What every account of kept streams must do."""
+"""The contract of every account of stored streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def session_of(streams: Streams, name: str, owner: str) -> None:
     await streams.sessions.create(name, {"principal": owner}, 60)
 
 
-async def test_what_a_session_holds_is_on_its_principals_account(streams: Streams) -> None:
+async def test_session_streams_count_against_principal(streams: Streams) -> None:
     await session_of(streams, "one", OWNER)
     await session_of(streams, "two", OTHER)
     await streams.log.open("one", "a")
@@ -31,7 +31,7 @@ async def test_what_a_session_holds_is_on_its_principals_account(streams: Stream
     assert await streams.kept.held("user:3") == 0
 
 
-async def test_a_stream_without_a_session_is_on_the_account_that_was_named(streams: Streams) -> None:
+async def test_stream_without_session_counts_against_named_owner(streams: Streams) -> None:
     await streams.log.open("x-1", "a", owner=OWNER)
     await streams.log.append("x-1", "a", LARGE)
     await streams.log.append("x-2", "a", LARGE, owner=OWNER)
@@ -40,19 +40,19 @@ async def test_a_stream_without_a_session_is_on_the_account_that_was_named(strea
     assert 3 * len(LARGE) < await streams.kept.held(OWNER) < 4 * len(LARGE)
 
 
-async def test_what_is_noted_late_does_not_replace_what_another_process_wrote_since(connect: Connect) -> None:
+async def test_late_note_does_not_overwrite_newer_size(connect: Connect) -> None:
     web, worker = await connect(limits()), await connect(limits())
     await session_of(web, "one", OWNER)
     await web.log.open("one", "call")
     await worker.log.finish("one", "call", LARGE)
     assert await worker.kept.held(OWNER) > len(LARGE)
-    # What the first knows of the stream leaves with its question, if it has not left by itself.
+    # The first process forgets its size of the stream with this query, unless it was forgotten before.
     assert await web.kept.held(OWNER) > len(LARGE)
     await web.log.keep("one", "call")
     assert await web.kept.held(OWNER) > len(LARGE)
 
 
-async def test_what_is_trimmed_is_on_no_account(connect: Connect) -> None:
+async def test_trimmed_events_do_not_count(connect: Connect) -> None:
     streams = await connect(limits(event_bytes=2 * len(LARGE)))
     await session_of(streams, "one", OWNER)
     for _ in range(10):
@@ -60,7 +60,7 @@ async def test_what_is_trimmed_is_on_no_account(connect: Connect) -> None:
     assert await streams.kept.held(OWNER) < 3 * len(LARGE)
 
 
-async def test_all_credentials_of_a_person_are_on_one_account(connect: Connect) -> None:
+async def test_credentials_of_one_user_share_an_account(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=250_000))
     for name, principal in (("one", "user:1/key:1"), ("two", "user:1/key:2"), ("three", "user:2/bench/by:1")):
         await session_of(streams, name, principal)
@@ -76,12 +76,12 @@ async def test_all_credentials_of_a_person_are_on_one_account(connect: Connect) 
     await streams.kept.admit("user:1/key:1")
 
 
-async def test_ended_sessions_are_on_the_account_while_they_are_remembered(connect: Connect) -> None:
+async def test_ended_sessions_count_until_tombstone_expires(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=10_000))
     for number in range(50):
         await streams.kept.admit(OWNER)
         await session_of(streams, f"s{number}", f"{OWNER}/key:{number % 3}")
-        for _ in range(2):  # Who ends it again adds nothing.
+        for _ in range(2):  # Ending it again adds nothing.
             await streams.sessions.end(f"s{number}", 5)
     with pytest.raises(KeptFull):
         await streams.kept.admit(OWNER)
@@ -94,7 +94,7 @@ async def test_ended_sessions_are_on_the_account_while_they_are_remembered(conne
     await streams.kept.admit(OWNER)
 
 
-async def test_who_has_room_is_admitted_without_asking_again_and_refused_once_it_is_used(
+async def test_admission_is_cached_and_refused_once_quota_is_used(
     connect: Connect,
 ) -> None:
     streams = await connect(limits(kept_bytes=20_000))
@@ -106,7 +106,7 @@ async def test_who_has_room_is_admitted_without_asking_again_and_refused_once_it
         await streams.kept.admit(OWNER)
 
 
-async def test_an_ended_session_does_not_shorten_what_else_is_kept_on_the_account(connect: Connect) -> None:
+async def test_ended_session_does_not_shorten_other_entries(connect: Connect) -> None:
     streams = await connect(limits())
     await session_of(streams, "one", OWNER)
     await session_of(streams, "two", OWNER)
@@ -116,7 +116,7 @@ async def test_an_ended_session_does_not_shorten_what_else_is_kept_on_the_accoun
 
 
 @pytest.mark.parametrize("how", ["its session ends", "it is dropped"])
-async def test_what_is_gone_is_on_no_account(streams: Streams, how: str) -> None:
+async def test_dropped_stream_or_ended_session_does_not_count(streams: Streams, how: str) -> None:
     await session_of(streams, "one", OWNER)
     for name in ("a", "b"):
         await streams.log.finish("one", name, LARGE)
@@ -125,10 +125,10 @@ async def test_what_is_gone_is_on_no_account(streams: Streams, how: str) -> None
     else:
         for name in ("a", "b"):
             await streams.log.drop("one", name)
-    assert await streams.kept.held(OWNER) < 1_000  # That a session ended is remembered for a while.
+    assert await streams.kept.held(OWNER) < 1_000  # The end of a session is remembered for a while.
 
 
-async def test_what_has_expired_is_on_no_account(connect: Connect) -> None:
+async def test_expired_stream_does_not_count(connect: Connect) -> None:
     streams = await connect(limits(ttl=1))
     await session_of(streams, "one", OWNER)
     await streams.log.finish("one", "a", LARGE)
@@ -140,7 +140,7 @@ async def test_what_has_expired_is_on_no_account(connect: Connect) -> None:
     await until(forgotten, 20)
 
 
-async def test_a_stream_that_is_kept_on_stays_on_its_account(connect: Connect) -> None:
+async def test_refreshed_stream_stays_on_account(connect: Connect) -> None:
     streams = await connect(limits(ttl=2))
     await session_of(streams, "one", OWNER)
     await session_of(streams, "two", OTHER)
@@ -155,7 +155,7 @@ async def test_a_stream_that_is_kept_on_stays_on_its_account(connect: Connect) -
     assert await streams.kept.held(OWNER) > len(LARGE)
 
 
-async def test_who_has_his_share_is_not_admitted_and_others_are(connect: Connect) -> None:
+async def test_principal_above_quota_is_refused_and_others_admitted(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=250_000))
     await session_of(streams, "one", OWNER)
     for name in ("a", "b"):
@@ -170,7 +170,7 @@ async def test_who_has_his_share_is_not_admitted_and_others_are(connect: Connect
     await streams.kept.admit(OWNER)
 
 
-async def test_no_bound_admits_everybody(connect: Connect) -> None:
+async def test_disabled_limits_admit_everyone(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=0, kept_percent=0, full_percent=0))
     await session_of(streams, "one", OWNER)
     await streams.log.finish("one", "a", LARGE)
@@ -180,7 +180,7 @@ async def test_no_bound_admits_everybody(connect: Connect) -> None:
 
 
 @pytest.mark.requirement("T-RES-08")
-async def test_an_answer_is_never_trimmed_whatever_follows_it(connect: Connect) -> None:
+async def test_answer_is_never_trimmed(connect: Connect) -> None:
     streams = await connect(limits(events=3, event_bytes=2 * len(LARGE)))
     epoch = (await streams.log.append("s", "a", b"first", kind=ANSWER)).epoch
     for number in range(4):
@@ -200,7 +200,7 @@ async def test_an_answer_is_never_trimmed_whatever_follows_it(connect: Connect) 
 
 
 @pytest.mark.parametrize("kind", ["answers", "final answers", "messages"])
-async def test_large_events_of_accepted_work_stop_at_twice_the_share(connect: Connect, kind: str) -> None:
+async def test_large_events_of_accepted_work_stop_at_twice_the_quota(connect: Connect, kind: str) -> None:
     streams = await connect(limits(kept_bytes=3 * len(LARGE)))
     await session_of(streams, "one", OWNER)
 
@@ -218,6 +218,6 @@ async def test_large_events_of_accepted_work_stop_at_twice_the_share(connect: Co
     written = await asyncio.gather(*(write(number, LARGE) for number in range(20)))
     assert sum(written) == 5
     assert await streams.kept.held(OWNER) < 6 * len(LARGE)
-    # What is small goes on, and so does everything of others.
+    # Small events are still accepted, and so are all events of other principals.
     assert await write(20, b"x" * 1_000)
     assert await write(21, LARGE, OTHER)

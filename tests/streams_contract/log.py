@@ -1,4 +1,4 @@
-"""What every event log must do."""
+"""The contract of every event log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def offsets(streams: Streams, epoch: int, after: int = 0, *, count: int = 
 
 
 @pytest.mark.requirement("T-RES-06")
-async def test_events_are_numbered_from_one_in_the_order_of_appending(streams: Streams) -> None:
+async def test_events_are_numbered_from_one_in_append_order(streams: Streams) -> None:
     positions = [await streams.log.append("s", "a", b"%d" % number) for number in range(1, 6)]
     epoch = positions[0].epoch
     assert positions == [Position(epoch, number) for number in range(1, 6)]
@@ -28,7 +28,7 @@ async def test_events_are_numbered_from_one_in_the_order_of_appending(streams: S
     assert await streams.log.head("s", "a") == positions[-1]
 
 
-async def test_opening_gives_the_place_before_the_first_event_and_keeps_the_stream(streams: Streams) -> None:
+async def test_open_returns_position_before_first_event_and_keeps_stream(streams: Streams) -> None:
     opened = await streams.log.open("s", "a")
     assert opened.offset == 0
     assert (await streams.log.append("s", "a", b"x")).epoch == opened.epoch
@@ -46,7 +46,7 @@ async def test_opening_gives_the_place_before_the_first_event_and_keeps_the_stre
         (9, 200, []),
     ],
 )
-async def test_reading_goes_on_after_an_offset(
+async def test_read_continues_after_offset(
     streams: Streams, after: int, count: int, expected: list[int]
 ) -> None:
     for _ in range(5):
@@ -55,15 +55,13 @@ async def test_reading_goes_on_after_an_offset(
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\r\n\xff", "ünïcode".encode(), b"x" * 300_000])
-async def test_any_bytes_come_back_as_they_were(streams: Streams, data: bytes) -> None:
+async def test_arbitrary_bytes_round_trip(streams: Streams, data: bytes) -> None:
     epoch, _ = await streams.log.append("s", "a", data)
     assert (await streams.log.read("s", "a", epoch, 0)).events[0].data == data
 
 
 @pytest.mark.parametrize("kind", ["close", "follow"])
-async def test_an_event_of_another_kind_is_kept_in_its_place_and_ends_nothing(
-    streams: Streams, kind: str
-) -> None:
+async def test_event_of_other_kind_keeps_its_place_and_ends_nothing(streams: Streams, kind: str) -> None:
     epoch, _ = await streams.log.append("s", "a", b"1000", kind=kind)
     await streams.log.append("s", "a", b"more")
     page = await streams.log.read("s", "a", epoch, 0)
@@ -72,7 +70,7 @@ async def test_an_event_of_another_kind_is_kept_in_its_place_and_ends_nothing(
 
 
 @pytest.mark.requirement("T-RES-07")
-async def test_the_final_event_ends_the_stream_for_writers_and_readers(streams: Streams) -> None:
+async def test_final_event_ends_stream_for_writers_and_readers(streams: Streams) -> None:
     epoch, _ = await streams.log.append("s", "a", b"1")
     assert await streams.log.finish("s", "a", b"end") == Position(epoch, 2)
     with pytest.raises(StreamFinished):
@@ -85,14 +83,14 @@ async def test_the_final_event_ends_the_stream_for_writers_and_readers(streams: 
     assert (late.events, late.finished) == ([], True)
 
 
-async def test_finishing_creates_the_stream_when_it_is_absent(streams: Streams) -> None:
+async def test_finish_creates_missing_stream(streams: Streams) -> None:
     position = await streams.log.finish("s", "a", b"")
     assert position is not None
     assert position.offset == 1
     assert (await streams.log.read("s", "a", position.epoch, 0)).finished
 
 
-async def test_of_many_racing_finishes_exactly_one_succeeds(connect: Connect) -> None:
+async def test_exactly_one_of_racing_finishes_succeeds(connect: Connect) -> None:
     processes = [await connect() for _ in range(2)]
     for round_number in range(25):
         results = await asyncio.gather(
@@ -108,7 +106,7 @@ async def test_of_many_racing_finishes_exactly_one_succeeds(connect: Connect) ->
         assert [(event.kind, event.data) for event in events] == [("final", b"%d" % winner)]
 
 
-async def test_a_writer_with_an_older_fence_changes_nothing(streams: Streams) -> None:
+async def test_writer_with_older_fence_changes_nothing(streams: Streams) -> None:
     epoch, _ = await streams.log.append("s", "a", b"first attempt", fence=1)
     await streams.log.append("s", "a", b"second attempt", fence=2)
     with pytest.raises(StreamFinished):
@@ -120,23 +118,23 @@ async def test_a_writer_with_an_older_fence_changes_nothing(streams: Streams) ->
     assert await streams.log.finish("s", "a", b"end", fence=2) == Position(epoch, 3)
 
 
-async def test_a_fence_that_was_raised_stops_earlier_attempts_before_the_new_one_writes(
+async def test_raised_fence_stops_earlier_attempts(
     streams: Streams,
 ) -> None:
     await streams.log.append("s", "a", b"first attempt", fence=1)
     await streams.log.keep("s", "a", fence=2)
-    await streams.log.keep("s", "a")  # A reader lowers nothing.
+    await streams.log.keep("s", "a")  # A reader does not lower the fence.
     with pytest.raises(StreamFinished):
         await streams.log.append("s", "a", b"frozen writer wakes", fence=1)
     await streams.log.append("s", "a", b"second attempt", fence=2)
 
 
-async def test_a_finish_without_a_fence_wins_over_any_attempt(streams: Streams) -> None:
+async def test_finish_without_fence_wins_over_any_attempt(streams: Streams) -> None:
     epoch, _ = await streams.log.append("s", "a", b"attempt", fence=7)
     assert await streams.log.finish("s", "a", b"cancelled") == Position(epoch, 2)
 
 
-async def test_a_stream_created_anew_does_not_take_old_positions(streams: Streams) -> None:
+async def test_recreated_stream_rejects_old_positions(streams: Streams) -> None:
     old = await streams.log.append("s", "a", b"1")
     await streams.log.drop("s", "a")
     assert await streams.log.head("s", "a") is None
@@ -150,7 +148,7 @@ async def test_a_stream_created_anew_does_not_take_old_positions(streams: Stream
 
 
 @pytest.mark.requirement("T-RES-03")
-async def test_streams_of_one_name_in_two_sessions_are_two_streams(streams: Streams) -> None:
+async def test_same_stream_name_in_two_sessions_is_two_streams(streams: Streams) -> None:
     mine = await streams.log.append("mine", "a", b"mine")
     theirs = await streams.log.append("theirs", "a", b"theirs")
     assert [event.data for event in (await streams.log.read("mine", "a", mine.epoch, 0)).events] == [b"mine"]
@@ -159,7 +157,7 @@ async def test_streams_of_one_name_in_two_sessions_are_two_streams(streams: Stre
 
 
 @pytest.mark.requirement("T-RES-08")
-async def test_the_oldest_events_go_when_there_are_too_many_and_the_gap_shows(connect: Connect) -> None:
+async def test_oldest_events_are_trimmed_by_count_and_gap_is_reported(connect: Connect) -> None:
     streams = await connect(limits(events=3))
     for number in range(1, 6):
         epoch, _ = await streams.log.append("s", "a", b"%d" % number)
@@ -171,7 +169,7 @@ async def test_the_oldest_events_go_when_there_are_too_many_and_the_gap_shows(co
 
 
 @pytest.mark.requirement("T-RES-08")
-async def test_the_oldest_events_go_when_they_are_too_large(connect: Connect) -> None:
+async def test_oldest_events_are_trimmed_by_size(connect: Connect) -> None:
     streams = await connect(limits(event_bytes=100))
     for _ in range(5):
         epoch, _ = await streams.log.append("s", "a", b"x" * 40)
@@ -183,7 +181,7 @@ async def test_the_oldest_events_go_when_they_are_too_large(connect: Connect) ->
 
 
 @pytest.mark.parametrize("answer", [b"", b"x" * 10, b"x" * 5000])
-async def test_trimming_never_removes_the_final_event(connect: Connect, answer: bytes) -> None:
+async def test_final_event_is_never_trimmed(connect: Connect, answer: bytes) -> None:
     streams = await connect(limits(events=2, event_bytes=100))
     for _ in range(5):
         epoch, _ = await streams.log.append("s", "a", b"x" * 40)
@@ -194,7 +192,7 @@ async def test_trimming_never_removes_the_final_event(connect: Connect, answer: 
     assert page.gap
 
 
-async def test_an_ended_session_takes_no_more_events(streams: Streams) -> None:
+async def test_ended_session_accepts_no_events(streams: Streams) -> None:
     await streams.sessions.create("s", {"a": "b"}, 60)
     epoch, _ = await streams.log.append("s", "a", b"1")
     await streams.sessions.end("s", 60)
@@ -207,7 +205,7 @@ async def test_an_ended_session_takes_no_more_events(streams: Streams) -> None:
     assert await streams.log.finish("s", "a", b"end") is None
 
 
-async def test_a_stream_nobody_writes_or_reads_expires(connect: Connect) -> None:
+async def test_unused_stream_expires(connect: Connect) -> None:
     streams = await connect(limits(ttl=2))
     await streams.log.append("s", "a", b"1")
     assert await streams.log.head("s", "a") is not None
@@ -218,7 +216,7 @@ async def test_a_stream_nobody_writes_or_reads_expires(connect: Connect) -> None
     await until(gone)
 
 
-async def test_keeping_a_stream_lets_it_live_and_creates_none(connect: Connect) -> None:
+async def test_keep_extends_stream_and_creates_none(connect: Connect) -> None:
     streams = await connect(limits(ttl=1))
     await streams.log.append("s", "kept", b"1")
     await streams.log.append("s", "left", b"1")
@@ -252,7 +250,7 @@ async def test_keeping_a_stream_lets_it_live_and_creates_none(connect: Connect) 
         ("s", "*"),
     ],
 )
-async def test_a_name_that_could_forge_a_key_is_refused(streams: Streams, session: str, stream: str) -> None:
+async def test_name_that_could_forge_key_is_rejected(streams: Streams, session: str, stream: str) -> None:
     for attempt in (
         streams.log.append(session, stream, b""),
         streams.log.open(session, stream),
@@ -266,12 +264,12 @@ async def test_a_name_that_could_forge_a_key_is_refused(streams: Streams, sessio
             await attempt
 
 
-async def test_appending_the_final_event_is_left_to_finish(streams: Streams) -> None:
+async def test_append_rejects_final_event(streams: Streams) -> None:
     with pytest.raises(ValueError, match="finish"):
         await streams.log.append("s", "a", b"", kind="final")
 
 
-async def test_opening_sets_fields_of_its_session_and_creates_none(streams: Streams) -> None:
+async def test_open_sets_fields_of_existing_session_only(streams: Streams) -> None:
     await streams.sessions.create("s", {"principal": "user:1"}, 60)
     await streams.log.open("s", "a", session_fields={"calls": "1"})
     assert await streams.sessions.load("s") == {"principal": "user:1", "calls": "1"}

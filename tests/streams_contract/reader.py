@@ -1,4 +1,4 @@
-"""What every reader of an event stream must do."""
+"""The contract of every reader of an event stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_app.streams.base import PAGE_EVENTS
 from tests.streams_contract.waiting import Connect, limits
 
 
-async def test_a_reader_gets_what_is_stored_and_then_what_comes(connect: Connect) -> None:
+async def test_reader_gets_stored_and_then_new_events(connect: Connect) -> None:
     here, there = await connect(), await connect()
     epoch, _ = await there.log.append("s", "a", b"stored")
     reader = here.reader("s", "a", epoch, 0)
@@ -32,7 +32,7 @@ async def test_a_reader_gets_what_is_stored_and_then_what_comes(connect: Connect
     reader.close()
 
 
-async def test_a_reader_waits_no_longer_than_it_was_told(streams: Streams) -> None:
+async def test_reader_wait_is_bounded(streams: Streams) -> None:
     epoch, _ = await streams.log.open("s", "a")
     reader = streams.reader("s", "a", epoch, 0)
     async with asyncio.timeout(2):
@@ -42,7 +42,7 @@ async def test_a_reader_waits_no_longer_than_it_was_told(streams: Streams) -> No
     reader.close()
 
 
-async def test_a_reader_that_starts_behind_the_final_event_is_finished_at_once(streams: Streams) -> None:
+async def test_reader_starting_after_final_event_is_finished(streams: Streams) -> None:
     position = await streams.log.finish("s", "a", b"end")
     assert position is not None
     reader = streams.reader("s", "a", *position)
@@ -51,7 +51,7 @@ async def test_a_reader_that_starts_behind_the_final_event_is_finished_at_once(s
     reader.close()
 
 
-async def test_a_reader_tells_that_events_were_trimmed_before_it_came(connect: Connect) -> None:
+async def test_reader_reports_gap_of_trimmed_events(connect: Connect) -> None:
     streams = await connect(limits(events=2))
     for _ in range(4):
         epoch, _ = await streams.log.append("s", "a", b"x")
@@ -61,7 +61,7 @@ async def test_a_reader_tells_that_events_were_trimmed_before_it_came(connect: C
     reader.close()
 
 
-async def test_a_reader_takes_a_few_events_at_once_and_all_in_order(streams: Streams) -> None:
+async def test_reader_returns_bounded_pages_in_order(streams: Streams) -> None:
     for number in range(PAGE_EVENTS * 2 + 1):
         epoch, _ = await streams.log.append("s", "a", b"%d" % number)
     reader = streams.reader("s", "a", epoch, 0)
@@ -71,7 +71,7 @@ async def test_a_reader_takes_a_few_events_at_once_and_all_in_order(streams: Str
     reader.close()
 
 
-async def test_two_readers_of_one_stream_get_every_event_each(connect: Connect) -> None:
+async def test_two_readers_of_one_stream_each_get_every_event(connect: Connect) -> None:
     here, there = await connect(), await connect()
     epoch, _ = await here.log.open("s", "a")
     readers = [here.reader("s", "a", epoch, 0), there.reader("s", "a", epoch, 0)]
@@ -82,7 +82,7 @@ async def test_two_readers_of_one_stream_get_every_event_each(connect: Connect) 
         reader.close()
 
 
-async def test_an_event_of_another_stream_does_not_reach_a_reader(streams: Streams) -> None:
+async def test_reader_ignores_events_of_other_streams(streams: Streams) -> None:
     epoch, _ = await streams.log.open("s", "a")
     reader = streams.reader("s", "a", epoch, 0)
     await streams.log.append("s", "b", b"x")
@@ -91,7 +91,7 @@ async def test_an_event_of_another_stream_does_not_reach_a_reader(streams: Strea
     reader.close()
 
 
-async def test_a_poked_reader_returns_soon_without_events(streams: Streams) -> None:
+async def test_poked_reader_returns_soon_without_events(streams: Streams) -> None:
     epoch, _ = await streams.log.open("s", "a")
     reader = streams.reader("s", "a", epoch, 0)
     waiting = asyncio.create_task(reader.next(60))
@@ -103,7 +103,7 @@ async def test_a_poked_reader_returns_soon_without_events(streams: Streams) -> N
 
 @pytest.mark.requirement("SES-07")
 @pytest.mark.parametrize("how", ["drop", "end"])
-async def test_a_waiting_reader_learns_within_a_second_of_a_lost_stream(connect: Connect, how: str) -> None:
+async def test_waiting_reader_learns_of_lost_stream_within_a_second(connect: Connect, how: str) -> None:
     here, there = await connect(), await connect()
     await here.sessions.create("s", {"a": "b"}, 60)
     epoch, _ = await here.log.open("s", "a")
@@ -117,7 +117,7 @@ async def test_a_waiting_reader_learns_within_a_second_of_a_lost_stream(connect:
     reader.close()
 
 
-async def test_a_stream_somebody_reads_does_not_expire(connect: Connect) -> None:
+async def test_stream_with_reader_does_not_expire(connect: Connect) -> None:
     streams = await connect(limits(ttl=1))
     epoch, _ = await streams.log.open("s", "read")
     await streams.log.open("s", "left")
@@ -130,7 +130,7 @@ async def test_a_stream_somebody_reads_does_not_expire(connect: Connect) -> None
 
 
 async def receive_all(open_reader: Callable[[int], Reader], dice: random.Random) -> list[int]:
-    """A client that gets a random part of each page, then loses the connection and resumes."""
+    """Receive all events, disconnecting at random within pages and resuming."""
     received: list[int] = []
     while True:
         reader = open_reader(received[-1] if received else 0)
@@ -149,7 +149,7 @@ async def receive_all(open_reader: Callable[[int], Reader], dice: random.Random)
 @pytest.mark.requirement("T-RES-06")
 @given(seed=st.integers(0, 2**32), count=st.integers(0, 60), readers=st.integers(1, 3))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_disconnects_each_event_is_received_once_and_in_order(
+def test_each_event_is_received_once_in_order_despite_disconnects(
     start: Callable[[], Streams], seed: int, count: int, readers: int
 ) -> None:
     dice = random.Random(seed)

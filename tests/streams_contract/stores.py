@@ -1,4 +1,4 @@
-"""What every session, request, window and log store must do."""
+"""The contract of every session, request, window and message log store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEWS = ("session", {"what": "ended"})
 
 
 @pytest.mark.requirement("SES-11")
-async def test_a_session_made_by_one_process_is_read_and_changed_by_another(connect: Connect) -> None:
+async def test_session_of_one_process_is_read_and_changed_by_another(connect: Connect) -> None:
     here, there = await connect(), await connect()
     await here.sessions.create("s", {"principal": "user:1", "version": "2025-11-25"}, 60)
     assert await there.sessions.load("s") == {"principal": "user:1", "version": "2025-11-25"}
@@ -24,18 +24,18 @@ async def test_a_session_made_by_one_process_is_read_and_changed_by_another(conn
 
 
 @pytest.mark.parametrize("session", ["unknown", "", "a b", "}{", "s:session", "x" * 500, "ä\x00"])
-async def test_an_unknown_session_is_none_whatever_its_id(streams: Streams, session: str) -> None:
+async def test_unknown_session_is_none(streams: Streams, session: str) -> None:
     assert await streams.sessions.load(session) is None
 
 
-async def test_an_unknown_session_is_not_changed_touched_or_created_by_that(streams: Streams) -> None:
+async def test_unknown_session_is_not_created_by_update_or_touch(streams: Streams) -> None:
     assert not await streams.sessions.update("s", {"a": "b"})
     assert not await streams.sessions.touch("s", 60)
     assert await streams.sessions.load("s") is None
 
 
 @pytest.mark.requirement("SES-10")
-async def test_a_session_expires_unless_it_is_touched(streams: Streams) -> None:
+async def test_session_expires_unless_touched(streams: Streams) -> None:
     await streams.sessions.create("left", {"a": "b"}, 1)
     await streams.sessions.create("used", {"a": "b"}, 1)
     assert await streams.sessions.touch("used", 60)
@@ -48,7 +48,7 @@ async def test_a_session_expires_unless_it_is_touched(streams: Streams) -> None:
 
 
 @pytest.mark.requirement("SES-05", "SES-07")
-async def test_an_ended_session_cannot_come_back(connect: Connect) -> None:
+async def test_ended_session_cannot_be_recreated(connect: Connect) -> None:
     here, there = await connect(), await connect()
     await here.sessions.create("s", {"a": "b"}, 60)
     await there.sessions.end("s", 60)
@@ -64,7 +64,7 @@ async def test_an_ended_session_cannot_come_back(connect: Connect) -> None:
     assert not await here.sessions.add_subscription("s", "a://b", 5)
 
 
-async def test_the_tombstone_of_a_session_expires(streams: Streams) -> None:
+async def test_session_tombstone_expires(streams: Streams) -> None:
     await streams.sessions.create("s", {"a": "b"}, 60)
     await streams.sessions.end("s", 2)
     with pytest.raises(SessionEnded):
@@ -80,21 +80,21 @@ async def test_the_tombstone_of_a_session_expires(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"ended": "1"}])
-async def test_fields_that_would_fake_an_end_are_refused(streams: Streams, fields: dict[str, str]) -> None:
+async def test_fields_that_fake_an_end_are_rejected(streams: Streams, fields: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="field"):
         await streams.sessions.create("s", fields, 60)
     with pytest.raises(ValueError, match="field"):
         await streams.sessions.update("s", fields)
 
 
-async def test_the_end_of_a_session_says_whose_it_was_once(streams: Streams) -> None:
+async def test_end_returns_principal_of_session_once(streams: Streams) -> None:
     await streams.sessions.create("s", {"principal": "user:1"}, 60)
     assert await streams.sessions.end("s", 60) == "user:1"
     assert await streams.sessions.end("s", 60) == ""
     assert await streams.sessions.end("unknown", 60) == ""
 
 
-async def test_a_session_is_opened_in_a_place_of_its_own_or_not_at_all(connect: Connect) -> None:
+async def test_session_opens_in_a_free_slot_or_not_at_all(connect: Connect) -> None:
     here, there = await connect(), await connect()
     assert await here.sessions.open("a", {"principal": "user:1"}, 60, "sessions/user:1", 2)
     assert await there.sessions.open("b", {"principal": "user:1"}, 60, "sessions/user:1", 2)
@@ -106,14 +106,14 @@ async def test_a_session_is_opened_in_a_place_of_its_own_or_not_at_all(connect: 
     assert await here.sessions.open("d", {"principal": "user:1"}, 60, "sessions/user:1", 2)
 
 
-async def test_an_ended_session_is_not_opened_again_and_takes_no_place(streams: Streams) -> None:
+async def test_ended_session_is_not_reopened_and_takes_no_slot(streams: Streams) -> None:
     await streams.sessions.end("s", 60)
     with pytest.raises(SessionEnded):
         await streams.sessions.open("s", {"principal": "user:1"}, 60, "sessions/user:1", 2)
     assert await streams.windows.held("sessions/user:1") == 0
 
 
-async def test_what_becomes_of_a_session_is_broadcast_once_another_process_took_it_up(
+async def test_session_news_are_broadcast_only_if_another_process_loaded_session(
     connect: Connect,
 ) -> None:
     here, there = await connect(), await connect()
@@ -123,7 +123,7 @@ async def test_what_becomes_of_a_session_is_broadcast_once_another_process_took_
         await here.sessions.create(session, {"principal": "user:1"}, 60)
     assert await there.sessions.load("shared") == {"principal": "user:1"}
     assert await there.sessions.touch("shared", 60)
-    assert await there.sessions.load("shared") == {"principal": "user:1"}  # what it remembers is no field
+    assert await there.sessions.load("shared") == {"principal": "user:1"}  # cached state is not a field
 
     async def subscribed() -> bool:
         await here.hub.publish("session", {"what": "nothing"})
@@ -145,7 +145,7 @@ async def test_what_becomes_of_a_session_is_broadcast_once_another_process_took_
     assert known == [("shared", "changed"), ("shared", "ended")]
 
 
-async def test_a_session_with_a_field_that_forbids_it_is_not_ended(streams: Streams) -> None:
+async def test_session_with_forbidding_field_is_not_ended(streams: Streams) -> None:
     await streams.sessions.create("s", {"principal": "user:1", "calls": "1"}, 60)
     for session in ("s", "unknown"):
         assert not await streams.sessions.end_unless(session, "calls", 60, "sessions/user:1", NEWS)
@@ -155,7 +155,7 @@ async def test_a_session_with_a_field_that_forbids_it_is_not_ended(streams: Stre
         await streams.sessions.end_unless("s", "other", 60, "sessions/user:1", NEWS)
 
 
-async def test_the_end_of_a_session_is_broadcast_in_any_case_unless_it_was_conditional(
+async def test_unconditional_end_is_always_broadcast(
     streams: Streams,
 ) -> None:
     heard: list[dict[str, Any]] = []
@@ -168,7 +168,7 @@ async def test_the_end_of_a_session_is_broadcast_in_any_case_unless_it_was_condi
     await until(told)
 
 
-async def test_subscribers_are_the_living_sessions_that_asked(streams: Streams) -> None:
+async def test_subscribers_are_live_sessions_with_subscription(streams: Streams) -> None:
     for session in ("kept", "left", "ended"):
         await streams.sessions.create(session, {"a": "b"}, 60)
         assert await streams.sessions.add_subscription(session, "demo://ä/1", 5)
@@ -187,7 +187,7 @@ async def test_subscribers_are_the_living_sessions_that_asked(streams: Streams) 
         assert await streams.sessions.subscribed(nobody, several) == []
 
 
-async def test_an_expired_session_subscribes_to_nothing(streams: Streams) -> None:
+async def test_expired_session_is_not_a_subscriber(streams: Streams) -> None:
     await streams.sessions.create("s", {"a": "b"}, 2)
     await streams.sessions.add_subscription("s", "a://b", 5)
     assert await streams.sessions.subscribers("a://b") == ["s"]
@@ -198,7 +198,7 @@ async def test_an_expired_session_subscribes_to_nothing(streams: Streams) -> Non
     await until(gone)
 
 
-async def test_subscriptions_stop_at_the_limit_but_a_repeated_one_is_fine(streams: Streams) -> None:
+async def test_subscriptions_are_limited_but_may_be_repeated(streams: Streams) -> None:
     await streams.sessions.create("s", {"a": "b"}, 60)
     assert await streams.sessions.add_subscription("s", "a://1", 2)
     assert await streams.sessions.add_subscription("s", "a://2", 2)
@@ -207,7 +207,7 @@ async def test_subscriptions_stop_at_the_limit_but_a_repeated_one_is_fine(stream
     assert await streams.sessions.subscribers("a://3") == []
 
 
-async def test_an_answer_given_to_another_process_reaches_who_waits(connect: Connect) -> None:
+async def test_answer_given_to_another_process_reaches_waiter(connect: Connect) -> None:
     here, there = await connect(), await connect()
     await here.requests.open("s", "ask-1", 60)
     waiting = asyncio.create_task(here.requests.wait("s", "ask-1", 30))
@@ -217,7 +217,7 @@ async def test_an_answer_given_to_another_process_reaches_who_waits(connect: Con
     assert await there.requests.wait("s", "ask-1", 30) == b'{"result":{}}'
 
 
-async def test_of_many_racing_answers_exactly_the_first_counts(connect: Connect) -> None:
+async def test_exactly_first_of_racing_answers_counts(connect: Connect) -> None:
     here, there = await connect(), await connect()
     await here.requests.open("s", "r", 60)
     taken = await asyncio.gather(
@@ -228,13 +228,13 @@ async def test_of_many_racing_answers_exactly_the_first_counts(connect: Connect)
 
 
 @pytest.mark.parametrize("request_id", ["never", "", "a b", "x" * 100, "r\x00", "ä", "}:session"])
-async def test_an_answer_nobody_asked_for_is_refused(streams: Streams, request_id: str) -> None:
+async def test_unrequested_answer_is_rejected(streams: Streams, request_id: str) -> None:
     await streams.requests.open("s", "r", 60)
     assert not await streams.requests.answer("s", request_id, b"{}")
     assert not await streams.requests.answer("other", "r", b"{}")
 
 
-async def test_an_answer_may_look_like_an_open_request(streams: Streams) -> None:
+async def test_answer_may_equal_open_request_mark(streams: Streams) -> None:
     await streams.requests.open("s", "r", 60)
     assert await streams.requests.answer("s", "r", b"?")
     assert not await streams.requests.answer("s", "r", b"second")
@@ -242,7 +242,7 @@ async def test_an_answer_may_look_like_an_open_request(streams: Streams) -> None
 
 
 @pytest.mark.parametrize("how", ["drop", "end", "expire"])
-async def test_who_waits_learns_that_no_answer_can_come(connect: Connect, how: str) -> None:
+async def test_waiter_learns_if_no_answer_can_arrive(connect: Connect, how: str) -> None:
     here, there = await connect(limits(slow_poll=0.2)), await connect()
     await here.sessions.create("s", {"a": "b"}, 60)
     await here.requests.open("s", "r", 1 if how == "expire" else 60)
@@ -256,7 +256,7 @@ async def test_who_waits_learns_that_no_answer_can_come(connect: Connect, how: s
     assert not await there.requests.answer("s", "r", b"late")
 
 
-async def test_waiting_for_an_answer_ends_in_time(streams: Streams) -> None:
+async def test_wait_for_answer_is_bounded(streams: Streams) -> None:
     await streams.requests.open("s", "r", 60)
     assert await streams.requests.wait("s", "r", 0.05) is None
     assert await streams.requests.wait("s", "never", 60) is None
@@ -264,7 +264,7 @@ async def test_waiting_for_an_answer_ends_in_time(streams: Streams) -> None:
         await streams.requests.open("s", "no spaces", 60)
 
 
-async def test_a_window_takes_its_limit_and_then_refuses_until_it_is_over(connect: Connect) -> None:
+async def test_window_refuses_hits_above_limit_until_it_ends(connect: Connect) -> None:
     here, there = await connect(), await connect()
     hits = [await each.windows.hit("k", 3, 0.5) for each in (here, there, here, there, here)]
     assert hits == [True, True, True, False, False]
@@ -276,7 +276,7 @@ async def test_a_window_takes_its_limit_and_then_refuses_until_it_is_over(connec
     await until(over)
 
 
-async def test_places_are_held_up_to_the_limit_and_by_renewal(connect: Connect) -> None:
+async def test_slots_are_held_up_to_limit_and_by_renewal(connect: Connect) -> None:
     here, there = await connect(), await connect()
     assert await here.windows.acquire("k", "a", 2, 60)
     assert await there.windows.acquire("k", "b", 2, 60)
@@ -289,7 +289,7 @@ async def test_places_are_held_up_to_the_limit_and_by_renewal(connect: Connect) 
     assert await here.windows.held("another key") == 0
 
 
-async def test_a_place_whose_holder_died_becomes_free(streams: Streams) -> None:
+async def test_slot_of_dead_holder_becomes_free(streams: Streams) -> None:
     assert await streams.windows.acquire("k", "dead", 1, 0.1)
 
     async def free() -> bool:
@@ -300,14 +300,14 @@ async def test_a_place_whose_holder_died_becomes_free(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 500, "a b", "ä", "{x}", "\x00\n"])
-async def test_any_text_is_a_key_of_a_window(streams: Streams, key: str) -> None:
+async def test_arbitrary_text_is_valid_window_key(streams: Streams, key: str) -> None:
     assert await streams.windows.hit(key, 1, 60)
     assert not await streams.windows.hit(key, 1, 60)
     assert await streams.windows.acquire(key, "a", 1, 60)
     assert not await streams.windows.acquire(key, "b", 1, 60)
 
 
-async def test_log_batches_are_read_in_order_and_trimmed_through_an_id(connect: Connect) -> None:
+async def test_log_batches_are_read_in_order_and_trimmed_by_id(connect: Connect) -> None:
     here, there = await connect(), await connect()
     for number in range(5):
         await (here, there)[number % 2].messages.push(b"%d" % number)
@@ -320,7 +320,7 @@ async def test_log_batches_are_read_in_order_and_trimmed_through_an_id(connect: 
     assert [batch for _, batch in await here.messages.read("0", 10)] == [b"2", b"3", b"4"]
 
 
-async def test_a_full_log_queue_refuses_more_until_some_were_written(connect: Connect) -> None:
+async def test_full_log_queue_refuses_batches_until_trimmed(connect: Connect) -> None:
     streams = await connect(limits(log_batches=3))
     for number in range(3):
         await streams.messages.push(b"%d" % number)
@@ -333,7 +333,7 @@ async def test_a_full_log_queue_refuses_more_until_some_were_written(connect: Co
     assert await streams.messages.depth() == 3
 
 
-async def test_a_log_batch_that_is_too_large_is_refused(connect: Connect) -> None:
+async def test_oversized_log_batch_is_rejected(connect: Connect) -> None:
     streams = await connect(limits(log_batch_bytes=10))
     await streams.messages.push(b"x" * 10)
     with pytest.raises(ValueError, match="at most 10 bytes"):

@@ -1,4 +1,4 @@
-"""What every tail of the message log must do."""
+"""The contract of every tail of the message log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcp_app.streams import Streams
 from tests.streams_contract.waiting import Connect
 
 
-async def test_what_is_pushed_anywhere_comes_in_order_after_a_place(connect: Connect) -> None:
+async def test_batches_of_all_processes_arrive_in_order_after_position(connect: Connect) -> None:
     here, there = await connect(), await connect()
     place = await here.tail.newest()
     for number in range(5):
@@ -20,7 +20,7 @@ async def test_what_is_pushed_anywhere_comes_in_order_after_a_place(connect: Con
     assert await here.messages.depth() == 5
 
 
-async def test_who_waits_has_the_next_batch_at_once(connect: Connect) -> None:
+async def test_waiting_tail_gets_next_batch_immediately(connect: Connect) -> None:
     here, there = await connect(), await connect()
     waiting = asyncio.create_task(here.tail.after(await here.tail.newest(), 10, 30))
     await asyncio.sleep(0)
@@ -29,12 +29,12 @@ async def test_who_waits_has_the_next_batch_at_once(connect: Connect) -> None:
         assert [batch for _, batch in await waiting] == [b"news"]
 
 
-async def test_waiting_ends_in_time_when_nothing_comes(streams: Streams) -> None:
+async def test_wait_is_bounded_without_news(streams: Streams) -> None:
     await streams.messages.push(b"old")
     assert list(await streams.tail.after(await streams.tail.newest(), 10, 0.05)) == []
 
 
-async def test_the_newest_place_stays_when_everything_was_written_and_trimmed(streams: Streams) -> None:
+async def test_newest_position_survives_trimming(streams: Streams) -> None:
     await streams.messages.push(b"0")
     (entry,) = await streams.messages.read("0", 1)
     await streams.messages.trim(entry[0])
@@ -44,13 +44,13 @@ async def test_the_newest_place_stays_when_everything_was_written_and_trimmed(st
     assert [batch for _, batch in await streams.tail.after(entry[0], 10, 5)] == [b"1"]
 
 
-async def test_the_beginning_is_a_place_too(streams: Streams) -> None:
+async def test_start_of_empty_log_is_valid_position(streams: Streams) -> None:
     assert await streams.tail.newest() == "0-0"
     await streams.messages.push(b"0")
     assert [batch for _, batch in await streams.tail.after("0-0", 10, 5)] == [b"0"]
 
 
-async def test_a_closed_tail_can_be_used_again(streams: Streams) -> None:
+async def test_closed_tail_is_reusable(streams: Streams) -> None:
     await streams.tail.after("0-0", 10, 0.01)
     await streams.tail.close()
     await streams.tail.close()

@@ -1,4 +1,4 @@
-"""Owns how these tests wait: on a condition, with a bound."""
+"""Waiting in these tests: on a condition, with a bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP_SECONDS = 0.2
 
 
 class Clock:
-    """The clock of the stores in memory: whoever waits sets it forward. Redis has its own."""
+    """The clock of the in-memory stores, advanced by each wait; Redis has its own."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -27,7 +27,7 @@ CLOCK = Clock()
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
-    """Return once the condition holds; fails after ``seconds``."""
+    """Return when the condition holds; fail after ``seconds``."""
     async with asyncio.timeout(seconds + SLACK):
         while not await condition():
             CLOCK.ahead += STEP_SECONDS
@@ -35,5 +35,5 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 5.0) 
 
 
 def limits(**changes: float) -> StreamLimits:
-    """The default limits with some changes."""
+    """Return the default limits with some changes."""
     return StreamLimits(**changes)  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""A project whose serializer reads its choices from a table, before any table exists."""
+"""A project whose serializer reads its choices from a table that may not exist yet."""

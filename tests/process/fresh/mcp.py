@@ -1,4 +1,4 @@
-"""One action whose arguments are read from a table, and one without arguments."""
+"""One action with arguments read from a table, and one without arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a project that has never been migrated; the environment names its database."""
+"""Settings of a project that was never migrated; the environment names its database."""
 
 from __future__ import annotations
 

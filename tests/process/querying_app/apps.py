@@ -1,4 +1,4 @@
-"""The Django app of the tests of tools that query."""
+"""The Django app of the querying tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that query, and tools that change what belongs to a thread or a task."""
+"""Tools that query, and tools that change state of a thread or a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project with the querying app, for a client that has a thousand calls open at once."""
+"""The project with the querying app, for a client with a thousand concurrent calls."""
 
 import os
 
@@ -9,7 +9,7 @@ from mcpsite.settings import MCP as _MCP
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.process.querying_app.apps.QueryingConfig"]
 # One JSON body for each call, however long it waits for a thread.
 MCP = {**_MCP, "MAX_RUNNING_CALLS_PER_PRINCIPAL": 1_000, "GRACE_SECONDS": 60.0}
-# What Django asks for behind a pooler of transactions.
+# Required by Django behind a transaction pooler.
 DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = "POOLED" in os.environ
-# A request of Django's would be one transaction; a tool is none.
+# A Django request would be one transaction; a tool call is not.
 DATABASES["default"]["ATOMIC_REQUESTS"] = True

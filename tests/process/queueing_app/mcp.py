@@ -1,4 +1,4 @@
-"""What the app offers."""
+"""The tools of the app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Celery task as an installation may have had it for years."""
+"""A Celery task that an installation may have had for years."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""An app whose code raises whatever Python can raise."""
+"""An app whose code raises every kind of Python exception."""

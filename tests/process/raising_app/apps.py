@@ -1,4 +1,4 @@
-"""The Django app of the tests of code that raises anything."""
+"""The Django app of the raising tests."""
 
 from __future__ import annotations
 

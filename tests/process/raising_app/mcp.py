@@ -1,4 +1,4 @@
-"""Application code of each kind; each fails with the exception that it is told to raise."""
+"""Application code of each kind; each raises the requested exception."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mcp_app import Context, ToolError, prompt, resource, tool
 
 
 class Odd(BaseException):
-    """Neither an Exception nor one of those that Python knows, and its text is one more failure."""
+    """Neither an Exception nor a known BaseException, with a ``str()`` that raises."""
 
     def __str__(self) -> str:
         raise KeyboardInterrupt
 
 
 class Unspeakable(ToolError):
-    """A failure that may be reported, if its text could be had."""
+    """An Exception whose ``str()`` raises."""
 
     def __str__(self) -> str:
         raise SystemExit(2)

@@ -1,4 +1,4 @@
-"""The project with the ledger's tools, which last, and those that raise anything."""
+"""The project with the long-running tools of the ledger, and with the raising tools."""
 
 from tests.ledger_app.settings import *  # noqa: F403
 from tests.ledger_app.settings import INSTALLED_APPS as _APPS

@@ -1,4 +1,4 @@
-"""The installations that stdio servers of these tests belong to: one that runs, and one that does not."""
+"""The installations of stdio servers in these tests: a running one and a stopped one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.live import LiveServer
 
 @pytest.fixture(scope="package")
 def live() -> Iterator[LiveServer]:
-    """A running installation with a worker; stdio servers are started beside it."""
+    """Return a running installation with a worker; stdio servers are started beside it."""
     with LiveServer(1, settings="tests.interop.settings", worker=True) as server:
         yield server
         assert not server.trouble(), server.logs()[-4000:]
@@ -24,7 +24,7 @@ def live() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="package")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of an installation of which nothing runs: no Redis, no worker."""
+    """Return the environment of a stopped installation: no Redis, no worker."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
     folder = tmp_path_factory.mktemp("alone")
     found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}

@@ -1,4 +1,4 @@
-"""What early clients say differently on stdio, understood; the rest of stdio is in test_sessions.py."""
+"""Dialects of early clients on stdio; the rest of stdio is in test_sessions.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.requirement("DLG-000-01", "DLG-000-03", "DLG-000-05", "DLG-000-11", "DLG-001-01")
-def test_an_early_client_is_understood_from_its_first_line_on(alone: dict[str, str]) -> None:
+def test_early_client_is_understood_from_its_first_line(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         client = {"name": "early", "version": "0"}
         answer = child.call(1, "initialize", {"capabilities": {"tools": {}}, "clientInfo": client})

@@ -1,4 +1,4 @@
-"""2026-07-28 on the two pipes of a child process, by hand."""
+"""2026-07-28 on the pipes of a child process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def listening(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("STDIO-05", "STDIO-09", "XMH-12", "LOG-03", "META-05")
-def test_a_request_stands_alone_and_needs_no_headers(alone: dict[str, str]) -> None:
+def test_request_is_self_contained_without_headers(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         found = child.call(0, "server/discover", modern())["result"]
         assert found["supportedVersions"] == list(SERVED)
@@ -52,13 +52,13 @@ def test_a_request_stands_alone_and_needs_no_headers(alone: dict[str, str]) -> N
         assert [message["params"]["progress"] for message in child.received] == [1, 2]
         child.received.clear()
         child.call(2, "tools/call", counting(1, 0.01, **{LOG_LEVEL: "error"}))
-        # Every message of the server's was a notification.
+        # Every message of the server was a notification.
         assert not child.received
         assert child.end() == 0
 
 
 @pytest.mark.requirement("STDIO-10", "T-MOD-07", "T-MOD-12", "META-01")
-def test_a_request_that_cannot_be_served_says_why(alone: dict[str, str]) -> None:
+def test_unservable_request_returns_its_error(alone: dict[str, str]) -> None:
     cases: list[tuple[str, dict[str, Any], int]] = [
         ("server/discover", {VERSION: "2027-01-01"}, -32022),
         ("tools/list", {VERSION: "v999.0.0"}, -32022),
@@ -85,7 +85,7 @@ def test_both_eras_are_served_on_one_connection(alone: dict[str, str]) -> None:
 
 
 @pytest.mark.requirement("STDIO-06")
-def test_a_response_that_nobody_waits_for_is_ignored(alone: dict[str, str]) -> None:
+def test_unexpected_response_is_ignored(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         child.call(1, "server/discover", modern())
         child.send({"jsonrpc": "2.0", "id": 7, "result": {}})
@@ -94,7 +94,7 @@ def test_a_response_that_nobody_waits_for_is_ignored(alone: dict[str, str]) -> N
 
 
 @pytest.mark.requirement("STDIO-07", "STDIO-11", "CAN-06", "RPC-04")
-def test_a_cancelled_request_is_never_heard_of_again(alone: dict[str, str]) -> None:
+def test_cancelled_request_is_never_answered(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         child.request(1, "tools/call", counting(100, 1, progressToken=1))
         assert child.call(2, "server/discover", modern())["result"]
@@ -108,7 +108,7 @@ def test_a_cancelled_request_is_never_heard_of_again(alone: dict[str, str]) -> N
         assert child.end() == 0
 
 
-def test_a_cancel_reaches_the_worker(live: LiveServer) -> None:
+def test_cancel_reaches_worker(live: LiveServer) -> None:
     with Child(live.environment) as child:
         child.request(1, "tools/call", counting(1000, 0.05, progressToken=1))
         assert child.message()["method"] == "notifications/progress"
@@ -125,7 +125,7 @@ def test_a_cancel_reaches_the_worker(live: LiveServer) -> None:
 
 @pytest.mark.requirement("STDIO-08", "SUB-02", "SUB-03", "SUB-06", "SUB-07", "SUB-09", "CAN-07")
 @pytest.mark.parametrize("way", ["end of file", "SIGTERM"])
-def test_subscriptions_share_the_channel_and_end_with_their_answers(live: LiveServer, way: str) -> None:
+def test_subscriptions_share_channel_and_end_with_answers(live: LiveServer, way: str) -> None:
     with Child(live.environment) as child:
         for request_id, asked in (("x", {"toolsListChanged": True}), (0, {"promptsListChanged": True})):
             child.request(request_id, METHOD, listening(asked))
@@ -158,7 +158,7 @@ def test_subscriptions_share_the_channel_and_end_with_their_answers(live: LiveSe
 
 
 @pytest.mark.requirement("CAN-06", "SUB-13")
-def test_a_cancelled_subscription_is_silent_and_the_others_go_on(live: LiveServer) -> None:
+def test_cancelled_subscription_is_silent_and_others_continue(live: LiveServer) -> None:
     with Child(live.environment) as child:
         for request_id in (1, 2):
             child.request(request_id, METHOD, listening({"toolsListChanged": True}))
@@ -171,10 +171,10 @@ def test_a_cancelled_subscription_is_silent_and_the_others_go_on(live: LiveServe
         assert child.message()["params"]["_meta"] == {SUBSCRIPTION_ID: 2}
 
 
-def test_an_operator_sees_a_subscription_and_can_end_it(live: LiveServer) -> None:
+def test_operator_sees_and_ends_subscription(live: LiveServer) -> None:
     with Child(live.environment) as child:
-        # A name of its own, for rows of other tests' clients may still be open. The client has a record
-        # beside its subscription, often there before it, which is no session that could be ended.
+        # A unique name, because rows of other tests' clients may still be open. The client record beside its
+        # subscription, often written first, is not a session that could be ended.
         operated = {"name": "operated", "version": "1"}
         child.request("op", METHOD, modern({"notifications": {}}, **{CLIENT_INFO: operated}))
         child.message()

@@ -1,4 +1,4 @@
-"""The stdio server as a child process, by hand."""
+"""The stdio server as a child process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 
 @pytest.mark.requirement("STDIO-01", "STDIO-02", "GEN-01", "VER-02")
 @pytest.mark.parametrize("version", LEGACY)
-def test_without_redis_and_worker_it_serves_every_legacy_revision(
+def test_stdio_serves_every_legacy_revision_without_redis_and_worker(
     alone: dict[str, str], version: str
 ) -> None:
     with Child(alone) as child:
@@ -40,14 +40,14 @@ def test_without_redis_and_worker_it_serves_every_legacy_revision(
 
 
 @pytest.mark.requirement("DLG-000-06")
-def test_a_client_that_frames_by_content_length_is_answered_so(alone: dict[str, str]) -> None:
+def test_content_length_framing_is_answered_in_kind(alone: dict[str, str]) -> None:
     with Child(alone, counted=True) as child:
         child.initialize("2024-11-05")
         assert child.call("ü", "ping") == {"jsonrpc": "2.0", "id": "ü", "result": {}}
 
 
 @pytest.mark.requirement("STDIO-11", "CAN-01", "CAN-02")
-def test_a_slow_call_holds_up_nothing_and_a_cancelled_one_is_not_answered(alone: dict[str, str]) -> None:
+def test_slow_call_blocks_nothing_and_cancelled_call_is_not_answered(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         child.initialize()
         child.request(1, "tools/call", {"name": "count", "arguments": {"to": 100, "delay_seconds": 1}})
@@ -62,7 +62,7 @@ def test_a_slow_call_holds_up_nothing_and_a_cancelled_one_is_not_answered(alone:
 
 
 @pytest.mark.requirement("DLG-004-01", "DLG-004-02")
-def test_the_older_cancel_is_answered(alone: dict[str, str]) -> None:
+def test_legacy_cancel_is_answered(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         child.initialize()
         child.request(1, "tools/call", {"name": "count", "arguments": {"to": 100, "delay_seconds": 1}})
@@ -72,7 +72,7 @@ def test_the_older_cancel_is_answered(alone: dict[str, str]) -> None:
 
 @pytest.mark.requirement("STDIO-12", "DLG-004-11", "RPC-07")
 @pytest.mark.parametrize(("version", "has_id"), [("2025-06-18", True), ("2025-11-25", False)])
-def test_a_malformed_line_is_an_error_and_reading_goes_on(
+def test_malformed_line_is_error_and_reading_continues(
     alone: dict[str, str], version: str, has_id: bool
 ) -> None:
     with Child(alone) as child:
@@ -90,7 +90,7 @@ def test_a_malformed_line_is_an_error_and_reading_goes_on(
 @pytest.mark.parametrize(
     ("version", "served"), [("2024-11-05", True), ("2025-03-26", True), ("2025-06-18", False)]
 )
-def test_a_batch_line_is_answered_by_one_line(alone: dict[str, str], version: str, served: bool) -> None:
+def test_batch_line_is_answered_by_one_line(alone: dict[str, str], version: str, served: bool) -> None:
     with Child(alone) as child:
         child.initialize(version)
         child.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, 2)])
@@ -100,7 +100,7 @@ def test_a_batch_line_is_answered_by_one_line(alone: dict[str, str], version: st
 
 
 @pytest.mark.requirement("DLG-004-04", "DISC-06")
-def test_before_initialize_only_a_ping_is_served_and_a_probe_may_come_first(alone: dict[str, str]) -> None:
+def test_only_ping_and_probe_are_served_before_initialize(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         assert child.call(1, "ping")["result"] == {}
         assert child.call(2, "tools/list")["error"]["code"] == -32600
@@ -117,7 +117,7 @@ def test_before_initialize_only_a_ping_is_served_and_a_probe_may_come_first(alon
 
 @pytest.mark.requirement("STDIO-04", "DLG-000-02")
 @pytest.mark.parametrize("way", ["end of file", "SIGTERM", "exit"])
-def test_it_ends_quickly_and_well_while_a_call_runs(alone: dict[str, str], way: str) -> None:
+def test_process_exits_quickly_during_call(alone: dict[str, str], way: str) -> None:
     with Child(alone) as child:
         child.initialize()
         child.request(1, "tools/call", {"name": "count", "arguments": {"to": 1000, "delay_seconds": 1}})
@@ -134,7 +134,7 @@ def test_it_ends_quickly_and_well_while_a_call_runs(alone: dict[str, str], way: 
 
 
 @pytest.mark.requirement("ELI-01")
-def test_a_question_is_asked_and_answered_on_the_pipes(alone: dict[str, str]) -> None:
+def test_elicitation_is_asked_and_answered_on_pipes(alone: dict[str, str]) -> None:
     with Child(alone) as child:
         child.initialize("2025-06-18", CAPABILITIES)
         child.request(1, "tools/call", {"name": "ask_name", "arguments": {}})
@@ -145,7 +145,7 @@ def test_a_question_is_asked_and_answered_on_the_pipes(alone: dict[str, str]) ->
         assert child.answer_to(1)["result"]["content"][0]["text"] == "Hello, Ada!"
 
 
-def test_beside_a_running_installation_background_calls_run_in_its_worker(live: LiveServer) -> None:
+def test_background_call_runs_in_worker_of_running_installation(live: LiveServer) -> None:
     with Child(live.environment) as child:
         child.initialize()
         arguments = {"to": 3, "delay_seconds": 0.05}
@@ -156,12 +156,12 @@ def test_beside_a_running_installation_background_calls_run_in_its_worker(live: 
         assert child.received[-1]["params"]["progress"] == 3
         rows = "from mcp_app.models import Call; print(Call.objects.filter(tool='count').count())"
         assert int(live.shell(rows).split()[-1]) >= 1
-    # At once, and not by who looks for what was left lying.
+    # Enqueued directly, not by the sweep for lost jobs.
     assert not [line for line in child.errors if "waits for the broker" in line]
 
 
 @pytest.mark.requirement("TOOL-23")
-def test_a_change_made_in_another_process_is_told_and_an_operator_can_end_the_session(
+def test_change_of_another_process_is_announced_and_operator_ends_session(
     live: LiveServer,
 ) -> None:
     with Child(live.environment) as child:
@@ -186,7 +186,7 @@ def test_a_change_made_in_another_process_is_told_and_an_operator_can_end_the_se
 
 
 @pytest.mark.requirement("AUTH-16")
-def test_who_the_client_is_comes_from_the_command_or_the_environment(live: LiveServer) -> None:
+def test_client_identity_comes_from_command_or_environment(live: LiveServer) -> None:
     strict = {**live.environment, "MCP_AUTH": "required"}
     made = live.shell(
         "from django.contrib.auth import get_user_model; from mcp_app.auth.services import issue_api_key;"
