@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -30,13 +30,11 @@ from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.changes.services import (
     accept_definition,
     delete_entry,
-    save_prompt,
-    save_resource,
-    save_tool_preset,
+    save_entry,
     set_enabled,
     update_entry,
 )
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.registry import made_here, named, source_of
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 
 
@@ -135,18 +133,19 @@ class TemplateViews(EntryViews):
 class OwnEntryViews(EntryViews):
     """Kinds of which administrators make entries themselves."""
 
-    save: ClassVar[Callable[..., Any]]
-
+    @described(parameters=[OpenApiParameter("source", str, description="The source of the new entry.")])
     def create(self, request: Request) -> Response:
         """Make an entry of one's own."""
-        entry = type(self).save(actor=request.user, **self._given(request, None))
+        kind, stored = self.get_queryset().model, request.query_params.get("source")
+        source = made_here(kind) if stored is None else named(kind, stored)
+        entry = save_entry(kind=kind, source=source, actor=request.user, **self._given(request, None))
         return Response(self.get_serializer(entry).data, status=201)
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
         """Store all values of an entry made here; of an entry from code only the editable ones."""
         if source_of(entry).follows:
             return super().write(entry, values)
-        return type(self).save(entry=entry, actor=self.request.user, **values)
+        return save_entry(kind=type(entry), entry=entry, actor=self.request.user, **values)
 
     @described(responses={204: None})
     def destroy(self, request: Request, pk: int) -> Response:
@@ -166,7 +165,6 @@ class ToolViews(OwnEntryViews):
     given = ToolGiven
     filters = ToolFilter
     needs = _needs("tool")
-    save = staticmethod(save_tool_preset)
 
 
 class PromptViews(OwnEntryViews):
@@ -177,7 +175,6 @@ class PromptViews(OwnEntryViews):
     given = PromptGiven
     filters = ToolFilter
     needs = _needs("prompt")
-    save = staticmethod(save_prompt)
 
 
 class ResourceViews(OwnEntryViews):
@@ -188,4 +185,3 @@ class ResourceViews(OwnEntryViews):
     given = ResourceGiven
     filters = ResourceFilter
     needs = _needs("resource")
-    save = staticmethod(save_resource)

@@ -8,16 +8,22 @@ from django.conf import settings
 from django.db import models
 
 from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.models.catalogue import StoredSource
 
 
 class Draft(models.Model):
     """A saved change of one entry: the changed values, author, time and reason.
 
-    ``entry_id`` is the row it changes, None for a new entry. ``revision`` is that row's last change when the
-    draft was saved; ``version`` counts the saves of this draft.
+    ``source`` is the stored name of the entry's source, ``entry_id`` the row that is changed, None for a new
+    entry. ``revision`` is that row's last change when the draft was saved; ``version`` counts the saves of
+    this draft.
     """
 
     kind = models.CharField(max_length=20)
+    # A database default: processes of the previous version insert drafts without this column.
+    source = models.CharField(
+        max_length=16, default=StoredSource.ADMIN.value, db_default=StoredSource.ADMIN.value
+    )
     entry_id = models.PositiveBigIntegerField(null=True)
     key = models.CharField(max_length=500)
     values = models.JSONField(default=dict)

@@ -21,7 +21,6 @@ from mcp_app.admin.entries.transfer import TransferPages
 from mcp_app.admin.markup import badge, json_block
 from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
 from mcp_app.catalogue.access import permission_of
-from mcp_app.catalogue.changes.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.exposure.viewsets.offering import has_open_view
 from mcp_app.catalogue.schemas.refusals import refusals
 from mcp_app.catalogue.schemas.strict_json import parse_json
@@ -34,14 +33,9 @@ from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 APPROVAL = ("needs_approval", "approval_minutes", "four_eyes")
 
 
-def _copied(entry: Any, *names: str) -> dict[str, Any]:
-    common = ("title", "description", "permission", "position", "icons", "meta")
-    return {name: getattr(entry, name) for name in (*common, *names)}
-
-
 @admin.register(Tool)
 class ToolAdmin(TransferPages, EntryAdmin):
-    """Pages of tools. A tool added here is a preset of another tool."""
+    """Pages of tools. A tool added here is a preset of another tool, unless another source is chosen."""
 
     kind = "tool"
     form = ToolForm
@@ -90,12 +84,6 @@ class ToolAdmin(TransferPages, EntryAdmin):
         going, counts, missing_permissions, protected = super().get_deleted_objects(objs, request)
         presets = (visible(preset) for preset in PRESET.made_from(objs))
         return going, counts, missing_permissions, [*protected, *presets]
-
-    def duplicate(self, entry: Any, actor: Any) -> Any:
-        """Create another disabled preset of the same tool."""
-        fields = _copied(entry, "preset_of", "fixed_arguments", *self.limit_fields, *self.approval_fields)
-        name = self.free_key(entry.name, 128)
-        return save_tool_preset(entry=None, actor=actor, name=name, enabled=False, **fields)
 
     def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
         """Add client refusals and the base tool's arguments to the fields of a preset."""
@@ -171,11 +159,6 @@ class PromptAdmin(EntryAdmin):
     definition_fields = ("name", "code_description", "shown_arguments", "shown_definition")
     search_fields = ("name", "title", "description", "permission", "template")
 
-    def duplicate(self, entry: Any, actor: Any) -> Any:
-        """Create a disabled prompt with the same text under a free name."""
-        name, fields = self.free_key(entry.name, 128), _copied(entry, "template", "arguments")
-        return save_prompt(entry=None, actor=actor, name=name, enabled=False, **fields)
-
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Edit arguments as rows."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
@@ -205,15 +188,13 @@ class ResourceAdmin(EntryAdmin):
             )
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
-    def duplicate(self, entry: Any, actor: Any) -> Any:
-        """Create a disabled resource with the same content under a free URI."""
-        fields = _copied(entry, "name", "mime_type", "text", "annotations")
-        if entry.file:
-            with entry.file.open("rb") as stored:
-                # Copy the file: entries that share a file would lose it together.
-                copy = File(stored.file, name=PurePath(entry.file.name).name)
-                return self._save_copy(entry, actor, {**fields, "file": copy})
-        return self._save_copy(entry, actor, fields)
+    def duplicate(self, entry: Any, actor: Any, **changed: Any) -> Any:
+        """Copy the uploaded file as well: entries that share a file would lose it together."""
+        if not entry.file:
+            return super().duplicate(entry, actor, file="", **changed)
+        with entry.file.open("rb") as stored:
+            copy = File(stored.file, name=PurePath(entry.file.name).name)
+            return super().duplicate(entry, actor, file=copy, **changed)
 
     def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
         """Add the name of the current file for an upload."""
@@ -224,11 +205,6 @@ class ResourceAdmin(EntryAdmin):
     def current_file(self, resource: Resource) -> SafeString:
         """Return the name of the stored file."""
         return visible(PurePath(resource.file.name or "").name)
-
-    def _save_copy(self, entry: Any, actor: Any, fields: dict[str, Any]) -> Any:
-        return save_resource(
-            entry=None, actor=actor, uri=self.free_key(entry.uri, 500), enabled=False, **fields
-        )
 
 
 @admin.register(ResourceTemplate)

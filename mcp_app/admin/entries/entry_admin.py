@@ -39,10 +39,11 @@ from mcp_app.catalogue.changes.services import (
     delete_entries,
     delete_entry,
     may_publish,
+    save_entry,
     set_enabled,
 )
 from mcp_app.catalogue.sources.precedence import overlaid
-from mcp_app.catalogue.sources.registry import deletable, made_here, source_of
+from mcp_app.catalogue.sources.registry import deletable, source_of
 from mcp_app.interface.text import has_hidden, marked, visible, visible_block
 from mcp_app.models import Draft
 
@@ -117,7 +118,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """Return editable fields first, then the definition."""
-        source = made_here(self.model) if obj is None else source_of(obj)
+        source = self.form_source(request, obj)
         sets: list[tuple[str | None, dict[str, Any]]] = []
         if not source.follows:
             sets.append((None, {"fields": source.own_fields.get(self.model, ())}))
@@ -204,9 +205,10 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Add links to drafts, deleted entries, export and import."""
+        """Add links to drafts, deleted entries, export and import, and to the add form of each source."""
         more = {
             **buttons(request, self.admin_site.name),
+            "add_choice": self.add_choice(request),
             "drafts_waiting": Draft.objects.filter(kind=self.kind).count(),
             "drafts_url": reverse(f"{self.admin_site.name}:mcp_app_draft_changelist") + f"?kind={self.kind}",
             "deleted_url": reverse(self.url_name("deleted")),
@@ -304,15 +306,19 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
                 text = f"Duplicated {marked(entry)} as {marked(copy)}."
                 self.message_user(request, text, messages.SUCCESS)
 
-    def duplicate(self, entry: Entry, actor: Any) -> Entry:
+    def duplicate(self, entry: Entry, actor: Any, **changed: Any) -> Entry:
         """Create a disabled copy under a free name. Raises ValidationError if it is refused."""
-        raise ValidationError("Entries of this kind cannot be duplicated.")
+        source = source_of(entry)
+        values = {name: getattr(entry, name) for name in source.editable(self.model)}
+        free = {self.key_field: self._free_key(getattr(entry, self.key_field)), "enabled": False}
+        return save_entry(kind=self.model, actor=actor, source=source, **{**values, **free, **changed})
 
-    def free_key(self, key: str, longest: int) -> str:
-        """Return ``key-copy`` or the first free ``key-copy-2`` …, at most ``longest`` characters."""
+    def _free_key(self, key: str) -> str:
+        """Return ``key-copy`` or the first free ``key-copy-2`` …, shortened to the length of its column."""
+        column: Any = self.opts.get_field(self.key_field)
         for number in range(1, 1000):
             suffix = "-copy" if number == 1 else f"-copy-{number}"
-            candidate = key[: longest - len(suffix)] + suffix
+            candidate = key[: column.max_length - len(suffix)] + suffix
             if not self.model._default_manager.filter(**{self.key_field: candidate}).exists():
                 return candidate
         raise ValidationError("Every name for a copy is taken.")

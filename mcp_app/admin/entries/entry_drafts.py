@@ -7,15 +7,19 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.admin.options import IS_POPUP_VAR
 from django.contrib.admin.utils import unquote
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.admin.entries.draft_card import Between, card_of, changes_since
 from mcp_app.admin.entries.entry_forms import Intent
 from mcp_app.catalogue.changes import pending_drafts, revisions
+from mcp_app.catalogue.changes.drafts import source_in
 from mcp_app.catalogue.changes.services import may_publish
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.registry import made_here, maker, makers, source_of
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Draft
 
@@ -35,8 +39,34 @@ class DraftPages(CallersPages):
             seen=_digits(request.POST.get("mcp-seen", "")),
             draft=_as_seen(request.POST.get("mcp-draft", "")),
             shows=self._shown_draft(request, obj),
+            source=self.form_source(request, obj),
         )
         return form
+
+    def form_source(self, request: HttpRequest, entry: Entry | None) -> Source:
+        """Return the source of the entry on a form; ``?source=`` names that of a new entry."""
+        if entry is not None:
+            return source_of(entry)
+        if (shown := self._shown_draft(request, None)) is not None:
+            return source_in(shown, None)
+        if "source" not in request.GET:
+            return made_here(self.model)
+        if (found := maker(self.model, request.GET["source"])) is None:
+            raise Http404("There is no such source of new entries.")
+        return found
+
+    def add_url(self, source: Source) -> str:
+        """Return the URL of the add form for a source."""
+        named_by = "" if source is made_here(self.model) else f"?{urlencode({'source': source.stored})}"
+        return f"{self.page_url('add')}{named_by}"
+
+    def add_choice(self, request: HttpRequest, chosen: Source | None = None) -> list[dict[str, Any]]:
+        """Return the links to the add forms if there are several sources of new entries."""
+        sources = makers(self.model) if self.has_add_permission(request) else []
+        return [
+            {"url": self.add_url(each), "chosen": each is chosen, "texts": each.adding_of(self.model)}
+            for each in (sources if len(sources) > 1 else ())
+        ]
 
     def changeform_view(
         self,
@@ -55,7 +85,9 @@ class DraftPages(CallersPages):
         waits = shown or (pending_drafts.draft_of(entry) if entry is not None else None)
         may_save = self.has_change_permission(request, entry) if entry else self.has_add_permission(request)
         directly = may_publish(request.user) and shown is None
+        choosing = entry is None and shown is None
         context = {
+            "add_choice": self.add_choice(request, self.form_source(request, None)) if choosing else [],
             "card": card_of(request, waits, entry) if waits is not None else None,
             "shows_draft": shown is not None,
             "draft_button": _button(request, waits, shown) if may_save else "",
@@ -128,10 +160,13 @@ class DraftPages(CallersPages):
             if callers := self.callers_url(request, entry):
                 text = format_html('{} <a href="{}">Who can use it</a>', text, callers)
             self.message_user(request, text, messages.SUCCESS)
-        views = {"_continue": ("change", entry), "_addanother": ("add", None)}
-        for button, (view, row) in views.items():
+        addresses = {
+            "_continue": self.page_url("change", entry),
+            "_addanother": self.add_url(source_of(entry)),
+        }
+        for button, address in addresses.items():
             if button in request.POST:
-                return HttpResponseRedirect(self.with_filters(request, self.page_url(view, row)))
+                return HttpResponseRedirect(self.with_filters(request, address))
         return self.response_post_save_change(request, entry)
 
     def _to_draft(self, request: HttpRequest, draft: Draft) -> HttpResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +10,9 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from mcp_app.admin.base import ModelForm
 from mcp_app.admin.entries.from_code import mark_fields
 from mcp_app.catalogue.changes.drafts import save_draft
-from mcp_app.catalogue.changes.services import save_prompt, save_resource, save_tool_preset, update_entry
+from mcp_app.catalogue.changes.services import save_entry, update_entry
 from mcp_app.catalogue.changes.states import service_values
+from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.models import Draft, Prompt, Resource, Tool
 
@@ -24,7 +24,7 @@ class Intent:
     """A submitted form's purpose: the actor, draft or publication, the reason, and the page's state.
 
     ``draft`` is the pending draft that the page showed, ``seen`` the entry's revision. ``shows`` is the draft
-    whose values the form displays instead of the entry's.
+    whose values the form displays instead of the entry's, ``source`` that of a new entry.
     """
 
     actor: Any = None
@@ -33,20 +33,21 @@ class Intent:
     seen: int | None = None
     draft: Draft | None = None
     shows: Draft | None = None
+    source: Source | None = None
 
 
 class EntryForm(ModelForm[Any]):
     """A form that writes through a service and shows the service's errors beside their fields."""
 
     intent: ClassVar[Intent] = Intent()
-    # The service that writes entries made in the admin; None for kinds that exist only in code.
-    service: ClassVar[Callable[..., Any] | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Fill the form with the draft's values if ``intent.shows`` is set."""
         if self.intent.shows is not None:
             kwargs["initial"] = {**(kwargs.get("initial") or {}), **_initial(self.intent.shows)}
         super().__init__(*args, **kwargs)
+        if self.instance.pk is None and self.intent.source:
+            self.instance.source = self.intent.source.stored
         mark_fields(self.fields, self.instance, self.initial)
         # Clients refer to an entry by its key, so the form of a new one focuses that field.
         first = next((name for name in ("uri", "name") if name in self.fields), "")
@@ -80,8 +81,8 @@ class EntryForm(ModelForm[Any]):
         # Preserve the draft's values for fields that this form does not include.
         before = service_values(intent.shows.values) if intent.shows is not None else {}
         self.instance.saved_draft = save_draft(
-            kind=self._meta.model, actor=intent.actor, entry=row, draft=intent.draft, note=intent.why,
-            seen=intent.seen, **{**before, **wanted},
+            kind=self._meta.model, actor=intent.actor, entry=row, draft=intent.draft, source=intent.source,
+            note=intent.why, seen=intent.seen, **{**before, **wanted},
         )  # fmt: skip
 
     def _complain(self, error: ValidationError) -> None:
@@ -109,17 +110,12 @@ class EntryForm(ModelForm[Any]):
         row = self.stored()
         if row is not None and source_of(row).follows:
             return update_entry(entry=row, **self.said(), **wanted)
-        return self.write_own(row, wanted)
+        source = self.intent.source
+        return save_entry(kind=self._meta.model, entry=row, source=source, **self.said(), **wanted)
 
     def said(self) -> dict[str, Any]:
         """Return the actor, the reason and the revision they saw, as arguments for a service."""
         return {"actor": self.intent.actor, "why": self.intent.why, "seen": self.intent.seen}
-
-    def write_own(self, row: Entry | None, wanted: dict[str, Any]) -> Entry:
-        """Write an entry made in the admin; ``row`` is None for a new entry."""
-        if self.service is None:
-            raise ValidationError("Entries of this kind are defined in code.")
-        return self.service(entry=row, **self.said(), **wanted)
 
     def save(self, commit: bool = True) -> Entry:
         """Return the entry written during validation."""
@@ -132,8 +128,6 @@ class EntryForm(ModelForm[Any]):
 class ToolForm(EntryForm):
     """The form of a preset, or the appearance and limits of a tool from code."""
 
-    service = staticmethod(save_tool_preset)
-
     class Meta:
         model = Tool
         fields = "__all__"
@@ -142,8 +136,6 @@ class ToolForm(EntryForm):
 class PromptForm(EntryForm):
     """The form of a prompt made in the admin, or the appearance of a prompt from code."""
 
-    service = staticmethod(save_prompt)
-
     class Meta:
         model = Prompt
         fields = "__all__"
@@ -151,8 +143,6 @@ class PromptForm(EntryForm):
 
 class ResourceForm(EntryForm):
     """The form of a stored text or file, or the appearance of a resource from code."""
-
-    service = staticmethod(save_resource)
 
     class Meta:
         model = Resource

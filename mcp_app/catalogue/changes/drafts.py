@@ -19,7 +19,8 @@ from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changes import pending_drafts, revisions, services, states
 from mcp_app.catalogue.changes.services import ChangeAuthor, ChangedMeanwhile, EntryChange
 from mcp_app.catalogue.schemas.strict_json import check_storable
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.registry import made_here, named, source_of
 from mcp_app.models import Draft
 from mcp_app.models.catalogue import Row
 
@@ -33,14 +34,16 @@ def save_draft(
     actor: Any,
     entry: Row | None = None,
     draft: Draft | None = None,
+    source: Source | None = None,
     note: str = "",
     seen: int | None = None,
     **values: Any,
 ) -> Draft:
     """Store the changed values of an entry (None: a new one) as a draft.
 
-    ``draft`` is the pending draft that the caller read, ``seen`` the revision of the entry. Raises
-    ValidationError as publishing would, and if nothing differs.
+    ``draft`` is the pending draft that the caller read, ``seen`` the revision of the entry. ``source``
+    applies to the first draft of a new entry, as in ``EntryChange``. Raises ValidationError as publishing
+    would, and if nothing differs.
     """
     note = revisions.checked_why(note)
     given = _given(values)
@@ -50,12 +53,13 @@ def save_draft(
         stored = _unchanged(kind, row, draft)
         if row is not None:
             services.refuse_stale(row, seen)
+        new = stored or _new(kind, row, source)
+        source = source_in(new, row)
         with _with_kept_upload(given, stored) as whole:
-            services.check_change(EntryChange(kind=kind, entry=row, values=whole))
+            services.check_change(EntryChange(kind=kind, entry=row, values=whole, source=source))
         # Now, while the group's name matches the permission: it may be renamed before publishing.
         grant_membership(given.get("permission") or "")
-        new = stored or Draft(kind=kind.KIND, entry_id=row.pk if row is not None else None)
-        new.values = _differing(kind, row, given, stored)
+        new.values = _differing(kind, row, source, given, stored)
         new.key = _key(new, kind, row)
         new.version += 1 if stored is not None else 0
         new.revision = revisions.last_revision(row) if row is not None else 0
@@ -106,11 +110,22 @@ def check_draft(draft: Draft) -> None:
 
 def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return the editable state of the entry now (None without one), and with the draft."""
-    kind = pending_drafts.KIND_NAMED[draft.kind]
+    kind, source = pending_drafts.KIND_NAMED[draft.kind], source_in(draft, row)
     if row is None:
-        return None, states.empty_state(kind) | draft.values
-    now = states.editable_part(kind, source_of(row), revisions.state_of(row))
+        return None, states.empty_state(kind, source) | draft.values
+    now = states.editable_part(kind, source, revisions.state_of(row))
     return now, now | draft.values
+
+
+def source_in(draft: Draft, row: Row | None) -> Source:
+    """Return the source of a draft's entry, which is None for a new entry."""
+    return named(pending_drafts.KIND_NAMED[draft.kind], draft.source) if row is None else source_of(row)
+
+
+def _new(kind: type[Any], row: Row | None, source: Source | None) -> Draft:
+    if row is not None:
+        return Draft(kind=kind.KIND, entry_id=row.pk, source=row.source)
+    return Draft(kind=kind.KIND, source=(source or made_here(kind)).stored)
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,11 +162,11 @@ def _as_seen(draft: Draft) -> Draft:
 
 
 def _differing(
-    kind: type[Any], row: Row | None, given: Mapping[str, Any], stored: Draft | None
+    kind: type[Any], row: Row | None, source: Source, given: Mapping[str, Any], stored: Draft | None
 ) -> dict[str, Any]:
-    now = states.empty_state(kind)
+    now = states.empty_state(kind, source)
     if row is not None:
-        now = states.editable_part(kind, source_of(row), revisions.state_of(row))
+        now = states.editable_part(kind, source, revisions.state_of(row))
     differing = {
         name: kept
         for name, value in given.items()
@@ -209,7 +224,8 @@ def _opened(draft: Draft, row: Row | None) -> Iterator[EntryChange]:
     with _upload(draft) as file:
         if "file" in draft.values:
             values["file"] = file
-        yield EntryChange(kind=pending_drafts.KIND_NAMED[draft.kind], entry=row, values=values)
+        kind = pending_drafts.KIND_NAMED[draft.kind]
+        yield EntryChange(kind=kind, entry=row, values=values, source=source_in(draft, row))
 
 
 @contextmanager

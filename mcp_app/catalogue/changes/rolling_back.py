@@ -12,7 +12,8 @@ from django.db import transaction
 
 from mcp_app.catalogue.changes import pending_drafts, revisions, services, states
 from mcp_app.catalogue.changes.services import ChangeAuthor, ChangedMeanwhile, EntryChange
-from mcp_app.catalogue.sources.registry import made_here, named, source_of
+from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.registry import named, source_of
 from mcp_app.models import CatalogueChange
 
 
@@ -54,22 +55,22 @@ def plan_roll_back(to: CatalogueChange) -> RollBack:
     state = state_after(to)
     row = entry_now(to)
     notes: list[str] = []
+    source = named(kind, state.get("source", "")) if row is None else source_of(row)
+    wanted = states.editable_part(kind, source, state)
     if row is None:
-        _refuse_restore(kind, state)
+        _refuse_restore(source)
         before = None
-        wanted = states.editable_part(kind, made_here(kind), state)
     else:
-        source = source_of(row)
         if "source" in state and not named(kind, state["source"]).owns(row):
             raise ValidationError(f"Then it came from {state['source']}, now from {row.source}.")
         before = states.editable_part(kind, source, revisions.state_of(row))
-        wanted = states.editable_part(kind, source, state)
         if source.follows and state.get("definition") != row.definition:
             notes.append("What code defines stays as the code has it now.")
     values = _without_lost_upload(to, row, wanted, notes)
-    after = (before or states.empty_state(kind)) | values
+    after = (before or states.empty_state(kind, source)) | values
     differing = {name: value for name, value in values.items() if before is None or before[name] != value}
-    change = EntryChange(kind=kind, entry=row, values=states.service_values(differing) | _file(differing))
+    given = states.service_values(differing) | _file(differing)
+    change = EntryChange(kind=kind, entry=row, values=given, source=source)
     return RollBack(change, _newest_revision(to, row), before, after, tuple(notes))
 
 
@@ -93,8 +94,8 @@ def _newest_revision(to: CatalogueChange, row: Any) -> int:
     return revisions.history_of(to.kind, to.key).values_list("revision", flat=True).first() or 0
 
 
-def _refuse_restore(kind: type[Any], state: Mapping[str, Any]) -> None:
-    if named(kind, state.get("source", "")).follows:
+def _refuse_restore(source: Source) -> None:
+    if source.follows:
         raise ValidationError("Its code is gone: it comes back when the app that defines it is installed.")
 
 

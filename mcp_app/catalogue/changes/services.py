@@ -21,7 +21,7 @@ from mcp_app.catalogue.changes import pending_drafts, revisions, row_checks
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.content.source import listed_mime_type
 from mcp_app.catalogue.sources.preset.source import PRESET
-from mcp_app.catalogue.sources.registry import made_here, source_of
+from mcp_app.catalogue.sources.registry import made_here, makers, source_of
 from mcp_app.models import Prompt, Resource, Tool
 from mcp_app.models.catalogue import Row
 
@@ -51,7 +51,7 @@ class ChangeAuthor:
 class EntryChange:
     """An entry to create (``entry`` None) or change, and the values for the services.
 
-    ``source`` applies to new entries; None means the source of admin-made entries of this kind.
+    ``source`` applies to new entries; None means the default source of admin-made entries of this kind.
     """
 
     kind: type[Any]
@@ -78,30 +78,51 @@ def refuse_unless_publisher(actor: Any) -> None:
         raise PermissionDenied(f"{actor} needs {PUBLISH}: without it changes can only be saved as drafts.")
 
 
-def save_prompt(
-    *, actor: Any, entry: Prompt | None = None, why: str = "", seen: int | None = None, **values: Any
-) -> Prompt:
-    """Create (``entry`` None) or change an admin-made prompt: name, template, arguments, title and so on."""
-    return _save(Prompt, entry, values, _saving(actor, entry, why), seen)
+def save_entry(
+    *,
+    kind: type[R],
+    actor: Any,
+    entry: R | None = None,
+    source: Source | None = None,
+    why: str = "",
+    seen: int | None = None,
+    **values: Any,
+) -> R:
+    """Create (``entry`` None) or change an admin-made entry: its own fields, title, limits and so on.
 
-
-def save_tool_preset(
-    *, actor: Any, entry: Tool | None = None, why: str = "", seen: int | None = None, **values: Any
-) -> Tool:
-    """Create or change a preset: its name, preset_of, fixed_arguments, title, limits and so on."""
-    return _save(Tool, entry, values, _saving(actor, entry, why), seen)
-
-
-def save_resource(
-    *, actor: Any, entry: Resource | None = None, why: str = "", seen: int | None = None, **values: Any
-) -> Resource:
-    """Create or change an admin-made resource: its uri, name, text or file, mime_type and so on.
-
-    ``file`` is an uploaded file; False removes the current one.
+    ``source`` applies to new entries, as in ``EntryChange``. ``file`` is an uploaded file; False removes
+    the current one.
     """
     if values.get("file") is False or values.get("file", "") is None:
         values["file"] = ""
-    return _save(Resource, entry, values, _saving(actor, entry, why), seen)
+    author = _saving(actor, entry, why)
+    with transaction.atomic():
+        revisions.lock()
+        row = _new(kind, source) if entry is None else locked(entry)
+        if source_of(row).follows:
+            raise ValidationError("This entry is defined in code; use update_entry.")
+        _refuse_unknown(row, values)
+        if entry is not None:
+            refuse_stale(row, seen)
+        return _write(row, values, author)
+
+
+def save_prompt(**values: Any) -> Prompt:
+    """Create or change an admin-made prompt, like ``save_entry``."""
+    row: Prompt = save_entry(kind=Prompt, **values)
+    return row
+
+
+def save_tool_preset(**values: Any) -> Tool:
+    """Create or change a preset, or another admin-made tool, like ``save_entry``."""
+    row: Tool = save_entry(kind=Tool, **values)
+    return row
+
+
+def save_resource(**values: Any) -> Resource:
+    """Create or change an admin-made resource, like ``save_entry``."""
+    row: Resource = save_entry(kind=Resource, **values)
+    return row
 
 
 def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None, **values: Any) -> E:
@@ -232,25 +253,17 @@ def _saving(actor: Any, entry: Row | None, why: str) -> ChangeAuthor:
     return _author(actor, "created" if entry is None else "changed", why)
 
 
-def _save(
-    kind: type[R], entry: R | None, values: Mapping[str, Any], author: ChangeAuthor, seen: int | None
-) -> R:
-    own = None if entry is None or source_of(entry).follows else source_of(entry)
-    _refuse_unknown(kind, own or made_here(kind), values)
-    with transaction.atomic():
-        revisions.lock()
-        if entry is None:
-            new: R = made_here(kind).new(kind)
-            return _write(new, values, author)
-        row = locked(entry)
-        if source_of(row).follows:
-            raise ValidationError("This entry is defined in code; use update_entry.")
-        refuse_stale(row, seen)
-        return _write(row, values, author)
+def _new(kind: type[E], source: Source | None) -> E:
+    """Return a new row of a source, None for the default. Raises ValidationError for others than makers."""
+    source = source or made_here(kind)
+    if source not in makers(kind):
+        raise ValidationError({"source": ["Entries of this source cannot be made here."]})
+    row: E = source.new(kind)
+    return row
 
 
-def _refuse_unknown(kind: type[Any], source: Source, values: Mapping[str, Any]) -> None:
-    if unknown := sorted(values.keys() - source.editable(kind)):
+def _refuse_unknown(row: Row, values: Mapping[str, Any]) -> None:
+    if unknown := sorted(values.keys() - source_of(row).editable(type(row))):
         raise ValidationError({unknown[0]: ["There is no such field."]})
 
 
@@ -265,11 +278,10 @@ def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _opened(change: EntryChange) -> tuple[Any, Mapping[str, Any]]:
     """Return the row to fill, stored or new, and its values."""
-    source = change.source or made_here(change.kind)
-    row = source.new(change.kind) if change.entry is None else _stored(change.entry)
+    row = _new(change.kind, change.source) if change.entry is None else _stored(change.entry)
     if source_of(row).follows:
         return row, _without_definition(row, change.values)
-    _refuse_unknown(change.kind, source_of(row), change.values)
+    _refuse_unknown(row, change.values)
     return row, change.values
 
 

@@ -9,7 +9,6 @@ from django.core.exceptions import ValidationError
 
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import made_here
 from mcp_app.models import Tool
 
 State = Mapping[str, Any]
@@ -24,9 +23,8 @@ def editable_part(kind: type[Any], source: Source, state: State) -> dict[str, An
     return {name: state[name] for name in names}
 
 
-def empty_state(kind: type[Any]) -> dict[str, Any]:
+def empty_state(kind: type[Any], source: Source) -> dict[str, Any]:
     """Return the editable part of a new entry."""
-    source = made_here(kind)
     return editable_part(kind, source, revisions.state_of(source.new(kind)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from django.db.models import Q
 
@@ -20,6 +20,13 @@ DRESS: Final = ("title", "description", "enabled", "permission", "position", "ic
 LIMITS: Final = tuple(COLUMNS.values())
 # Own fields with a fixed place in an identity.
 _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
+
+
+class Adding(NamedTuple):
+    """The texts about new entries in the admin: the noun after "Add" on a button, and a sentence."""
+
+    noun: str
+    help: str
 
 
 class Source:
@@ -39,6 +46,8 @@ class Source:
     origin: ClassVar[str] = "its source"
     # Fields from which administrators create an entry, in the order of forms, the key first.
     own_fields: ClassVar[Mapping[type[Row], tuple[str, ...]]] = {}
+    # The texts of the choice between sources in the admin, for kinds that administrators create.
+    adding: ClassVar[Mapping[type[Row], Adding]] = {}
     # Relations to rows of the same kind that are always loaded with an entry.
     related: ClassVar[tuple[str, ...]] = ()
     # Whether catalogue files contain entries of this source.
@@ -71,6 +80,10 @@ class Source:
             return frozenset()
         limits = LIMITS if kind is Tool else ()
         return frozenset((*DRESS, *limits, *self.own_fields.get(kind, ())))
+
+    def adding_of(self, kind: type[Any]) -> Adding:
+        """Return the texts about new entries of a kind."""
+        return self.adding.get(kind) or Adding(self.label, "")
 
     def provided(self, kind: type[Any]) -> Mapping[str, Definition] | None:
         """Return the definitions from which rows are made, by key; None if rows are created otherwise."""

@@ -25,9 +25,19 @@ def named(kind: type[Any], stored: str) -> Source:
     return next((each for each in SOURCES if each.stored == stored and kind in each.kinds), _UNKNOWN)
 
 
+def makers(kind: type[Any]) -> list[Source]:
+    """Return the sources of entries that administrators create of a kind, the default first."""
+    return [each for each in SOURCES if kind in each.kinds and kind in each.own_fields and not each.follows]
+
+
 def made_here(kind: type[Any]) -> Source:
-    """Return the source of entries that administrators create of a kind."""
-    return next(each for each in SOURCES if kind in each.kinds and not each.follows)
+    """Return the default source of entries that administrators create of a kind."""
+    return next(iter(makers(kind)), _UNKNOWN)
+
+
+def maker(kind: type[Any], stored: str) -> Source | None:
+    """Return the source of a new entry by its stored name, None if administrators cannot create any."""
+    return next((each for each in makers(kind) if each.stored == stored), None)
 
 
 def own_fields(kind: type[Any]) -> tuple[str, ...]:

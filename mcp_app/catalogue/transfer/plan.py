@@ -13,7 +13,7 @@ from mcp_app.catalogue.changes.row_checks import permission_exists
 from mcp_app.catalogue.changes.services import EntryChange, check_change
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import made_here, named, source_of, travelling
+from mcp_app.catalogue.sources.registry import named, own_fields, source_of, travelling
 from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
 from mcp_app.catalogue.transfer.field_defaults import Untouched
@@ -227,7 +227,7 @@ def _source_fault(kind: type[Any], key: str, source: Any, row: Any) -> str:
 
 
 def _unknown_field(kind: type[Any], source: Source, name: str, known: list[str]) -> str:
-    if name in fields.names_of(kind, made_here(kind)) and source.follows:
+    if name in own_fields(kind) and source.follows:
         return "This is defined in code and cannot be changed here: take it out of the file."
     return f"There is no such field; there are: {', '.join(known)}."
 

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import SOURCES, choices, made_here, named
+from mcp_app.catalogue.sources.registry import SOURCES, choices, made_here, makers, named
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, StoredSource
 
@@ -39,7 +39,7 @@ def test_own_fields_of_admin_source_start_with_key(kind: type[Any]) -> None:
 
 
 def test_admin_source_cannot_edit_resource_templates() -> None:
-    assert made_here(ResourceTemplate).editable(ResourceTemplate) == frozenset()
+    assert makers(ResourceTemplate) == []
 
 
 def test_tool_identities_are_stable_across_versions() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mcp_app.catalogue.definitions.definition import Definition, PromptDefinition, ResourceDefinition
-from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.content import static_content
 from mcp_app.catalogue.sources.content.checks import check_prompt, check_resource
@@ -20,9 +20,14 @@ class ContentSource(Source):
     kinds = (Prompt, Resource, ResourceTemplate)
     tone = "good"
     origin = unserved = ""
-    own_fields = {  # A constant of the class.
+    # Constants of the class.
+    own_fields = {
         Prompt: ("name", "template", "arguments"),
         Resource: ("uri", "name", "mime_type", "text", "file", "annotations"),
+    }
+    adding = {
+        Prompt: Adding("prompt", "A text with placeholders."),
+        Resource: Adding("text or file", "A text, or an uploaded file."),
     }
     travels = True
 

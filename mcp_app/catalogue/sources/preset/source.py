@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from mcp_app.catalogue.definitions.definition import ToolDefinition
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS
 from mcp_app.catalogue.sources import registry
-from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.precedence import described, overlaid, stated
 from mcp_app.catalogue.sources.preset.arguments import arguments_of, without_arguments
@@ -27,7 +27,9 @@ class PresetSource(Source):
     variety = "preset"
     tone = "good"
     origin = unserved = ""
-    own_fields = {Tool: ("name", "preset_of", "fixed_arguments")}  # A constant of the class.
+    # Constants of the class.
+    own_fields = {Tool: ("name", "preset_of", "fixed_arguments")}
+    adding = {Tool: Adding("preset", "Another tool by a new name, with some arguments fixed.")}
     related = ("preset_of",)
     travels = True
 
