@@ -24,7 +24,7 @@ PLURALS: Final = {
     "resource": "resources",
     "resourcetemplate": "templates",
 }
-LEVELS: Final = ("anybody", "a user", "staff", "a superuser", "nobody")
+LEVELS: Final = ("anybody", "a user", "staff", "a superuser", "not served")
 REQUEST: Final = re.compile("`((?:GET|POST|PATCH|DELETE|WS) /[^`]*)`")
 OUTSIDE_OF_ADMIN: Final = ("/api/", "/mcp", "/metrics", "/sse", "/message")
 
@@ -62,7 +62,7 @@ class Way:
 
     def is_open_to(self, person: Person) -> bool:
         """Whether the table lets this person go it."""
-        if self.level in ("anybody", "nobody"):
+        if self.level in ("anybody", "not served"):
             return self.level == "anybody"
         if not person.is_known or not (person.is_staff or self.path.startswith(OUTSIDE_OF_ADMIN)):
             return False
