@@ -69,7 +69,7 @@ class Guarded:
 
 
 class Given(Serializer[Any]):
-    """A body: unknown members are refused, because the client may rely on them."""
+    """A request body. Unknown members are refused, because the client may rely on them."""
 
     def to_internal_value(self, data: Any) -> Any:
         """Return the validated values.
@@ -77,7 +77,7 @@ class Given(Serializer[Any]):
         Raises ValidationError by field, also for unknown fields.
         """
         if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
-            text = f"There is no such field; there are: {', '.join(self.fields)}."
+            text = f"Unknown field. Known fields: {', '.join(self.fields)}."
             raise ValidationError({name: [text] for name in unknown})
         return super().to_internal_value(data)
 

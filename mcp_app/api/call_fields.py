@@ -22,9 +22,9 @@ LISTED = (
 
 
 class CallListed(RowSerializer[Call]):
-    """A call without what was asked and answered."""
+    """A background call without its arguments and answer."""
 
-    message = serializers.SerializerMethodField()
+    message = serializers.SerializerMethodField(help_text="The latest progress message of the call.")
     retry_of_id = serializers.UUIDField(allow_null=True)
 
     class Meta:
@@ -32,32 +32,33 @@ class CallListed(RowSerializer[Call]):
         fields: Any = LISTED
 
     def get_message(self, call: Call) -> str:
-        """What it said of its progress last."""
         return redactor().text(call.message)
 
 
 class CallShown(CallListed):
-    """A call whole. ``answer`` is the JSON-RPC answer, null until there is one."""
+    """A background call with its arguments and answer."""
 
-    request_id = serializers.SerializerMethodField()
-    arguments = serializers.SerializerMethodField()
-    answer = serializers.SerializerMethodField()
+    request_id = serializers.SerializerMethodField(help_text="The JSON-RPC id of the request.")
+    arguments = serializers.SerializerMethodField(
+        help_text="The arguments. Secrets are redacted unless you made the call."
+    )
+    answer = serializers.SerializerMethodField(
+        help_text="The JSON-RPC response, null until the call has finished. "
+        "Secrets are redacted unless you made the call."
+    )
 
     class Meta(CallListed.Meta):
         fields = (*LISTED, "request_id", "arguments", "answer")
 
     def get_request_id(self, call: Call) -> int | str:
-        """The JSON-RPC id."""
         found: int | str = value_of(call.request_id)
         return found
 
     def get_arguments(self, call: Call) -> dict[str, Any]:
-        """What was asked."""
         found: dict[str, Any] = value_of(self._clean(call, call.arguments))
         return found
 
     def get_answer(self, call: Call) -> dict[str, Any] | None:
-        """What was answered."""
         found: dict[str, Any] | None = value_of(self._clean(call, call.answer)) if call.answer else None
         return found
 
@@ -77,23 +78,26 @@ def value_of(text: str) -> Any:
 
 
 class CallGiven(Given):
-    """What to call."""
+    """The tool to call, and its arguments."""
 
     tool = serializers.CharField(max_length=128)
     arguments = serializers.DictField(default=dict)
 
 
 class LineShown(serializers.Serializer[Any]):
-    """One thing a call said: ``level`` is that of a log message, or ``progress``, or ``question``."""
+    """An event of a call.
+
+    `level` is the level of a log message, `progress` or `question`.
+    """
 
     level = serializers.CharField()
     text = serializers.CharField()
 
 
 class FollowedShown(serializers.Serializer[Any]):
-    """A call, what it said since, and where to go on."""
+    """A call and its new events."""
 
     call = CallShown()
-    over = serializers.BooleanField()
+    over = serializers.BooleanField(help_text="True if the call has finished.")
     lines = LineShown(many=True)
-    after = serializers.CharField(help_text="Ask with this next time.")
+    after = serializers.CharField(help_text="The position to send as `after` in the next request.")

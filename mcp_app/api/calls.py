@@ -32,21 +32,23 @@ LONGEST_KEY = 200
 
 
 class FollowQuery(serializers.Serializer[Any]):
-    """How to follow."""
+    """The position and duration of a wait for events."""
 
     after = serializers.RegexField(
-        r"^[0-9]{1,19}-[0-9]{1,18}$", required=False, help_text="What the last answer had as `after`."
+        r"^[0-9]{1,19}-[0-9]{1,18}$",
+        required=False,
+        help_text="The value of `after` in the previous response.",
     )
     wait = serializers.FloatField(
         default=0.0,
         min_value=0,
         max_value=LONGEST_WAIT,
-        help_text=f"Seconds, at most {LONGEST_WAIT}, to wait for the call to say more or to be over.",
+        help_text=f"Seconds to wait for a new event or the end of the call, at most {LONGEST_WAIT}.",
     )
 
 
 class CallViews(ApiViewSet):
-    """Background calls of clients, of operators and of this API."""
+    """Background calls of clients, operators and this API."""
 
     queryset = Call.objects.all()
     serializer_class = CallShown
@@ -64,11 +66,17 @@ class CallViews(ApiViewSet):
 
     @described(responses=CallListed(many=True))
     def list(self, request: Request) -> Response:
-        """The newest first, without what was asked and answered."""
+        """List all calls.
+
+        Returns calls without their arguments and answers, newest first.
+        """
         return self.page(self.get_queryset().defer(*LARGE), CallListed)
 
     def retrieve(self, request: Request, pk: UUID) -> Response:
-        """One call; without secrets, unless it is one's own."""
+        """Retrieve a call.
+
+        Secrets in its arguments and answer are redacted unless you made the call.
+        """
         return Response(self.get_serializer(self.get_object()).data)
 
     @described(
@@ -78,18 +86,19 @@ class CallViews(ApiViewSet):
                 "Idempotency-Key",
                 OpenApiTypes.STR,
                 OpenApiParameter.HEADER,
-                description=f"At most {LONGEST_KEY} characters. Repeated, it gives the call it started.",
+                description=f"A key that makes the request safe to retry, at most {LONGEST_KEY} characters. "
+                "A repeated request with the same key returns the call it created.",
             )
         ],
         responses={
-            202: OpenApiResponse(CallShown, description="Started."),
-            200: OpenApiResponse(CallShown, description="The key was used for this very call before."),
+            202: OpenApiResponse(CallShown, description="The call was created."),
+            200: OpenApiResponse(CallShown, description="An earlier request with this key created the call."),
         },
     )
     def create(self, request: Request) -> Response:
-        """Start a tool as a background call of one's own.
+        """Create a call.
 
-        Needs besides the permission of the tool, as over MCP, and is limited by the same numbers.
+        Starts a tool in the background. The permission and limits of the tool apply as they do over MCP.
         """
         given = CallGiven(data=request.data)
         given.is_valid(raise_exception=True)
@@ -106,7 +115,11 @@ class CallViews(ApiViewSet):
     @described(parameters=[FollowQuery], responses=FollowedShown)
     @action(detail=True)
     def follow(self, request: Request, pk: UUID) -> Response:
-        """What the call said since, waiting for it if asked to; `over` says when to stop asking."""
+        """Retrieve new events of a call.
+
+        Returns the events after the position `after`. With `wait`, the response is delayed until a new event
+        occurs. Repeat the request until `over` is true.
+        """
         how = asked(FollowQuery, request).validated_data
         after = read_position(how.get("after"))
         call = self.get_object()
@@ -125,15 +138,21 @@ class CallViews(ApiViewSet):
     @described(request=None, responses={202: CallShown})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: UUID) -> Response:
-        """Stop it wherever it runs; `follow` shows when it is over."""
+        """Cancel a call.
+
+        The call is stopped asynchronously; use `follow` to learn when it has finished.
+        """
         if not cancel_call(call_id=self.get_object().pk, actor=request.user):
-            raise StateConflict("The call is over.")
+            raise StateConflict("The call has already finished.")
         return Response(self.get_serializer(self.get_object()).data, status=202)
 
     @described(request=None, responses={202: CallShown})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, pk: UUID) -> Response:
-        """Make a call that is over again, as a new call of the same principal."""
+        """Retry a finished call.
+
+        Creates a new call of the same principal with the same tool and arguments.
+        """
         return self._made(retry_call(call_id=self.get_object().pk, actor=request.user), 202)
 
     def _made(self, call_id: UUID, status: int) -> Response:
@@ -146,7 +165,7 @@ def _key(request: Request) -> str:
     key = request.headers.get("Idempotency-Key", "")
     if len(key) > LONGEST_KEY or not key.isprintable():
         raise serializers.ValidationError(
-            {"Idempotency-Key": [f"Must have at most {LONGEST_KEY} characters, all of them visible."]}
+            {"Idempotency-Key": [f"Must have at most {LONGEST_KEY} printable characters."]}
         )
     return key
 

@@ -55,22 +55,28 @@ def _needs(model: str) -> dict[str, RequiredPermissions]:
 
 
 class EntryViews(ApiViewSet):
-    """What all kinds of entries share."""
+    """Base of the views of all kinds of entries."""
 
     given: ClassVar[Any]
     order = "id"
     lookup_value_converter = "int"
 
     def list(self, request: Request) -> Response:
-        """Every entry of this kind, offered or not."""
+        """List all entries.
+
+        Includes disabled entries.
+        """
         return self.page(self.get_queryset())
 
     def retrieve(self, request: Request, pk: int) -> Response:
-        """One entry."""
+        """Retrieve an entry."""
         return Response(self.get_serializer(self.get_object()).data)
 
     def partial_update(self, request: Request, pk: int) -> Response:
-        """Change what an administrator may; what the body leaves out stays."""
+        """Update an entry.
+
+        Fields that the request omits are unchanged.
+        """
         entry = self.get_object()
         values = self._given(request, entry)
         return Response(self.get_serializer(self.write(entry, values)).data)
@@ -82,19 +88,25 @@ class EntryViews(ApiViewSet):
     @described(request=None)
     @action(detail=True, methods=["post"])
     def enable(self, request: Request, pk: int) -> Response:
-        """Offer it to clients."""
+        """Enable an entry.
+
+        Clients can see and use it.
+        """
         return self._switch(enabled=True)
 
     @described(request=None)
     @action(detail=True, methods=["post"])
     def disable(self, request: Request, pk: int) -> Response:
-        """Stop offering it."""
+        """Disable an entry.
+
+        Clients can no longer see or use it.
+        """
         return self._switch(enabled=False)
 
     @described(request=None)
     @action(detail=True, methods=["post"])
     def accept(self, request: Request, pk: int) -> Response:
-        """Take the definition as code has it now as reviewed."""
+        """Mark the current definition of an entry as reviewed."""
         entry = self.get_object()
         accept_definition(entry=entry, actor=request.user)
         return Response(self.get_serializer(entry).data)
@@ -102,7 +114,10 @@ class EntryViews(ApiViewSet):
     @described(responses=ChangeShown(many=True))
     @action(detail=True, pagination_class=ApiViewSet.pagination_class)
     def history(self, request: Request, pk: int) -> Response:
-        """Every change of it, newest first."""
+        """List all changes to an entry.
+
+        Returns the changes newest first.
+        """
         entry = self.get_object()
         self.order = "-id"
         rows = CatalogueChange.objects.filter(kind=revisions.kind_of(entry), key=revisions.key_of(entry))
@@ -131,25 +146,29 @@ class TemplateViews(EntryViews):
 
 
 class OwnEntryViews(EntryViews):
-    """Kinds of which administrators make entries themselves."""
+    """Base of the views of kinds that administrators can create."""
 
     @described(parameters=[OpenApiParameter("source", str, description="The source of the new entry.")])
     def create(self, request: Request) -> Response:
-        """Make an entry of one's own."""
+        """Create an entry."""
         kind, stored = self.get_queryset().model, request.query_params.get("source")
         source = made_here(kind) if stored is None else named(kind, stored)
         entry = save_entry(kind=kind, source=source, actor=request.user, **self._given(request, None))
         return Response(self.get_serializer(entry).data, status=201)
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
-        """Store all values of an entry made here; of an entry from code only the editable ones."""
+        """Store all values of an entry created here, but only the editable values of an entry from code."""
         if source_of(entry).follows:
             return super().write(entry, values)
         return save_entry(kind=type(entry), entry=entry, actor=self.request.user, **values)
 
     @described(responses={204: None})
     def destroy(self, request: Request, pk: int) -> Response:
-        """Delete an entry of one's own, or one whose code is gone; others can be disabled."""
+        """Delete an entry.
+
+        Only entries created by administrators, and entries whose code is no longer installed, can be deleted.
+        Disable other entries instead.
+        """
         try:
             delete_entry(entry=self.get_object(), actor=request.user)
         except ValidationError as error:
@@ -158,7 +177,7 @@ class OwnEntryViews(EntryViews):
 
 
 class ToolViews(OwnEntryViews):
-    """Tools; one made here is a preset of another."""
+    """Tools. A tool created here is a preset of another tool."""
 
     queryset = Tool.objects.select_related("updated_by", "preset_of")
     serializer_class = ToolShown
@@ -168,7 +187,7 @@ class ToolViews(OwnEntryViews):
 
 
 class PromptViews(OwnEntryViews):
-    """Prompts; one made here is text with placeholders."""
+    """Prompts. A prompt created here is a text with placeholders."""
 
     queryset = Prompt.objects.select_related("updated_by")
     serializer_class = PromptShown
@@ -178,7 +197,7 @@ class PromptViews(OwnEntryViews):
 
 
 class ResourceViews(OwnEntryViews):
-    """Resources; one made here is a text or an uploaded file."""
+    """Resources. A resource created here is a text or an uploaded file."""
 
     queryset = Resource.objects.select_related("updated_by")
     serializer_class = ResourceShown

@@ -18,7 +18,7 @@ FACTS = ("source", "definition", "code_path", "missing", "drifted", "created_at"
 
 
 class ToolShown(RowSerializer[Tool]):
-    """A tool; a preset says which tool it is made from."""
+    """A tool. `preset_of` is the tool of a preset."""
 
     preset_of: Any = serializers.SlugRelatedField(slug_field="name", read_only=True)
     drifted = serializers.BooleanField(read_only=True)
@@ -42,9 +42,9 @@ class PromptShown(RowSerializer[Prompt]):
 
 
 class ResourceShown(RowSerializer[Resource]):
-    """A resource; of an uploaded file only its name is shown."""
+    """A resource."""
 
-    file = serializers.SerializerMethodField()
+    file = serializers.SerializerMethodField(help_text="The name of the uploaded file.")
     drifted = serializers.BooleanField(read_only=True)
     updated_by: Any = serializers.StringRelatedField()
 
@@ -53,7 +53,6 @@ class ResourceShown(RowSerializer[Resource]):
         fields = ("id", *own_fields(Resource), *DRESS, *FACTS)
 
     def get_file(self, resource: Resource) -> str | None:
-        """The name, without the folder it is kept in."""
         return PurePath(str(resource.file.name)).name if resource.file else None
 
 
@@ -69,7 +68,7 @@ class TemplateShown(RowSerializer[ResourceTemplate]):
 
 
 class ChangeShown(RowSerializer[CatalogueChange]):
-    """One change of one entry: what it was, what it became."""
+    """A change to an entry, with its values before and after."""
 
     actor: Any = serializers.StringRelatedField()
 
@@ -79,14 +78,14 @@ class ChangeShown(RowSerializer[CatalogueChange]):
 
 
 class UploadGiven(serializers.Serializer[Any]):
-    """A file as it stands in a catalogue file."""
+    """A file, encoded as in a catalogue file."""
 
     name = serializers.CharField()
     base64 = serializers.CharField()
 
 
 class EntryGiven(RowSerializer[Any]):
-    """Values for a service. Types are those of JSON, taken literally; whether they fit, the service says."""
+    """Values for a service, which validates them. JSON types are not converted."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """Return the values for the service. Raises ValidationError by field."""
@@ -107,16 +106,16 @@ class EntryGiven(RowSerializer[Any]):
     def _value(self, name: str, given: Any) -> Any:
         model: type[Any] = self.Meta.model
         if name not in self.fields:
-            raise ValueError(f"There is no such field; there are: {', '.join(self.fields)}.")
+            raise ValueError(f"Unknown field. Known fields: {', '.join(self.fields)}.")
         value = read_value(model, name, given)
         if self.instance is not None and value == getattr(self.instance, name, None):
             return value
         if name == model.KEY and self.instance is not None:
-            raise ValueError("Clients know the entry by this: it cannot be changed.")
+            raise ValueError("This identifies the entry to clients and cannot be changed.")
         if name == "permission" and "." in value and not permission_exists(value):
-            raise ValueError(f"There is no permission {value!r} here.")
+            raise ValueError(f"The permission {value!r} does not exist.")
         if name == "preset_of" and value is not None and not Tool.objects.filter(name=value).exists():
-            raise ValueError(f"There is no tool {value!r} here.")
+            raise ValueError(f"The tool {value!r} does not exist.")
         return value
 
     def get_validators(self) -> list[Any]:
@@ -125,9 +124,9 @@ class EntryGiven(RowSerializer[Any]):
 
 
 class ToolGiven(EntryGiven):
-    """A preset, or what may be said of another tool."""
+    """A preset, or the editable fields of another tool."""
 
-    preset_of: Any = serializers.CharField(help_text="The name of the tool it is made from.")
+    preset_of: Any = serializers.CharField(help_text="The name of the tool that the preset calls.")
 
     class Meta:
         model = Tool
@@ -135,7 +134,7 @@ class ToolGiven(EntryGiven):
 
 
 class PromptGiven(EntryGiven):
-    """A prompt, or what may be said of one that code defines."""
+    """A prompt, or the editable fields of a prompt from code."""
 
     class Meta:
         model = Prompt
@@ -143,7 +142,7 @@ class PromptGiven(EntryGiven):
 
 
 class ResourceGiven(EntryGiven):
-    """A text or an uploaded file, or what may be said of a resource that code defines."""
+    """A text or an uploaded file, or the editable fields of a resource from code."""
 
     file = UploadGiven(required=False, allow_null=True)
 
@@ -153,7 +152,7 @@ class ResourceGiven(EntryGiven):
 
 
 class TemplateGiven(EntryGiven):
-    """What may be said of a template."""
+    """The editable fields of a template."""
 
     class Meta:
         model = ResourceTemplate

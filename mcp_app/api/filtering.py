@@ -27,13 +27,13 @@ def asked(form: type[serializers.Serializer[Any]], request: Request, *more: str)
     given = {name: value for name, value in request.query_params.items() if name not in more}
     checked = form(data=given)
     if unknown := sorted(given.keys() - checked.fields.keys()):
-        raise serializers.ValidationError({unknown[0]: ["There is no such parameter."]})
+        raise serializers.ValidationError({unknown[0]: ["Unknown parameter."]})
     checked.is_valid(raise_exception=True)
     return checked
 
 
 class NoFilter(serializers.Serializer[Any]):
-    """Of a list that cannot be narrowed."""
+    """The empty filter, of a list that cannot be filtered."""
 
 
 def _text(longest: int, source: str | None = None) -> Any:
@@ -54,7 +54,7 @@ def _choice(choices: Any, **more: Any) -> Any:
 
 
 class ToolFilter(serializers.Serializer[Any]):
-    """Tools and prompts."""
+    """Filters of tools and prompts."""
 
     name = _text(128)
     enabled = serializers.BooleanField(required=False)
@@ -62,7 +62,7 @@ class ToolFilter(serializers.Serializer[Any]):
 
 
 class ResourceFilter(serializers.Serializer[Any]):
-    """Resources."""
+    """Filters of resources."""
 
     uri = _text(500)
     enabled = serializers.BooleanField(required=False)
@@ -70,14 +70,14 @@ class ResourceFilter(serializers.Serializer[Any]):
 
 
 class TemplateFilter(serializers.Serializer[Any]):
-    """Resource templates."""
+    """Filters of resource templates."""
 
     uri_template = _text(500)
     enabled = serializers.BooleanField(required=False)
 
 
 class SessionFilter(serializers.Serializer[Any]):
-    """Sessions."""
+    """Filters of sessions."""
 
     state = _choice(["open", "idle", "ended"])
     version = _choice(LEGACY, source="protocol_version")
@@ -92,7 +92,7 @@ class SessionFilter(serializers.Serializer[Any]):
 
 
 class MessageFilter(serializers.Serializer[Any]):
-    """Messages, as the pages of the log take it."""
+    """Filters of messages, as ``LogPages`` expects them."""
 
     session = _text(64)
     method = _text(120)
@@ -106,7 +106,7 @@ class MessageFilter(serializers.Serializer[Any]):
 
 
 class CallFilter(serializers.Serializer[Any]):
-    """Calls; ``open`` stands for every state that is not the last one."""
+    """Filters of calls; ``open`` matches every state that is not final."""
 
     state = _choice(["open", *(state.value for state in State)])
     outcome = _choice(Message.Outcome.choices)
@@ -126,7 +126,7 @@ class CallFilter(serializers.Serializer[Any]):
 
 
 class KeyFilter(serializers.Serializer[Any]):
-    """API keys."""
+    """Filters of API keys."""
 
     state = _choice(["active", "expired", "revoked"])
     user = _text(150, login_name("user"))
@@ -137,7 +137,7 @@ class KeyFilter(serializers.Serializer[Any]):
 
 
 class AuditFilter(serializers.Serializer[Any]):
-    """The audit trail."""
+    """Filters of the audit trail."""
 
     actor = _text(200, "actor_name")
     action = _text(60)

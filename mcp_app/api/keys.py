@@ -22,11 +22,13 @@ from mcp_app.protocol.scopes import ALL
 
 
 class KeyShown(RowSerializer[ApiKey]):
-    """A key without its secret."""
+    """An API key without its secret."""
 
     user: Any = serializers.StringRelatedField()
-    usable = serializers.BooleanField(help_text="Neither revoked nor expired.")
-    scopes = serializers.SerializerMethodField(help_text="What it may be used for, of what its user may.")
+    usable = serializers.BooleanField(help_text="True if the key is neither revoked nor expired.")
+    scopes = serializers.SerializerMethodField(
+        help_text="The scopes of the key, within the permissions of its user."
+    )
 
     class Meta:
         model = ApiKey
@@ -36,38 +38,38 @@ class KeyShown(RowSerializer[ApiKey]):
         )  # fmt: skip
 
     def get_scopes(self, key: ApiKey) -> list[str]:
-        """As a list."""
         return key.scopes.split()
 
 
 class KeyIssued(KeyShown):
-    """A key just issued."""
+    """A new API key with its secret."""
 
-    secret = serializers.CharField(help_text="Kept nowhere: it cannot be shown again.")
-    warning = serializers.CharField(help_text="What to mind; empty if there is nothing.")
+    secret = serializers.CharField(help_text="The key. It is not stored and cannot be retrieved again.")
+    warning = serializers.CharField(help_text="A warning about the key, or an empty string.")
 
     class Meta(KeyShown.Meta):
         fields = (*KeyShown.Meta.fields, "secret", "warning")
 
 
 class KeyGiven(Given):
-    """What a new key is."""
+    """The name, expiry, scopes and user of a new API key."""
 
     name = serializers.CharField(max_length=MAX_NAME)
     expires_at = DateTimeField(allow_null=True, default=None)
     expires_in_days = serializers.ChoiceField(
         choices=USUAL_DAYS,
         required=False,
-        help_text="Instead of `expires_at`. With neither of them it never expires.",
+        help_text="The lifetime in days, in place of `expires_at`. Without either, the key never expires.",
     )
     scopes = serializers.MultipleChoiceField(
         choices=ALL,
         default=lambda: set(ALL),
         allow_empty=False,
-        help_text="All, if left out. The API needs `mcp:admin`.",
+        help_text="The scopes of the key, by default all. This API requires `mcp:admin`.",
     )
     user = serializers.CharField(
-        required=False, help_text="Whose rights it carries; oneself if left out. Superusers name anybody."
+        required=False,
+        help_text="The user whose permissions the key has, by default you. Only superusers can name others.",
     )
 
 
@@ -86,16 +88,22 @@ class KeyViews(ApiViewSet):
     }
 
     def list(self, request: Request) -> Response:
-        """The newest first, revoked ones among them."""
+        """List all API keys.
+
+        Includes revoked keys, newest first.
+        """
         return self.page(self.get_queryset())
 
     def retrieve(self, request: Request, pk: int) -> Response:
-        """One key."""
+        """Retrieve an API key."""
         return Response(self.get_serializer(self.get_object()).data)
 
     @described(request=KeyGiven, responses={201: KeyIssued})
     def create(self, request: Request) -> Response:
-        """Issue a key; the answer is the only one that has its secret."""
+        """Create an API key.
+
+        This response is the only one that contains the secret.
+        """
         given = KeyGiven(data=request.data)
         given.is_valid(raise_exception=True)
         asked = given.validated_data
@@ -103,7 +111,7 @@ class KeyViews(ApiViewSet):
         days = asked.pop("expires_in_days", None)
         if days is not None:
             if asked["expires_at"] is not None:
-                raise serializers.ValidationError({"expires_in_days": ["Not beside expires_at."]})
+                raise serializers.ValidationError({"expires_in_days": ["Cannot be used with expires_at."]})
             asked["expires_at"] = ends_in(days)
         key, secret = issue_api_key(user=user, actor=request.user, **asked)
         told = {"secret": secret, "warning": "" if key.expires_at else NEVER_ENDS}
@@ -112,7 +120,10 @@ class KeyViews(ApiViewSet):
     @described(request=None)
     @action(detail=True, methods=["post"])
     def revoke(self, request: Request, pk: int) -> Response:
-        """Revoke it in every process, for ever."""
+        """Revoke an API key.
+
+        Takes effect in all processes and cannot be undone.
+        """
         key = self.get_object()
         revoke_api_key(key=key, actor=request.user)
         return Response(self.get_serializer(key).data)
@@ -123,16 +134,16 @@ def _owner(asking: Any, name: str | None) -> Any:
         return asking
     if not asking.is_superuser:
         # Deny before the look-up, so that the answer does not reveal which users exist.
-        raise PermissionDenied("Only superusers issue keys for others.")
+        raise PermissionDenied("Only superusers can create API keys for other users.")
     users = get_user_model()
     owner = users._default_manager.filter(**{users.USERNAME_FIELD: name}).first()
     if owner is None:
-        raise serializers.ValidationError({"user": ["There is no such user."]})
+        raise serializers.ValidationError({"user": ["The user does not exist."]})
     return owner
 
 
 class EventShown(RowSerializer[AuditEvent]):
-    """Who did what, when."""
+    """An event in the audit trail."""
 
     actor = serializers.CharField(source="actor_name")
 
@@ -151,9 +162,12 @@ class AuditViews(ApiViewSet):
     needs = {"list": seeing("auditevent"), "retrieve": seeing("auditevent")}
 
     def list(self, request: Request) -> Response:
-        """The newest first."""
+        """List all audit events.
+
+        Returns the events newest first.
+        """
         return self.page(self.get_queryset())
 
     def retrieve(self, request: Request, pk: int) -> Response:
-        """One event."""
+        """Retrieve an audit event."""
         return Response(self.get_serializer(self.get_object()).data)

@@ -14,7 +14,7 @@ from mcp_app.models import Message
 
 SIZE = 50
 LARGEST = 200
-BAD_CURSOR = "Use a cursor as an earlier page gave it."
+BAD_CURSOR = "Use the cursor of an earlier page without changes."
 
 
 class KeysetPages(CursorPagination):
@@ -23,8 +23,8 @@ class KeysetPages(CursorPagination):
     page_size = SIZE
     max_page_size = LARGEST
     page_size_query_param = "limit"
-    page_size_query_description = f"Rows on a page, 1 to {LARGEST}; {SIZE} if left out."
-    cursor_query_description = "Where the page begins: as an address of an earlier page has it."
+    page_size_query_description = f"The number of rows on a page, 1 to {LARGEST}. The default is {SIZE}."
+    cursor_query_description = "The position of the page, from `next` or `previous` of another page."
     ordering: Any = "-id"
 
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> Any:
@@ -37,7 +37,7 @@ class KeysetPages(CursorPagination):
         """Return ``limit``. Raises ValidationError if it is invalid."""
         text = request.query_params.get("limit", str(SIZE))
         if not (text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= LARGEST):
-            raise ValidationError({"limit": [f"Must be a whole number from 1 to {LARGEST}."]})
+            raise ValidationError({"limit": [f"Must be an integer from 1 to {LARGEST}."]})
         return int(text)
 
     def decode_cursor(self, request: Request) -> Any:

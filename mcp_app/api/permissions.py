@@ -32,10 +32,9 @@ class RequiredPermissions:
 
     def __str__(self) -> str:
         if not self.names:
-            return "Needs no permission."
-        return (
-            f"Needs {(' and ' if self.every else ' or ').join(f'`mcp_app.{name}`' for name in self.names)}."
-        )
+            return "Requires no permission."
+        between = " and " if self.every else " or "
+        return f"Requires {between.join(f'`mcp_app.{name}`' for name in self.names)}."
 
 
 ANYBODY = RequiredPermissions()

@@ -35,8 +35,8 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 # Statuses of temporary refusals.
 PASSING = (429, 503)
-NOT_VALID = "The values are not valid."
-BROKEN = "Something went wrong here. The server's log has it."
+NOT_VALID = "Some values are invalid."
+BROKEN = "Internal server error. The server's log has the details."
 
 log = logging.getLogger("mcp.api")
 
@@ -45,7 +45,7 @@ class StateConflict(exceptions.APIException):
     """Raised when the object's state does not allow the action."""
 
     status_code = 409
-    default_detail = "This cannot be done now."
+    default_detail = "The state of the object does not allow this."
 
 
 def answer(error: Exception, context: dict[str, Any]) -> Response:
@@ -60,28 +60,28 @@ def answer(error: Exception, context: dict[str, Any]) -> Response:
         return problem(400, NOT_VALID, errors=errors_of(error))
     if isinstance(error, TransferRefused):
         told = [{"entry": each.entry, "field": each.field, "text": each.text} for each in error.problems]
-        return problem(422, "The catalogue file cannot be imported; nothing was changed.", problems=told)
+        return problem(422, "The catalogue file cannot be imported. Nothing was changed.", problems=told)
     if isinstance(error, ImportForbidden):
-        return problem(403, "What the file changes needs more permissions.", missing=error.permissions)
+        return problem(403, "You lack permissions for some changes in the file.", missing=error.permissions)
     if isinstance(error, RetryRefused):
         return _of_retry(error)
     if isinstance(error, McpError) and error.refusal:
         status = ANSWERS[Code(error.refusal)].status
         return problem(status, error.message, wait=error.retry_after, refusal=error.refusal)
     if isinstance(error, (OperationalError, InterfaceError, StreamsError)):
-        log.warning("A request was refused for now: %s", error)
-        return problem(503, "The database or Redis is away. Try again in a moment.", wait=RETRY_SECONDS)
+        log.warning("Request refused temporarily: %s", error)
+        return problem(503, "The database or Redis is unavailable. Try again shortly.", wait=RETRY_SECONDS)
     if isinstance(error, Unavailable):
         return problem(503, error.message, wait=RETRY_SECONDS)
     return _broken(error, context)
 
 
 _PLAIN: tuple[tuple[Any, int, str], ...] = (
-    (Http404, 404, "There is no such thing."),
+    (Http404, 404, "Not found."),
     (PermissionDenied, 403, ""),
     (RequestDataTooBig, 413, "The body is too large."),
-    (SuspiciousOperation, 400, "This request cannot be read."),
-    (CatalogueMoved, 409, "The catalogue has changed since: look at what the file would change now."),
+    (SuspiciousOperation, 400, "The request is malformed."),
+    (CatalogueMoved, 409, "The catalogue has changed in the meantime. Do another dry run."),
 )
 
 
@@ -149,6 +149,6 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """
     if not request.path.startswith(reverse("mcp_api:root")):
         return defaults.bad_request(request, exception)
-    response = problem(400, "This request cannot be read: look at its Host.")
+    response = problem(400, "The request is malformed. Check its Host header.")
     body = JsonRenderer().render(response.data)
     return HttpResponse(body, status=400, content_type=MEDIA_TYPE)

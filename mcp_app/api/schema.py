@@ -36,10 +36,10 @@ OTHERS = {
     "schema": "schema",
     "docs": "docs",
 }
-DESCRIPTION = """What the admin does, for programs: the same services, permissions and audit trail.
+DESCRIPTION = """The functions of the admin for programs, with the same services, permissions and audit trail.
 
-Send `Authorization: Bearer <API key>`, or use the login of the admin (then with `X-CSRFToken`).
-Lists are pages: follow `next`. Every refusal is a problem (RFC 9457)."""
+Send `Authorization: Bearer <API key>`, or use the login of the admin with the header `X-CSRFToken`.
+Lists are paginated: follow `next` until it is null. Errors are problem documents (RFC 9457)."""
 PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -50,26 +50,33 @@ PROBLEM = {
         "detail": {"type": "string"},
         "errors": {
             "type": "object",
-            "description": "Of values that are not valid: the complaints by field.",
+            "description": "The error messages of invalid values by field.",
             "additionalProperties": {"type": "array", "items": {"type": "string"}},
         },
     },
     "additionalProperties": True,
 }
 SECURITY = {
-    "apiKey": {"type": "http", "scheme": "bearer", "description": "An API key, as for /mcp."},
+    "apiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key or OAuth token, as for /mcp.",
+    },
     "login": {"type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME},
 }
 
 
 class Root(ApiView):
-    """Where to begin."""
+    """The root of the API."""
 
     needs = {"get": ANYBODY}
 
     @described(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
-        """The API's description and its authentication."""
+        """Retrieve the root of the API.
+
+        Returns the server, the caller and links to all lists.
+        """
         own = conf.get().server
         names = {**{name: f"{name}-list" for name in LISTS}, **OTHERS}
         return Response(
@@ -91,18 +98,18 @@ class Schema(ApiView):
 
     @described(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
-        """This document."""
+        """Retrieve the OpenAPI document."""
         return Response({**document(), "servers": [{"url": request.build_absolute_uri("/")}]})
 
 
 class Docs(ApiView):
-    """The document as a page; it holds nothing but the document."""
+    """The OpenAPI document as a page. It contains nothing else."""
 
     needs = {"get": ANYBODY}
     schema = None
 
     def get(self, request: Request) -> HttpResponseBase:
-        """The page."""
+        """Render the page."""
         described = document()
         context = {
             "admin_url": _admin_address("index"),
@@ -120,13 +127,13 @@ class Docs(ApiView):
 
 
 class Nothing(ApiView):
-    """Every other address below the root."""
+    """All other addresses below the root."""
 
     needs = dict.fromkeys(METHODS, ANYBODY)
     schema = None
 
     def get(self, request: Request) -> Response:
-        """Not found; the ends of addresses are easily forgotten."""
+        """Redirect an address that lacks its final slash. Raises Http404 for any other."""
         try:
             found = resolve(f"{request.path_info}/")
         except Resolver404:
@@ -186,5 +193,8 @@ def add_refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for operations in result["paths"].values():
         for operation in operations.values():
-            operation["responses"]["default"] = {"description": "Refused.", "content": content}
+            operation["responses"]["default"] = {
+                "description": "The request failed.",
+                "content": content,
+            }
     return result

@@ -22,7 +22,7 @@ from mcp_app.sessions.services import end_session_now
 
 
 class SessionShown(RowSerializer[Session]):
-    """A session; ``fields`` is what the server keeps of it."""
+    """A session of a client."""
 
     user: Any = serializers.StringRelatedField()
 
@@ -44,11 +44,14 @@ class SessionViews(ApiViewSet):
     needs = {"list": seeing("session"), "retrieve": seeing("session"), "end": to("change_session")}
 
     def list(self, request: Request) -> Response:
-        """The newest first."""
+        """List all sessions.
+
+        Returns the sessions newest first.
+        """
         return self.page(self.get_queryset())
 
     def retrieve(self, request: Request, pk: str) -> Response:
-        """One session."""
+        """Retrieve a session."""
         return Response(self.get_serializer(self.get_object()).data)
 
     def get_object(self) -> Session:
@@ -61,15 +64,18 @@ class SessionViews(ApiViewSet):
     @described(request=None)
     @action(detail=True, methods=["post"])
     def end(self, request: Request, pk: str) -> Response:
-        """End it in every process; its client has to initialize again."""
+        """End a session.
+
+        Takes effect in all processes. The client has to initialize again.
+        """
         session = self.get_object()
         if session.ended_at is not None or not end_session_now(session_id=session.pk, actor=request.user):
-            raise StateConflict("The session has ended already.")
+            raise StateConflict("The session has already ended.")
         return self.retrieve(request, session.pk)
 
 
 class MessageListed(RowSerializer[Message]):
-    """A message without what it says."""
+    """A logged message without its payload."""
 
     session_id = serializers.CharField(allow_null=True)
 
@@ -82,7 +88,10 @@ class MessageListed(RowSerializer[Message]):
 
 
 class MessageShown(MessageListed):
-    """A message as it was logged: redacted, perhaps cut, JSON as text; a request with its answer."""
+    """A logged message. A request includes its response.
+
+    `payload` and `answer` are JSON texts, redacted and possibly truncated.
+    """
 
     class Meta(MessageListed.Meta):
         fields = (*MessageListed.Meta.fields, "payload", "answer")
@@ -99,7 +108,11 @@ class MessageViews(ApiViewSet):
     needs = {"list": seeing("message"), "retrieve": seeing("message")}
 
     def list(self, request: Request) -> Response:
-        """The newest first, without what they say; a page with fewer than `limit` need not be the last."""
+        """List all messages.
+
+        Returns messages without their payloads, newest first. A page can have fewer than `limit` messages
+        even if there are more pages.
+        """
         narrowed = asked(MessageFilter, request, "cursor", "limit").validated_data
         pages: Any = self.paginator
         found = pages.paginate_log(narrowed, request, without=("payload", "answer"))
@@ -107,5 +120,5 @@ class MessageViews(ApiViewSet):
 
     @described(responses=MessageShown)
     def retrieve(self, request: Request, pk: int) -> Response:
-        """One message whole."""
+        """Retrieve a message."""
         return Response(MessageShown(self.get_object()).data)

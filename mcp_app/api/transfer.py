@@ -23,25 +23,28 @@ SEE_ALL = RequiredPermissions(tuple(name.partition(".")[2] for name in SEEN), ev
 
 
 class ExportQuery(serializers.Serializer[Any]):
-    """How to write the file."""
+    """The format of the file."""
 
     notation = serializers.ChoiceField(choices=NOTATIONS, default="json")
 
 
 class ImportQuery(serializers.Serializer[Any]):
-    """How to take the file."""
+    """The options of an import."""
 
-    dry_run = serializers.BooleanField(default=False, help_text="Say what would change, change nothing.")
+    dry_run = serializers.BooleanField(default=False, help_text="Return the changes without applying them.")
     prune = serializers.BooleanField(
-        default=False, help_text="Also delete admin entries that the file lacks, and undo changes of code's."
+        default=False,
+        help_text="Also delete administrators' entries absent from the file, and reset entries from code.",
     )
     at_revision = serializers.IntegerField(
-        required=False, min_value=0, help_text="Refuse (409) unless this is the catalogue's revision."
+        required=False,
+        min_value=0,
+        help_text="The expected revision of the catalogue; 409 if it differs.",
     )
 
 
 class FieldShown(serializers.Serializer[Any]):
-    """One field before and after."""
+    """A field with its values before and after."""
 
     name = serializers.CharField()
     old = serializers.JSONField()
@@ -49,7 +52,7 @@ class FieldShown(serializers.Serializer[Any]):
 
 
 class DifferenceShown(serializers.Serializer[Any]):
-    """One entry that is made, changed or deleted."""
+    """An entry that is added, changed or removed."""
 
     action = serializers.ChoiceField(choices=["added", "changed", "removed"])
     kind = serializers.CharField()
@@ -58,19 +61,19 @@ class DifferenceShown(serializers.Serializer[Any]):
 
 
 class ImportedShown(serializers.Serializer[Any]):
-    """What an import did, or would do."""
+    """The result of an import or a dry run."""
 
     dry_run = serializers.BooleanField()
-    revision = serializers.IntegerField(help_text="What it was stored as; 0 when nothing was.")
-    planned_at = serializers.IntegerField(help_text="The revision the file was compared with.")
+    revision = serializers.IntegerField(help_text="The new revision, 0 if nothing was stored.")
+    planned_at = serializers.IntegerField(help_text="The revision that the file was compared with.")
     counted = serializers.DictField(child=serializers.IntegerField())
     missing_permissions = serializers.ListField(child=serializers.CharField())
-    text = serializers.ListField(child=serializers.CharField(), help_text="The differences, for people.")
+    text = serializers.ListField(child=serializers.CharField(), help_text="The differences as text.")
     differences = DifferenceShown(many=True)
 
 
 class Export(ApiView):
-    """The catalogue as administrators edit it."""
+    """Export of the catalogue."""
 
     needs = {"get": SEE_ALL}
 
@@ -82,7 +85,10 @@ class Export(ApiView):
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        """A catalogue file, as `manage.py mcp_export` writes it."""
+        """Export the catalogue.
+
+        Returns the same file as `manage.py mcp_export`.
+        """
         notation = asked(ExportQuery, request).validated_data["notation"]
         return HttpResponse(
             export_catalogue(notation),
@@ -92,7 +98,7 @@ class Export(ApiView):
 
 
 class Import(ApiView):
-    """Brings the catalogue to what a file says."""
+    """Import of a catalogue file."""
 
     needs = {"post": SEE_ALL}
     parser_classes = (JsonFileParser, YamlFileParser)
@@ -103,10 +109,10 @@ class Import(ApiView):
         responses=ImportedShown,
     )
     def post(self, request: Request) -> Response:
-        """All of the file as one revision, or nothing.
+        """Import a catalogue file.
 
-        Needs besides: to add, change or delete each kind of entry of which the file adds, changes or, with
-        `prune`, deletes one.
+        Applies the whole file as one revision, or nothing. Also requires the permissions to add, change or
+        delete each kind of entry that the file adds, changes or, with `prune`, deletes.
         """
         how = asked(ImportQuery, request).validated_data
         file: Any = request.data

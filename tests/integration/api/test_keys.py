@@ -37,10 +37,12 @@ def test_key_is_issued_with_its_secret_once_and_revoked(root: Client, seeded: Se
 
 def test_only_superusers_issue_keys_for_other_users(client_of: ClientOf, seeded: Seed) -> None:
     client = client_of("administrator")
-    for name in ("root", "nobody-of-that-name"):
-        answer = send(client, "POST", "/api/keys/", {"name": "x", "user": name})
-        assert answer.status_code == 403
-        assert answer.json()["detail"] == "Only superusers issue keys for others."
+    answers = [
+        send(client, "POST", "/api/keys/", {"name": "x", "user": name})
+        for name in ("root", "nobody-of-that-name")
+    ]
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert answers[0].json() == answers[1].json()
     own = send(client, "POST", "/api/keys/", {"name": "x", "user": "the-administrator"})
     assert own.json()["user"] == "the-administrator"
     assert send(client, "POST", "/api/keys/", {"name": "x"}).json()["user"] == "the-administrator"
