@@ -134,9 +134,13 @@ class Background:
     async def task(
         self, task_id: str, principal: str, *, core: bool = False
     ) -> tuple[Task, CallRecord] | None:
-        """Return a task for its client, which confirms receipt of the answer (R7). Raise Unavailable."""
+        """Return a task for its client. Raise Unavailable.
+
+        The client of a core task thereby confirms receipt of the answer (R7). Requests of 2026-07-28 have no
+        session in which their ids could be reused.
+        """
         found = await _stored(aquery_soon(client_tasks.find, task_id, principal, core=core))
-        if found is not None and not found[1].is_answered:
+        if core and found is not None and not found[1].is_answered:
             self._repeats.answered(found[1].id)
         return found
 
