@@ -23,6 +23,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler
 from django.db import DatabaseError
 
+from mcp_app import servers
 from mcp_app.protocol.messages.server import ENDPOINT
 
 Scope = MutableMapping[str, Any]
@@ -50,7 +51,9 @@ def get_application(project: Any, *, prefix: str = "") -> Routes:
 
 
 class Routes:
-    """An ASGI router by exact path, before any middleware, which also starts and stops the MCP service.
+    """An ASGI router, before any middleware, which also starts and stops the MCP service.
+
+    ``routes`` are exact paths. A further server is routed like the installation's own.
 
     Most servers announce start and stop (lifespan). Daphne does not: there the first request starts the
     service.
@@ -93,11 +96,15 @@ class Routes:
             if self._prefix or root:
                 await self._http_below(root, scope, receive, send)
             else:
-                await self.routes.get(scope["path"], self._project)(scope, receive, send)
+                await (self._route(scope["path"]) or self._project)(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
         else:
             await self._websocket(scope, receive, send)
+
+    def _route(self, path: str) -> Endpoint | None:
+        """Return the endpoint at a path, or None if the path is the project's."""
+        return self.routes.get(path) or self.routes.get(servers.as_own(path))
 
     def drain(self) -> None:
         """End open event streams before the server stops, so that clients reconnect to another process."""
@@ -109,7 +116,7 @@ class Routes:
         # By the specification, the path includes the root path; some servers omit it.
         inner = scope["path"].removeprefix(root)
         path = inner.removeprefix(self._prefix)
-        route = self.routes.get(path) if inner == self._prefix + path else None
+        route = self._route(path) if inner == self._prefix + path else None
         if route is None:
             await self._project(scope, receive, send)
         else:
@@ -118,7 +125,7 @@ class Routes:
     async def _without_slash(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a path with a trailing slash like the path without it."""
         path = scope["path"].removesuffix("/")
-        await self.routes[path]({**scope, "path": path}, receive, send)
+        await (self._route(path) or self._project)({**scope, "path": path}, receive, send)
 
     async def _first_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Start MCP at the first request to a server without lifespan events, such as Daphne.
@@ -130,7 +137,7 @@ class Routes:
         log.info("This server announces neither start nor stop (ASGI lifespan): MCP starts now.")
         await sync_to_async(mirror)()
         self._serve()
-        await self.routes[scope["path"]](scope, receive, send)
+        await (self._route(scope["path"]) or self._project)(scope, receive, send)
 
     def _serve(self) -> None:
         self.routes.update({ENDPOINT: self._mcp.endpoint or self._mcp, **self._others})

@@ -1,4 +1,4 @@
-"""The OAuth identity of this server: issuer, resources and scopes.
+"""The OAuth identity of this installation: issuer, scopes, and the resources of its servers.
 
 Only the choice among loopback names comes from a request (SEC-12): a client that connects to ``localhost``
 must find ``localhost`` in the metadata.
@@ -12,19 +12,19 @@ from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 
-from mcp_app import conf
+from mcp_app import conf, servers
 from mcp_app.auth.public_paths import COMPANY_ADAPTER, FACTOR_ADAPTER, FACTOR_GATE, FACTOR_MIDDLEWARE, names
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 from mcp_app.protocol import scopes
 from mcp_app.protocol.http.transport_security import names_loopback
-from mcp_app.protocol.messages.server import ENDPOINT, Server
+from mcp_app.protocol.messages.server import ENDPOINT, Server, further_path
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 # Two addresses of the same document; clients differ in the one they try first.
 SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
-# Endpoints of the same server: a token for one is valid for the other (AUTH-17).
+# Endpoints of the installation's own server: a token for one is valid for the other (AUTH-17).
 DOORS: Final = (ENDPOINT, "/sse")
-# Resources by the path of their metadata; the root path names the default server.
+# Doors by the path of their metadata; the root path names the own server.
 DOCUMENTS: Final = {
     RESOURCE_METADATA: ENDPOINT,
     **{RESOURCE_METADATA + door: door for door in DOORS},
@@ -114,24 +114,34 @@ def origin(host: str = "") -> str:
 
 def resource(host: str = "", path: str = ENDPOINT) -> str:
     """Return the resource at one of our paths, for a request to ``host``."""
-    return origin(host) + (path if path in DOORS else ENDPOINT)
+    return origin(host) + _door(path)
 
 
 def audiences() -> frozenset[str]:
-    """Return the resources of this server that a token can be for."""
+    """Return the resources of the own server that a token can be for."""
     return frozenset(origin() + door for door in DOORS)
 
 
 def server_at(path: str) -> Server:
-    """Return the server at a path. Raises KeyError for an unknown path."""
-    return dict.fromkeys(DOORS, conf.get().server)[path]
+    """Return the server behind a door; a ``removed`` one for other paths."""
+    return servers.at(ENDPOINT if path in DOORS else path)
+
+
+def described_at(path: str) -> str:
+    """Return the door whose metadata is at a path, or ""."""
+    own = DOCUMENTS.get(servers.as_own(path), "")
+    return own and (further_path(path) or own)
+
+
+def _door(path: str) -> str:
+    return ENDPOINT if server_at(path).removed else path
 
 
 def metadata_url(host: str, path: str) -> str:
     """Return the address of the metadata for the resource at ``path``, or "" without an issuer."""
     if not issuer(host):
         return ""
-    return origin(host) + RESOURCE_METADATA + (path if path in DOORS else ENDPOINT)
+    return origin(host) + RESOURCE_METADATA + _door(path)
 
 
 def canonical(value: str) -> str:
@@ -147,11 +157,12 @@ def canonical(value: str) -> str:
         port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
     except ValueError:
         return ""
-    if parts.path.removesuffix("/") not in DOORS:
+    server = server_at(parts.path.removesuffix("/"))
+    if server.removed:
         return ""
     own = urlsplit(origin())
     if (parts.scheme, port) != (own.scheme, own.port or _DEFAULT_PORTS.get(own.scheme)):
         return ""
     name, ours = (parts.hostname or ""), (own.hostname or "")
     local = names_loopback(own.netloc.encode()) and names_loopback(parts.netloc.encode())
-    return resource() if name == ours or local else ""
+    return resource(path=server.path) if name == ours or local else ""

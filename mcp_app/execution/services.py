@@ -32,6 +32,7 @@ from mcp_app.execution.stored.call_record import (
     NewCall,
     cancel_news,
     digest,
+    record,
     request_key,
     retriers_of,
 )
@@ -40,7 +41,7 @@ from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.protocol.versions import V2025_11_25
-from mcp_app.sessions.exchange import CLIENT_RECORD, restored
+from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.services import end_sessions_of
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.blocking.announce import announce
@@ -159,11 +160,7 @@ def _call_of(session_id: str, request_id: str | int) -> Call | None:
         return None
     newest = found.filter(records.OPEN, principal=client.principal).order_by("-accepted_at")
     return next(
-        (
-            call
-            for call in newest[:100]
-            if restored(call.session_id, call.session_fields).record_id == session_id
-        ),
+        (call for call in newest[:100] if stored_answers.session_of(record(call)).record_id == session_id),
         None,
     )
 

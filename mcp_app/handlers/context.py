@@ -27,7 +27,6 @@ from mcp_app.observability.call_telemetry import CallTelemetry, of_request
 from mcp_app.observability.correlation import Correlation
 from mcp_app.protocol.errors import InternalError, InvalidParams, McpError
 from mcp_app.protocol.messages.progress import check_progress_token
-from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
@@ -57,7 +56,7 @@ class Services:
     completions: RateWindow = field(default_factory=RateWindow)
     # For ``initialize``: proposals of some kinds of clients with their outcome, and encoded results.
     agreed: dict[bytes, Agreed] = field(default_factory=dict)
-    initialize_results: dict[tuple[Server, str, bool], bytes] = field(default_factory=dict)
+    initialize_results: dict[tuple[tuple[str, ...], str, bool], bytes] = field(default_factory=dict)
 
     async def change_session(self, session: LiveSession, **fields: str) -> None:
         """Change a session and its record."""

@@ -20,7 +20,7 @@ from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.negotiated import Agreed, negotiated_fields
 from mcp_app.sessions.session import LiveSession, bounded, opening_fields
 
-# Maximum number of cached proposals of clients with their outcome.
+# Maximum number of cached proposals of clients with their outcome, and of encoded results.
 KINDS = 256
 
 
@@ -95,10 +95,12 @@ def _agree(settings: Settings, requested: object, capabilities: object, client_i
 
 def _result(services: Services, server: Server, version: str, principal: Principal) -> bytes:
     """Return the InitializeResult of a server at one revision, encoded once."""
-    key = server, version, core_tasks.is_known(principal)
+    key = server.identity, version, core_tasks.is_known(principal)
     found = services.initialize_results.get(key)
     if found is None:
         found = orjson.dumps(_initialize_result(services.settings, server, version, principal))
+        if len(services.initialize_results) >= KINDS:
+            services.initialize_results.clear()
         services.initialize_results[key] = found
     return found
 

@@ -19,6 +19,7 @@
     │       ├── Unauthorized                     401   WWW-Authenticate
     │       ├── Forbidden                        403   WWW-Authenticate when a scope is missing
     │       ├── SessionNotFound                  404
+    │       ├── ServerNotFound                   404
     │       ├── MethodNotAllowed                 405   Allow
     │       ├── NotAcceptable                    406
     │       ├── Conflict                         409
@@ -225,6 +226,12 @@ class Forbidden(Refused):
 
 class SessionNotFound(Refused):
     """Session not found: it has ended or never existed. Start a new one with 'initialize'."""
+
+    http_status = 404
+
+
+class ServerNotFound(Refused):
+    """There is no MCP server at this address, or no longer."""
 
     http_status = 404
 

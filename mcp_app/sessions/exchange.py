@@ -12,16 +12,16 @@ from typing import Any
 
 import orjson
 
-from mcp_app import conf
+from mcp_app import servers
 from mcp_app.database import clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import MEMO_BYTES, ClientCapabilities, known
 from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.messages.envelope import Envelope
-from mcp_app.protocol.messages.server import Server
-from mcp_app.protocol.versions import V2025_11_25, is_modern
+from mcp_app.protocol.messages.server import ENDPOINT, Server
+from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import LiveSession, bounded
+from mcp_app.sessions.session import bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
@@ -48,7 +48,8 @@ class Exchange(Negotiated):
         read = _read if len(said.said) <= MEMO_BYTES else _read.__wrapped__
         self.capabilities, self.raw_capabilities, self.client_info, client = read(said)
         self.log_level = said.log_level
-        self.record_id = _record_id(principal_key, client)
+        # Without the path of the installation's own server, records keep the ids of earlier versions.
+        self.record_id = _record_id(principal_key, client if self.path == ENDPOINT else (*client, self.path))
         self.initialized = True
         self.in_flight = {}
 
@@ -74,10 +75,8 @@ class Exchange(Negotiated):
         return jsonrpc.encode_result(request.id, result, self.server.opening(request.method))
 
 
-def restored(session_id: str, fields: dict[str, str]) -> LiveSession | Exchange:
-    """Return the legacy session or modern request described by stored fields."""
-    if not is_modern(fields["version"]):
-        return LiveSession(session_id, fields)
+def restored(exchange_id: str, fields: dict[str, str]) -> Exchange:
+    """Return the modern request described by stored fields, which name its server by the path."""
     meta = {
         envelope.VERSION: fields["version"],
         envelope.CLIENT_CAPABILITIES: orjson.loads(fields["capabilities"]),
@@ -85,7 +84,8 @@ def restored(session_id: str, fields: dict[str, str]) -> LiveSession | Exchange:
     }
     if fields.get("log_level"):
         meta[envelope.LOG_LEVEL] = fields["log_level"]
-    return Exchange(envelope.read({"_meta": meta}), fields["principal"], conf.get().server, session_id)
+    server = servers.at(fields.get("path", ENDPOINT))
+    return Exchange(envelope.read({"_meta": meta}), fields["principal"], server, exchange_id)
 
 
 @lru_cache(maxsize=256)
@@ -103,6 +103,6 @@ def _read(said: Envelope) -> tuple[ClientCapabilities, dict[str, Any], dict[str,
 
 @lru_cache(maxsize=1_000)
 def _record_id(principal_key: str, client: tuple[str, ...]) -> str:
-    """Return the record id of a principal's client, the same for all of its requests."""
+    """Return the record id of a principal's client, the same for all of its requests to a server."""
     parts = "\0".join((principal_key, *client))
     return CLIENT_RECORD + hashlib.sha256(parts.encode()).hexdigest()[:40]

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from mcp_app.auth.site import DOCUMENTS, issuer, requested, resource, server_at
+from mcp_app.auth.site import described_at, issuer, requested, resource, server_at
 from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 
@@ -28,9 +28,9 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
     """Answer one request for the metadata of the resource named by its path."""
     method, status, body = scope["method"], 200, b""
     headers = [*CORS, (b"cache-control", b"public, max-age=300"), (b"vary", b"host")]
-    path = DOCUMENTS.get(scope["path"])
+    path = described_at(scope["path"])
     host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-    if path is None or not issuer(host):
+    if not path or not issuer(host):
         status, body = 404, NOT_THERE
     elif method == "OPTIONS":
         status = 204

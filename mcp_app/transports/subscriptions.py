@@ -49,6 +49,7 @@ class Subscription:
         "id",
         "keys",
         "principal",
+        "removed",
         "request_id",
         "server",
         "tag",
@@ -63,6 +64,7 @@ class Subscription:
     ) -> None:
         self.id = asked.session.id
         self.server = asked.catalogue.server
+        self.removed = False  # True once the server was found to be deleted.
         self.principal = asked.principal  # as of the last check, may be replaced by a transport
         self.request_id = request_id
         self.tag = jsonrpc.encode_id(request_id)
@@ -91,8 +93,11 @@ class Subscription:
 
     def due(self) -> list[Notice]:
         """Return the pending notifications and clear them."""
-        found = []
+        found: list[Notice] = []
         catalogue = self._views.of(self.principal.permissions, self._path)
+        self.removed = catalogue.server.removed
+        if self.removed:
+            return found
         revisions = catalogue.snapshot.revisions
         if revisions is not self._heard:
             heard, self._heard = self._heard, revisions

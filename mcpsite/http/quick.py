@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from mcp_app.protocol.messages.server import ENDPOINT
+from mcp_app.protocol.messages.server import ENDPOINT, further_path
 from mcpsite.http.connection import BoundedConnection, Refused
 
 if TYPE_CHECKING:  # Loaded before Django is set up.
@@ -31,10 +31,10 @@ HEAD = (
 HEAD_OF_SESSION = b"%bcache-control: no-cache, no-transform\r\n%bcontent-length: %d\r\n\r\n%b"
 KIND = b"content-type: application/json\r\n"
 METHODS = {b"POST": "POST", b"DELETE": "DELETE"}
-# Takes headers, body and client address; returns the JSON body of a 200 response, or None to decline.
-Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], "bytes | Begun | BegunSession | None"]
+# Takes headers, body, client address and path; returns the JSON body of a 200 response, or None to decline.
+Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str, str], "bytes | Begun | BegunSession | None"]
 # The same for DELETE, which has no body.
-QuickDelete = Callable[[Iterable[tuple[bytes, bytes]], str], "BegunSession | None"]
+QuickDelete = Callable[[Iterable[tuple[bytes, bytes]], str, str], "BegunSession | None"]
 
 
 class Parsed:
@@ -51,11 +51,12 @@ class Parsed:
 class QuickAnswers(BoundedConnection):
     """An HTTP connection with a fast path; its functions are set per process when the service runs."""
 
-    __slots__ = ("_context", "_grace", "begun", "held")
+    __slots__ = ("_context", "_grace", "_path", "begun", "held")
 
     quick: Quick | None = None
     quick_delete: QuickDelete | None = None
     _context: Context
+    _path: str
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -70,10 +71,11 @@ class QuickAnswers(BoundedConnection):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Hold a POST or DELETE to the endpoint until its end."""
-        method = METHODS.get(self.parser.get_method()) if self.url == PATH else None
-        if method is not None and type(self).quick is not None and self._may_be_quick():
-            self.held = []
+        """Hold a POST or DELETE to the endpoint of a server until its end."""
+        method = METHODS.get(self.parser.get_method()) if self.url.startswith(PATH) else None
+        path = _endpoint(self.url) if method is not None else ""
+        if method is not None and path and type(self).quick is not None and self._may_be_quick():
+            self.held, self._path = [], path
             self.scope["method"] = method  # Marks the headers as complete.
         else:
             super().on_headers_complete()
@@ -90,7 +92,8 @@ class QuickAnswers(BoundedConnection):
         if self.held is not None:
             quick = type(self).quick if self.scope["method"] == "POST" else self._delete
             address = self.client[0] if self.client else ""
-            answer = quick(self.scope["headers"], b"".join(self.held), address) if quick else None
+            body = b"".join(self.held)
+            answer = quick(self.scope["headers"], body, address, self._path) if quick else None
             if answer is not None:
                 self.held = None
                 if isinstance(answer, bytes):
@@ -102,10 +105,10 @@ class QuickAnswers(BoundedConnection):
         super().on_message_complete()
 
     def _delete(
-        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str
+        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str, path: str
     ) -> BegunSession | None:
         quick_delete = type(self).quick_delete
-        return quick_delete(headers, address) if quick_delete and not body else None
+        return quick_delete(headers, address, path) if quick_delete and not body else None
 
     def data_received(self, data: bytes) -> None:
         """Parse data; release a request that has not arrived complete, because its body has a time limit."""
@@ -198,6 +201,14 @@ class QuickAnswers(BoundedConnection):
         else:
             self.joined.plain.write(_of_session(answer, more))
         self.on_response_complete()
+
+
+def _endpoint(url: bytes) -> str:
+    """Return the path of a request to an endpoint, perhaps of a server that does not exist, else ""."""
+    if url == PATH:
+        return ENDPOINT
+    path = url.decode("latin-1")
+    return path if further_path(path) == path else ""
 
 
 def _of_session(answer: Answered, more: bytes) -> bytes:

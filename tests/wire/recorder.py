@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 import orjson
 
 from mcp_app.execution.calls.reply import Answered
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.testing import client as testing
 from mcp_app.transports.http_sse.endpoint import HttpSse
@@ -172,8 +173,14 @@ def _around_asgi(recorder: Recorder, application: Any) -> None:
 def _around_quick(recorder: Recorder) -> None:
     plain = QuickEndpoint.quick
 
-    def quick(self: QuickEndpoint, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> Any:
-        answer = plain(self, headers, body, address)
+    def quick(
+        self: QuickEndpoint,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes,
+        address: str,
+        path: str = ENDPOINT,
+    ) -> Any:
+        answer = plain(self, headers, body, address, path)
         if answer is not None:
             exchange = Exchange(recorder, {"headers": headers})
             exchange.heard({"type": "http.request", "body": body})
@@ -187,8 +194,10 @@ def _around_quick(recorder: Recorder) -> None:
 
     plain_delete = QuickEndpoint.quick_delete
 
-    def quick_delete(self: QuickEndpoint, headers: list[tuple[bytes, bytes]], address: str) -> Any:
-        begun = plain_delete(self, headers, address)
+    def quick_delete(
+        self: QuickEndpoint, headers: list[tuple[bytes, bytes]], address: str, path: str = ENDPOINT
+    ) -> Any:
+        begun = plain_delete(self, headers, address, path)
         if begun is not None:
             _held[id(begun)] = Exchange(recorder, {"headers": headers})
         return begun

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Container
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from mcp_app import conf
+from mcp_app import conf, servers
 from mcp_app.catalogue.snapshots import snapshot_loader
 from mcp_app.catalogue.snapshots.entries import NOTHING_BUILT
 from mcp_app.catalogue.snapshots.snapshot import EMPTY, Catalogue
@@ -37,22 +37,22 @@ def current() -> Catalogue:
 class Views:
     """A factory of one process for the views of requests, each of the current snapshot.
 
-    ``server`` is the only server, served at its own path.
+    ``server`` is the installation's own server. Further ones are registered with ``servers``.
     """
 
-    __slots__ = ("_servers", "server")
+    __slots__ = ("server",)
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._servers = {server.path: server}
 
     def of(self, permissions: Container[str], path: str = ENDPOINT) -> CatalogueView:
         """Return the view of a caller with these permissions; no I/O. Call it once per request.
 
-        Long-lived objects such as event streams pass the path of their session. Raises KeyError for an
-        unknown path.
+        Requests pass the path of their endpoint, and long-lived objects such as event streams the path of
+        their session. The view of a deleted server is empty, and its ``server`` is ``removed``.
         """
-        return CatalogueView(_holder.catalogue, permissions, self._servers[path])
+        server = self.server if path == ENDPOINT else servers.at(path)
+        return CatalogueView(EMPTY if server.removed else _holder.catalogue, permissions, server)
 
 
 def loaded() -> Catalogue:

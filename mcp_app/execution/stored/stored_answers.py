@@ -9,6 +9,7 @@ from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.errors import RequestCancelled, fitted
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.exchange import Exchange, restored
 from mcp_app.sessions.session import LiveSession, TaskSession
 
@@ -21,10 +22,12 @@ def request_of(call: CallRecord) -> bytes:
 
 
 def session_of(call: CallRecord) -> LiveSession | Exchange:
-    """Return the session of a call as it was when the call was accepted."""
+    """Return the session of a call as it was when the call was accepted; the record is sufficient."""
     if call.is_core_task:
         return TaskSession(call.session_id, call.session_fields, str(call.id))
-    return restored(call.session_id, call.session_fields)
+    if is_modern(call.session_fields["version"]):
+        return restored(call.session_id, call.session_fields)
+    return LiveSession(call.session_id, call.session_fields)
 
 
 def cancelled(call: CallRecord) -> bytes:
@@ -44,5 +47,5 @@ def timed_out(call: CallRecord) -> bytes:
 
 def failed(call: CallRecord, words: str) -> bytes:
     """Return a tool error with the reason for the model as the answer."""
-    session = restored(call.session_id, call.session_fields)
-    return jsonrpc.encode_result(call.request_id, session.fit("tools/call", error_result(words)))
+    result = session_of(call).fit("tools/call", error_result(words))
+    return jsonrpc.encode_result(call.request_id, result)

@@ -30,7 +30,6 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.message_log.log import MessageLog
 from mcp_app.protocol.call_state import State
 from mcp_app.sessions.client_requests import CANNOT_ASK
-from mcp_app.sessions.exchange import restored
 from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -122,7 +121,7 @@ class AttemptReply:
             await core_tasks.say(self._streams, call, encoded)
 
     async def _tell_of_shed(self) -> None:
-        await self._shed.tell(restored(self._call.session_id, self._call.session_fields), self._store)
+        await self._shed.tell(stored_answers.session_of(self._call), self._store)
 
     async def _finish(self, encoded: bytes, outcome: str) -> bool:
         if self._pump is not None:

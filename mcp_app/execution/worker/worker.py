@@ -21,9 +21,8 @@ from django.db import DatabaseError
 
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
-from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
+from mcp_app.catalogue.snapshots.current_snapshot import Views, refresh_now
 from mcp_app.catalogue.snapshots.snapshot import EMPTY, Catalogue
-from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
 from mcp_app.database.queries import query
@@ -113,7 +112,7 @@ class Worker:
         self._place.on_leave = partial(self._tell, partial(self._requests.give_up, GAVE_WAY))
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
-        self._offered, self._server = EMPTY, settings.server
+        self._offered, self._views = EMPTY, Views(settings.server)
         self._limits = RunningLimits()
         # By session, request id and the call's own id.
         self._running: dict[tuple[str, str | int, str], RunningCall] = {}
@@ -265,15 +264,15 @@ class Worker:
     def _call(
         self, record: CallRecord, principal: Principal, reply: AttemptReply, inputs: Inputs | None
     ) -> RunningCall:
-        token = record.meta.get("progressToken")
+        token, session = record.meta.get("progressToken"), session_of(record)
         return RunningCall(
             request_id=record.request_id,
             method="tools/call",
             target=record.tool,
             # As it was when the call was accepted.
-            session=session_of(record),
+            session=session,
             principal=principal,
-            catalogue=CatalogueView(self._offered, principal.permissions, self._server),
+            catalogue=self._views.of(principal.permissions, session.path),
             reply=reply,
             requests=self._requests,
             settings=self._settings,

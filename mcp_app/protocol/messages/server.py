@@ -1,7 +1,8 @@
-"""The server's description in its messages, and the path of its endpoint."""
+"""The description of a server in its messages, and the paths of endpoints."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import orjson
@@ -10,16 +11,39 @@ from mcp_app.protocol import downlevel
 from mcp_app.protocol.messages.envelope import SERVER_INFO
 
 ENDPOINT: Final = "/mcp"
+_FURTHER: Final = re.compile(rf"{ENDPOINT}/[a-zA-Z0-9_-]+(?=/|$)")
+
+
+def further_path(path: str) -> str:
+    """Return the path of a further server's endpoint in ``path``, "" without one.
+
+    ``path`` is the endpoint's or one that contains it, such as that of its metadata. The server may not
+    exist.
+    """
+    found = _FURTHER.search(path)
+    return found[0] if found else ""
 
 
 class Server:
-    """The name, title, version, instructions and address of the server; immutable.
+    """The name, title, version, instructions and address of a server; immutable.
 
     ``info`` has the members of the newest revisions. ``meta`` is the ``_meta`` of every modern result
-    (DISC-03).
+    (DISC-03). ``identity`` is equal for servers that clients cannot tell apart. A ``removed`` server stands
+    for a deleted one: it offers nothing and accepts no requests.
     """
 
-    __slots__ = ("_openings", "info", "instructions", "meta", "name", "path", "title", "version")
+    __slots__ = (
+        "_openings",
+        "identity",
+        "info",
+        "instructions",
+        "meta",
+        "name",
+        "path",
+        "removed",
+        "title",
+        "version",
+    )
 
     def __init__(
         self,
@@ -30,9 +54,11 @@ class Server:
         instructions: str = "",
         website: str = "",
         path: str = ENDPOINT,
+        removed: bool = False,
     ) -> None:
         self.name, self.version, self.title, self.instructions = name, version, title, instructions
-        self.path = path
+        self.path, self.removed = path, removed
+        self.identity = (name, version, title, instructions, website, path)
         self.info: dict[str, Any] = {"name": name, "version": version}
         if title:
             self.info["title"] = title

@@ -1,4 +1,4 @@
-"""The /mcp application: every request passes the same gate, then goes to its era and its verb."""
+"""The application of every endpoint: a request passes the gate, then goes to its era and its verb."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Endpoint:
         message, body = await self.message(fields, receive, answers=True)
         if principal.scopes is not None:
             self.check_scopes(principal, message, fields, scope)
-        catalogue = self._process.views.of(principal.permissions)
+        catalogue = self._process.views.of(principal.permissions, scope["path"])
         accept = fields.get(b"accept")
         if self._modern.takes(fields, message):
             if not accepts_both(accept):
@@ -214,7 +214,7 @@ class Endpoint:
         if not accepts_sse(fields.get(b"accept")):
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
         self.connections.admit(principal.key)
-        session, reference, token = await self._legacy.get(fields, principal)
+        session, reference, token = await self._legacy.get(fields, principal, scope["path"])
         try:
             await self._stream(session, principal, fields, scope).run(
                 scope, receive, send, reference, token, extra
@@ -225,7 +225,7 @@ class Endpoint:
 
     async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
         self._modern.refuse_verb(fields)
-        ended = await self._legacy.delete(fields, await self.principal(fields, scope))
+        ended = await self._legacy.delete(fields, await self.principal(fields, scope), scope["path"])
         await send_body(send, ended.status, ended.body, extra)
 
     async def _other(self, method: str, fields: Fields, allow: str, send: Send, extra: Headers) -> None:

@@ -225,7 +225,11 @@ class EventStream(SseResponse):
 
     def _announce(self, connection: StreamReader) -> None:
         """Announce catalogue changes synchronously, or wake the stream's task if the write has to wait."""
-        due = notices.announcement(self._session, self._catalogue())
+        catalogue = self._catalogue()
+        if catalogue.server.removed:
+            connection.stop()  # A client that returns finds out that its server was deleted.
+            return
+        due = notices.announcement(self._session, catalogue)
         if due is notices.NOTHING:
             return
         clear = self._is_waiting and self._unfinished is None and not connection.stopping

@@ -14,7 +14,7 @@ from mcp_app.execution.calls.reply import ACCEPTED, Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
-from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, ServerNotFound, SessionNotFound
 from mcp_app.protocol.features.subscriptions import CANCELLED
 from mcp_app.protocol.http import event_id, interim_headers
 from mcp_app.protocol.messages import jsonrpc
@@ -65,7 +65,8 @@ class Legacy:
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
             # SES-12: a session id beside it means nothing; initialize always opens a new session.
             return await dispatcher.initialize(principal, catalogue, message, body, address), None
-        session = self.known(fields, principal) or await self._load(fields, principal)
+        path = catalogue.server.path
+        session = self.known(fields, principal, path) or await self._load(fields, principal, path)
         asked = Asked(self._process, session, principal, catalogue)
         if isinstance(message, jsonrpc.Request):
             return await dispatcher.request(asked, message, body, from_headers(fields)), session
@@ -96,6 +97,8 @@ class Legacy:
         catalogue: CatalogueView,
     ) -> None:
         """Raise McpError for a message that no session accepts (ERA-08, DLG-002-01)."""
+        if catalogue.server.removed:
+            raise ServerNotFound
         if self._alone:
             _refuse_modern(fields, message)
         routed = self._strict or (
@@ -115,26 +118,29 @@ class Legacy:
                 schema = tool.wire["inputSchema"]
                 interim_headers.check_params(fields, message, schema, strict=self._strict)
 
-    def known(self, fields: Fields, principal: Principal) -> LiveSession | None:
-        """Return the session that a request names, if this process has it in memory.
+    def known(self, fields: Fields, principal: Principal, path: str) -> LiveSession | None:
+        """Return the session that a request to ``path`` names, if this process has it in memory.
 
-        Raises Refused (400) for a request that names none, SessionNotFound for one of another transport.
+        Raises Refused (400) for a request that names none, SessionNotFound for one of another transport or
+        server.
         """
         named = fields.get(SESSION_HEADER)
         if named is None:
             raise Refused(NO_SESSION)
         session = self._sessions.cached(named.decode("latin-1"), principal.key)
-        return None if session is None else _agreed(session, fields)
+        return None if session is None else _agreed(session, fields, path)
 
-    async def _load(self, fields: Fields, principal: Principal) -> LiveSession:
+    async def _load(self, fields: Fields, principal: Principal, path: str) -> LiveSession:
         """Return a session that is not ``known``. Raises SessionNotFound."""
         named = fields[SESSION_HEADER].decode("latin-1")
-        return _agreed(await self._sessions.load(named, principal.key), fields)
+        return _agreed(await self._sessions.load(named, principal.key), fields, path)
 
-    async def get(self, fields: Fields, principal: Principal) -> tuple[LiveSession, StreamReference, str]:
+    async def get(
+        self, fields: Fields, principal: Principal, path: str
+    ) -> tuple[LiveSession, StreamReference, str]:
         """Return the stream that a GET asks for, and the token of its lease on the standalone stream."""
         check_version(fields)
-        session = self.known(fields, principal) or await self._load(fields, principal)
+        session = self.known(fields, principal, path) or await self._load(fields, principal, path)
         last = fields.get(b"last-event-id")
         if last is not None:
             return await self._resume(session, last)
@@ -211,14 +217,18 @@ class Legacy:
             await self._process.standalone.leave(session, token)
             raise
 
-    async def delete(self, fields: Fields, principal: Principal) -> Answered:
+    async def delete(self, fields: Fields, principal: Principal, path: str) -> Answered:
         """End the session (SES-06)."""
         check_version(fields)
-        return await self.end(self.known(fields, principal) or await self._load(fields, principal))
+        return await self.end(
+            self.known(fields, principal, path) or await self._load(fields, principal, path)
+        )
 
 
-def _agreed(session: LiveSession, fields: Fields) -> LiveSession:
+def _agreed(session: LiveSession, fields: Fields, path: str) -> LiveSession:
     """Return a session that serves the request which names it; raises SessionNotFound if it may not."""
+    if session.path != path:
+        raise SessionNotFound
     if session.transport:
         raise SessionNotFound("This session belongs to the HTTP+SSE transport: POST to /messages/.")
     version = fields.get(VERSION_HEADER)

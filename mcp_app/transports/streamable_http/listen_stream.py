@@ -109,7 +109,7 @@ class ListenStream(SseResponse):
             self.wake()
             return
         due = self._due()
-        if due and not self._write_at_once(due):
+        if self._subscription.removed or (due and not self._write_at_once(due)):
             self.wake()
 
     def _due(self) -> bytes:
@@ -121,7 +121,7 @@ class ListenStream(SseResponse):
             await self._finish()
             if due := self._due():
                 await self._write(due)
-            if self._connection.stopping:
+            if self._connection.stopping or self._subscription.removed:
                 return ENDED
             if not await self._is_still_allowed():
                 return NOT_ALLOWED

@@ -16,6 +16,7 @@ from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
     MethodNotFound,
+    ServerNotFound,
     UnsupportedVersion,
     fitted,
     http_status_for,
@@ -136,6 +137,8 @@ class Modern:
     ) -> Exchange:
         """Check the rungs of ERA-10 between the parser and the handler, in their order."""
         params, method = request.params, request.method
+        if catalogue.server.removed:
+            raise ServerNotFound
         if routing_headers.agree(fields, method, params):
             said = envelope.read(params)
         else:

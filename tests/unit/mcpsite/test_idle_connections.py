@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("kind", [BoundedConnection, QuickAnswers])
 
 @pytest.fixture(autouse=True)
 def _answers_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address: b"pong"))
+    monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address, path: b"pong"))
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -63,7 +63,7 @@ async def test_connection_with_partial_request_is_not_idle(kind: type[BoundedCon
 async def test_connection_with_partial_request_before_answer_is_not_idle(
     kind: type[BoundedConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address: None))
+    monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address, path: None))
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(scope: Any, receive: Any, send: Any) -> None:

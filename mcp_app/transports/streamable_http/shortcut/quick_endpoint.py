@@ -14,6 +14,7 @@ from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.http.headers import accepts_both, is_identity, is_json
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import LiveSession
@@ -49,7 +50,7 @@ class QuickEndpoint(Endpoint):
         await self.serve(verbs, self._allow, scope, receive, send)
 
     def quick(
-        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str
+        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str, path: str = ENDPOINT
     ) -> bytes | Begun | BegunSession | None:
         """Return the JSON body of a 200 answer to a POST, or what waits for the answer."""
         if len(body) > self._limits.body_bytes or (b'"id"' not in body and QUOTED not in body):
@@ -69,16 +70,18 @@ class QuickEndpoint(Endpoint):
                 return None
             message = jsonrpc.parse(body, self._limits)
             if type(message) is jsonrpc.Notification:
-                return self._confirm(fields, message, body, principal)
+                return self._confirm(fields, message, body, principal, path)
             if type(message) is not jsonrpc.Request:
                 return None
             if principal.scopes is not None and missing_scope(principal, message):
                 return None
-            return self._begin(fields, message, body, principal, address)
+            return self._begin(fields, message, body, principal, address, path)
         except McpError:
             return None
 
-    def quick_delete(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> BegunSession | None:
+    def quick_delete(
+        self, headers: Iterable[tuple[bytes, bytes]], address: str, path: str = ENDPOINT
+    ) -> BegunSession | None:
         """Return the end of a session that this process has in memory."""
         try:
             fields = self._collect(headers)
@@ -90,16 +93,22 @@ class QuickEndpoint(Endpoint):
                 return None
             self._modern.refuse_verb(fields)
             check_version(fields)
-            session = self._legacy.known(fields, principal)
+            session = self._legacy.known(fields, principal, path)
             return None if session is None else BegunSession(principal, self._legacy.end(session))
         except McpError:
             return None
 
     def _begin(
-        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
+        self,
+        fields: Fields,
+        message: jsonrpc.Request,
+        body: bytes,
+        principal: Principal,
+        address: str,
+        path: str,
     ) -> bytes | Begun | BegunSession | None:
         """Return the answer to a request, or what waits for the answer. Raises what ``post`` would answer."""
-        catalogue = self._process.views.of(principal.permissions)
+        catalogue = self._process.views.of(principal.permissions, path)
         session: LiveSession | Exchange | None
         if self._modern.takes(fields, message):
             session = self._modern.admit(fields, message, principal, catalogue)
@@ -108,7 +117,7 @@ class QuickEndpoint(Endpoint):
             if message.method == "initialize":
                 opening = self._dispatcher.initialize(principal, catalogue, message, body, address)
                 return BegunSession(principal, opening)
-            session = self._legacy.known(fields, principal)
+            session = self._legacy.known(fields, principal, path)
         if session is None:
             return None
         asked = Asked(self._process, session, principal, catalogue)
@@ -122,13 +131,13 @@ class QuickEndpoint(Endpoint):
         return Begun(principal, session, message, begun, monotonic() + self._grace)
 
     def _confirm(
-        self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
+        self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal, path: str
     ) -> BegunSession | None:
         """Return the confirmation of a session that this process has in memory."""
         if message.method != INITIALIZED or self._modern.takes(fields, message):
             return None
-        self._legacy.check(fields, message, self._process.views.of(principal.permissions))
-        session = self._legacy.known(fields, principal)
+        self._legacy.check(fields, message, self._process.views.of(principal.permissions, path))
+        session = self._legacy.known(fields, principal, path)
         return None if session is None else BegunSession(principal, self._confirmed(session, message, body))
 
     async def _confirmed(self, session: LiveSession, message: jsonrpc.Notification, body: bytes) -> Answered:

@@ -12,7 +12,6 @@ import orjson
 from mcp_app.conf import Settings
 from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
-from mcp_app.transports.streamable_http.endpoint import Endpoint
 from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 from tests.clients.event_parser import Parser, ServerSentEvent
 
@@ -28,11 +27,13 @@ POST = {
 class Exchange:
     """One request and the endpoint's response to it."""
 
-    def __init__(self, endpoint: Endpoint, method: str, headers: Pairs, body: bytes, address: str) -> None:
+    def __init__(
+        self, endpoint: Any, method: str, headers: Pairs, body: bytes, address: str, path: str = "/mcp"
+    ) -> None:
         self.scope: MutableMapping[str, Any] = {
             "type": "http",
             "method": method,
-            "path": "/mcp",
+            "path": path,
             "headers": headers,
             "client": (address, 40000),
         }
@@ -109,6 +110,8 @@ class Server:
         self.process = Process(streams, replace(settings, **changes))
         self.process.sessions.start()
         self.endpoint = QuickEndpoint(self.process)
+        # Receives the requests: the endpoint, or a router that a test puts in front of it.
+        self.application: Any = self.endpoint
 
     def send(
         self,
@@ -119,26 +122,29 @@ class Server:
         more: Pairs | None = None,
         body: bytes | None = None,
         address: str = "127.0.0.1",
+        path: str = "/mcp",
     ) -> Exchange:
         """Start a request; None as a header value omits the header."""
         merged = {**POST, **(headers or {})}
         pairs = [(name.encode(), value.encode()) for name, value in merged.items() if value is not None]
         if body is None:
             body = orjson.dumps(message) if message is not None else b""
-        return Exchange(self.endpoint, method, pairs + (more or []), body, address)
+        return Exchange(self.application, method, pairs + (more or []), body, address, path)
 
-    async def initialize(self, version: str = "2025-11-25", *, ready: bool = True) -> dict[str, str | None]:
+    async def initialize(
+        self, version: str = "2025-11-25", *, ready: bool = True, path: str = "/mcp"
+    ) -> dict[str, str | None]:
         """Open a session; return the headers of its later requests."""
-        opened = await self.send(message=request("initialize", hello(version))).done()
+        opened = await self.send(message=request("initialize", hello(version)), path=path).done()
         headers: dict[str, str | None] = {"mcp-session-id": opened.headers[b"mcp-session-id"].decode()}
         if ready:
             told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-            assert (await self.send(message=told, headers=headers).done()).status == 202
+            assert (await self.send(message=told, headers=headers, path=path).done()).status == 202
         return headers
 
-    def listen(self, headers: dict[str, str | None], last: str | None = None) -> Exchange:
+    def listen(self, headers: dict[str, str | None], last: str | None = None, path: str = "/mcp") -> Exchange:
         """Start reading the standalone stream, or the stream of an event id."""
-        return self.send("GET", headers={**headers, "last-event-id": last})
+        return self.send("GET", headers={**headers, "last-event-id": last}, path=path)
 
 
 def hello(version: str = "2025-11-25") -> dict[str, Any]:
