@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 class Seen:
     """One fact about the call ``nonce``.
 
-    ``kind``: posted, accepted, message (``run`` and ``number`` are what the tool said), progress, answer,
+    ``kind``: posted, accepted, message (with ``run`` and ``number`` of the tool), progress, answer,
     error, refused, cut, closed (by the server before the answer),
     cancel. ``about`` is the nonce a message itself names. ``at`` is monotonic seconds.
     """

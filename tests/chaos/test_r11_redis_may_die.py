@@ -99,7 +99,7 @@ def _load(cluster: Cluster, session: Mcp) -> Iterator[list[Caller]]:
 def test_workers_survive_refused_writes(
     start_cluster: Callable[..., Cluster], refusal: Callable[[Cluster], AbstractContextManager[None]]
 ) -> None:
-    """An error reply, unlike a lost connection, once ended a worker that had just finished a job."""
+    """An error reply, unlike a lost connection, could end a worker that had just finished a job."""
     cluster = start_cluster(workers=2)
     session = open_session(cluster)
     with _load(cluster, session) as callers:

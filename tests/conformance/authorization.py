@@ -1,6 +1,6 @@
-"""The suite's scenarios for an authorization server, against the embedded one: a person logs in and allows.
+"""The suite's scenarios for an authorization server, against the embedded one: a user logs in and consents.
 
-This part of the suite takes no file of expected failures: nothing may fail or warn.
+This part of the suite accepts no file of expected failures: nothing may fail or warn.
 """
 
 from __future__ import annotations

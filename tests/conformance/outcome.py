@@ -25,7 +25,7 @@ ALONE = re.compile(
 class Run:
     """One call of the suite, and the scenarios that must have passed at least one check in it.
 
-    Against a baseline the suite itself counts a warning as a failure; without one it is counted here.
+    Against a baseline the suite counts a warning as a failure; without one, this class does.
     """
 
     name: str

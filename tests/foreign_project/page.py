@@ -13,7 +13,7 @@ AT_THE_END = ", at the end"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command, or a file to write; ``appends`` to what is there. ``section`` is the heading above it."""
+    """A command, or a file to write or, with ``appends``, to extend. ``section`` is the heading above it."""
 
     section: str
     command: str = ""

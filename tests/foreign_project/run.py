@@ -1,7 +1,7 @@
-"""Builds a project as a reader of docs/embedding.md would, from the wheel alone, and talks to it.
+"""Builds a project by the steps of docs/embedding.md, from the wheel alone, and sends it requests.
 
 ``python -m tests.foreign_project.run WHEEL [--python PATH] [--django 5.2] [--servers gunicorn,granian]``
-makes an empty environment, carries out every line of the page there, then asks with the official client.
+creates an empty environment, runs every line of the page there, then connects the official client.
 Nothing of this repository is on its path.
 """
 

@@ -41,9 +41,9 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
 
 
 class Installation:
-    """``start()``, ``block()``, ``stop()``; knows every process it started.
+    """A server started by ``manage.py up``, with records of its output and processes.
 
-    The tables are there before the first start, which makes the rest, unless that begins ``from_nothing``.
+    Its tables exist before the first start, which creates the rest, unless it starts ``from_nothing``.
     """
 
     def __init__(self, folder: Path, *options: str, from_nothing: bool = False, **settings: str) -> None:

@@ -113,12 +113,12 @@ def test_flaky_test_is_named_and_run_is_green(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("suite", "why"),
     [
-        (FAILS, "a test that fails twice"),
-        (ONCE.format(count=6), "more than five that fail once"),
-        (WHOLE_RUN, "a verdict on the whole run, which no single test can repeat"),
-        (BROKEN_OFF, "a run that was broken off"),
-        ("import nothing_of_that_name\n", "a file that cannot be read"),
-        ("", "a suite without a test"),
+        (FAILS, "test failing twice"),
+        (ONCE.format(count=6), "more than five flaky tests"),
+        (WHOLE_RUN, "verdict on the whole run"),
+        (BROKEN_OFF, "aborted run"),
+        ("import nothing_of_that_name\n", "unreadable file"),
+        ("", "empty suite"),
     ],
 )
 def test_run_with_failing_suite_is_red(checkout: Path, suite: str, why: str) -> None:

@@ -83,7 +83,7 @@ def test_compose_services_are_the_known_ones() -> None:
     }
 
 
-def test_apps_folder_is_mounted_for_every_service_that_runs_code() -> None:
+def test_apps_folder_is_mounted_for_every_code_running_service() -> None:
     given = {"SECRET_KEY": "x", "POSTGRES_PASSWORD": "y", "MCP_APPS": "mytools", "MCP_APPS_PATH": "/srv/apps"}
     found = services(given)
     for name in ("web-1", "web-2", "worker", "beat", "migrate"):

@@ -80,7 +80,7 @@ class Desk:
     def counted(self, request: Callable[[Desk], object]) -> tuple[Counter[str], Counter[str]]:
         """Return the statements and commands that each of many such requests took.
 
-        What processes do now and then is less than one for each: it does not count.
+        Periodic work of processes amounts to less than one per request and is not counted.
         """
         for _ in range(WARM_UP):
             request(self)

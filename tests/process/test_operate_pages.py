@@ -196,9 +196,9 @@ def test_postgresql_backup_is_restored_and_redis_emptied(on_postgres: Operated) 
 
 
 def upgraded(operated: Operated, to: str = "") -> str:
-    """A database of the first version is upgraded by the lines of the page, and keeps what was in it.
+    """Upgrade a database of the first version by the commands of the page; check that it keeps its content.
 
-    With ``to`` it was upgraded to there before, when those migrations had not been squashed.
+    With ``to`` it was upgraded to that migration before, when the migrations were not squashed.
     """
     operated.manage("migrate", "mcp_app", "0001")
     operated.shell(OLD)

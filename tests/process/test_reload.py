@@ -162,7 +162,7 @@ def methods(stream: EventStream, client: Mcp) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["word_when", "word_soon_when"], ids=["background", "in a web process"])
+@pytest.mark.parametrize("name", ["word_when", "word_soon_when"], ids=["background", "web process"])
 def test_running_call_finishes_old_code_and_new_call_runs_edited_code(
     tools: Tools, client: Mcp, tmp_path: Path, name: str
 ) -> None:

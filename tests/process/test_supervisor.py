@@ -256,7 +256,7 @@ def test_ended_trial_is_not_restarted_and_output_is_shown_on_request(
     assert bench.printed.getvalue() == "trial   | a mistake\n"
 
 
-def test_kept_trial_is_replaced_when_it_dies(bench: Bench) -> None:
+def test_kept_trial_is_replaced_after_death(bench: Bench) -> None:
     child = bench.try_out("trial", SLEEPER)
     assert bench.supervisor.run_until(lambda: child.withheld == ["here"], 20.0, every=0.01)
     bench.supervisor.keep(child)

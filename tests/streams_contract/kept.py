@@ -115,12 +115,12 @@ async def test_ended_session_does_not_shorten_other_entries(connect: Connect) ->
     assert len(LARGE) < await streams.kept.held(OWNER) < 2 * len(LARGE)
 
 
-@pytest.mark.parametrize("how", ["its session ends", "it is dropped"])
+@pytest.mark.parametrize("how", ["session end", "drop"])
 async def test_dropped_stream_or_ended_session_does_not_count(streams: Streams, how: str) -> None:
     await session_of(streams, "one", OWNER)
     for name in ("a", "b"):
         await streams.log.finish("one", name, LARGE)
-    if how == "its session ends":
+    if how == "session end":
         await streams.sessions.end("one", 60)
     else:
         for name in ("a", "b"):

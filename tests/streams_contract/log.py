@@ -129,7 +129,7 @@ async def test_raised_fence_stops_earlier_attempts(
     await streams.log.append("s", "a", b"second attempt", fence=2)
 
 
-async def test_finish_without_fence_wins_over_any_attempt(streams: Streams) -> None:
+async def test_finish_without_fence_beats_any_attempt(streams: Streams) -> None:
     epoch, _ = await streams.log.append("s", "a", b"attempt", fence=7)
     assert await streams.log.finish("s", "a", b"cancelled") == Position(epoch, 2)
 
@@ -250,7 +250,7 @@ async def test_keep_extends_stream_and_creates_none(connect: Connect) -> None:
         ("s", "*"),
     ],
 )
-async def test_name_that_could_forge_key_is_rejected(streams: Streams, session: str, stream: str) -> None:
+async def test_key_forging_name_is_rejected(streams: Streams, session: str, stream: str) -> None:
     for attempt in (
         streams.log.append(session, stream, b""),
         streams.log.open(session, stream),

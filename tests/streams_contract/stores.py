@@ -80,7 +80,7 @@ async def test_session_tombstone_expires(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"ended": "1"}])
-async def test_fields_that_fake_an_end_are_rejected(streams: Streams, fields: dict[str, str]) -> None:
+async def test_fields_faking_an_end_are_rejected(streams: Streams, fields: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="field"):
         await streams.sessions.create("s", fields, 60)
     with pytest.raises(ValueError, match="field"):
@@ -264,7 +264,7 @@ async def test_wait_for_answer_is_bounded(streams: Streams) -> None:
         await streams.requests.open("s", "no spaces", 60)
 
 
-async def test_window_refuses_hits_above_limit_until_it_ends(connect: Connect) -> None:
+async def test_window_refuses_hits_above_limit_until_its_end(connect: Connect) -> None:
     here, there = await connect(), await connect()
     hits = [await each.windows.hit("k", 3, 0.5) for each in (here, there, here, there, here)]
     assert hits == [True, True, True, False, False]

@@ -22,7 +22,7 @@ Message = dict[str, Any]
 
 
 class Project:
-    """A wrapped application that records its input and has its own lifespan or none."""
+    """A wrapped application that records its input, optionally with its own lifespan."""
 
     def __init__(self, *, lifespan: str = "", fails: bool = False) -> None:
         self.seen: list[Message] = []

@@ -69,7 +69,7 @@ def test_duplicate_name_is_located_at_its_definition(tmp_path: Path) -> None:
     assert ours not in "\n".join(fault.lines)
 
 
-def test_fault_of_library_code_is_located_in_it() -> None:
+def test_fault_of_library_code_is_located_in_library() -> None:
     try:
         Registry().add_tool(None)  # type: ignore[arg-type]
     except AttributeError as error:

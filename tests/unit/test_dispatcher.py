@@ -311,17 +311,17 @@ async def test_call_is_answered_despite_exhausted_quota(desk: Desk) -> None:
     assert orjson.loads(found.body)["result"]["content"][0]["text"] == "done"
 
 
-@pytest.mark.parametrize("what", ["a call that asks", "a batch", "a session"])
+@pytest.mark.parametrize("what", ["asking call", "batch", "session"])
 async def test_session_batch_and_question_are_refused_with_exhausted_quota(desk: Desk, what: str) -> None:
     await fill(desk)
     serve, principal = desk.process.dispatcher, desk.principal
     asked = Request(1, "tools/call", {"name": "asking", "arguments": {}})
-    if what == "a call that asks":
+    if what == "asking call":
         desk.session.capabilities = ClientCapabilities.parse({"roots": {}}, desk.session.version)
         await serve.notification(desk.session, Notification("notifications/initialized", {}), b"{}")
         found: Any = await serve.request(desk.asked(), asked, b"{}")
         assert found.status == 429
-    elif what == "a session":
+    elif what == "session":
         params = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},

@@ -39,7 +39,7 @@ def test_migrate_creates_permissions_for_roles() -> None:
 @pytest.mark.parametrize(
     "facts",
     [{}, {"plan": [], "using": "other"}],
-    ids=["a flush between tests", "another database"],
+    ids=["flush between tests", "another database"],
 )
 def test_flush_or_other_database_creates_no_catalogue(facts: dict[str, Any]) -> None:
     after_migrate(sender=CONFIG, verbosity=0, **facts)

@@ -1,6 +1,6 @@
 """Every message that the server sends while the tests run: recorded, and judged by the published schemas.
 
-A process records when the environment names a folder: ``recorder`` says how, ``verdict`` what becomes of it.
+A process records when the environment names a folder. See ``recorder`` and ``verdict``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writes down what the server says, in web processes, in stdio servers, and in the processes of the tests.
+"""Records messages of the server, in web processes, in stdio servers, and in the processes of the tests.
 
-``install`` puts itself around the transports from outside: the server has no part in it and loses no time
-when nobody records. A line is who is spoken to, what that client asked, and the message as it was sent.
+``install`` wraps the transports from outside: without recording, the server is not affected. A line has the
+receiver, the requests of that client, and the message as sent.
 """
 
 from __future__ import annotations

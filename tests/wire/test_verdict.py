@@ -38,7 +38,7 @@ def listed(speaker: str, result: Any = TITLED) -> Told:
     [
         (opening("s", "2025-06-18") + listed("s"), ""),
         (opening("s", "2025-03-26") + listed("s"), "title is not published"),
-        # The session's revision applies, whoever else speaks.
+        # The session's revision applies, even if another session speaks.
         (opening("other", "2025-03-26") + opening("s", "2025-06-18") + listed("s"), ""),
         # A session without a revision takes that of the message.
         ([("m", "2026-07-28", [(1, "tools/list")], None), ("m", "2026-07-28", [], answer(TITLED))], "ttlMs"),

@@ -1,7 +1,7 @@
-"""Makes hostile and nearly right requests to the authorization server from a seed; none of them is entitled.
+"""Makes hostile and nearly valid requests to the authorization server from a seed; none is entitled.
 
-What is sent names real clients, real addresses of theirs, a real code and a real refresh token. Code and
-token belong to a client whose secret is in no request: whatever is combined, nobody may be given anything.
+Requests name real clients and their real addresses, a real code and a real refresh token. Code and token
+belong to a client whose secret is in no request: no combination may obtain anything.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ Pairs = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an attacker knows of the installation: everything but the password and the secret of ``guarded``.
+    """An attacker's knowledge of the installation: all but the password and the secret of ``guarded``.
 
-    ``addresses`` are the clients that registered themselves and the addresses of each; ``session`` is the
-    cookie of a person who is logged in, as their own browser sends it. ``machines`` prove themselves by a
-    secret or a key that nobody knows; ``assertions`` were used, or prove nothing.
+    ``addresses`` maps self-registered clients to their addresses; ``session`` is the cookie of a logged-in
+    user, as their own browser sends it. ``machines`` authenticate by a secret or key that is not known;
+    ``assertions`` were used, or prove nothing.
     """
 
     host: str

@@ -1,6 +1,6 @@
 """Random requests to a live authorization server: ``python -m tests.fuzz.oauth.run --count 100000 --seed 1``.
 
-Whatever comes, there is no fault, nobody is given a code or token, nobody is sent to an address that was not
+No request causes a fault, obtains a code or token, or leads a redirect to an address that was not
 registered, and memory stays flat. Long runs can be cut: ``--first 20000 --count 20000`` is the second fifth.
 """
 

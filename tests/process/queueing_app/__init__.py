@@ -1,1 +1,1 @@
-"""An app with a Celery task of its own and a tool of which only one call may run at once."""
+"""An app with its own Celery task and a tool limited to one running call."""

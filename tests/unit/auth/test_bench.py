@@ -61,7 +61,7 @@ def test_token_grants_current_permissions_of_its_owner(person: Person) -> None:
         (("try_entries",), {"is_staff": False}),
         (("try_entries",), {"is_active": False}),
     ],
-    ids=["no permission", "another permission", "no staff", "inactive"],
+    ids=["no permission", "another permission", "not staff", "inactive"],
 )
 def test_user_without_try_permission_gets_no_token(
     person: Person, codenames: tuple[str, ...], more: dict[str, Any]
@@ -98,7 +98,7 @@ def test_token_for_own_user_is_not_audited_as_impersonation(person: Person) -> N
         (("try_entries", "try_as_others"), {"is_superuser": True}, False),
         (("try_entries", "try_as_others"), {}, True),
     ],
-    ids=["no permission", "inactive", "a superuser", "allowed"],
+    ids=["no permission", "inactive", "superuser", "allowed"],
 )
 def test_impersonation_is_limited_to_documented_users(
     person: Person, actor: tuple[str, ...], user: dict[str, Any], *, allowed: bool
@@ -131,15 +131,15 @@ def test_superuser_may_impersonate_another_superuser(person: Person) -> None:
         lambda ada, bob: bob.delete(),
     ],
     ids=[
-        "may not try",
-        "may not act",
+        "try permission removed",
+        "impersonation permission removed",
         "actor inactive",
-        "no staff",
-        "user inactive",
-        "promoted",
-        "password",
-        "gone",
-        "user gone",
+        "not staff",
+        "target inactive",
+        "target promoted",
+        "actor password changed",
+        "actor deleted",
+        "target deleted",
     ],
 )
 def test_token_ends_when_its_preconditions_change(person: Person, change: Callable[[Any, Any], Any]) -> None:

@@ -15,7 +15,7 @@ def codenames(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_role_has_its_permissions_and_they_exist(name: str) -> None:
+def test_role_has_exactly_its_existing_permissions(name: str) -> None:
     make_roles()
     assert codenames(name) == ROLES[name]
 
@@ -45,7 +45,7 @@ def test_permissions_removed_from_a_group_are_not_restored() -> None:
 
 
 def test_existing_group_receives_permissions_added_by_an_upgrade() -> None:
-    """An upgrade adds permissions that no group had; groups were never changed otherwise."""
+    """An upgrade adds permissions that no group had; otherwise groups stay unchanged."""
     later = Permission.objects.filter(codename__in=["view_client", "run_doctor"])
     kept = [(each.content_type, each.codename, each.name) for each in later]
     later.delete()

@@ -227,7 +227,7 @@ def test_snippets_are_ordered_and_unknown_client_raises_key_error() -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_oauth_server_gives_no_key_to_clients_that_log_in(client: str, url: str) -> None:
+def test_oauth_server_gives_no_key_to_clients_with_login(client: str, url: str) -> None:
     keyless, keyed = ServerConnection("orders", url, needs_key=False), ServerConnection("orders", url)
     found = one(client, ServerConnection("orders", url, logs_in=True))
     assert found == one(client, keyless if client in LOGGING_IN else keyed)

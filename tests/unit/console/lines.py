@@ -1,4 +1,4 @@
-"""Message log lines for console tests, in the format of the log itself."""
+"""Message log lines for console tests, in the format of the log."""
 
 from __future__ import annotations
 

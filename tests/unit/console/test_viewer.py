@@ -81,7 +81,7 @@ async def test_viewer_sends_no_frame_until_page_acknowledges_drawing() -> None:
         assert orjson.loads(await waiting)["rows"][0]["id"] == "held"
 
 
-async def test_viewer_that_stops_drawing_raises_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_viewer_without_drawing_acknowledgement_raises_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STALLED_SECONDS", 0.01)
     viewer = watching()
     for _ in range(MOST_FRAMES):

@@ -194,7 +194,7 @@ async def test_unoffered_content_coding_is_refused(coding: str) -> None:
 
 # Explicit ids, because the bytes of a gzip file start with its creation time.
 @pytest.mark.parametrize(
-    "body", [b"not gzip", gzip.compress(b"x" * 5_000)[:-9], b""], ids=["no gzip", "cut short", "empty"]
+    "body", [b"not gzip", gzip.compress(b"x" * 5_000)[:-9], b""], ids=["not gzip", "truncated", "empty"]
 )
 async def test_damaged_compressed_body_fails(body: bytes) -> None:
     async with serve(page(body, "Content-Encoding: gzip")) as site:
@@ -288,7 +288,7 @@ async def test_non_text_content_type_is_refused(kind: str) -> None:
         b"+PONG\r\n",
     ],
 )
-async def test_non_http_response_fails_without_quoting_it(answer: bytes) -> None:
+async def test_non_http_response_fails_without_quotation(answer: bytes) -> None:
     async with serve(raw(answer)) as site:
         with pytest.raises(EgressFailed) as failure:
             await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)

@@ -61,7 +61,7 @@ async def trickle(writer: asyncio.StreamWriter) -> None:
         (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), "broke off"),
         (raw(b"this is not HTTP\r\n\r\n"), "broke off"),
     ],
-    ids=["silent", "endless", "too long", "cut off", "not HTTP"],
+    ids=["silent", "endless", "oversized", "truncated", "not HTTP"],
 )
 async def test_invalid_or_slow_response_fails_in_time(answer: object, why: str) -> None:
     async with serve(answer) as site:  # type: ignore[arg-type]

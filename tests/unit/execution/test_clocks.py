@@ -89,14 +89,14 @@ def approved(call: CallRecord) -> bool:
 # Each question with a call that answers no and a call that answers yes.
 Asked = tuple[Callable[[CallRecord], bool], Callable[[], CallRecord], Callable[[], CallRecord]]
 QUESTIONS: dict[str, Asked] = {
-    "lease is out": (lambda _: bool(records.expired()), claimed, lambda: ages(claimed(), lease_until=2)),
-    "renewed lease is out": (
+    "lease has expired": (lambda _: bool(records.expired()), claimed, lambda: ages(claimed(), lease_until=2)),
+    "renewed lease has expired": (
         lambda _: bool(records.expired()), renewed, lambda: ages(renewed(), lease_until=2)
     ),
     "may be released": (
         lambda call: records.release(call.id, 1), claimed, lambda: ages(claimed(), lease_until=2)
     ),
-    "may end as lost": (ended_as_lost, claimed, lambda: ages(claimed(), lease_until=2)),
+    "may be ended as lost": (ended_as_lost, claimed, lambda: ages(claimed(), lease_until=2)),
     "job is lost": (
         lambda _: bool(records.not_enqueued(10)),
         accepted,
@@ -114,12 +114,12 @@ QUESTIONS: dict[str, Asked] = {
     ),
     "may be approved": (approved, lambda: ages(waiting(), approval_until=2), waiting),
     "is reminded": (reminds, waiting, lambda: ages(waiting(), reminded_at=17)),
-    "task is outlived": (
+    "task has expired": (
         lambda _: bool(task_records.outlived()),
         lambda: accepted(task_seconds=20.0),
         lambda: ages(accepted(task_seconds=20.0), task_until=2),
     ),
-    "task is known": (
+    "task is found": (
         told_of_task,
         lambda: ages(accepted(task_seconds=20.0), task_until=2),
         lambda: accepted(task_seconds=20.0),

@@ -40,17 +40,17 @@ finally:
             os.kill(pid, signal.SIGKILL)
 """
 STORIES = {
-    "of a child that was seen": """
+    "process of an observed child": """
         left = orphan()
         die()
         assert orphans.end([sleeper().pid]) == [left]
     """,
-    "of a child that lived between two looks, when its substitute comes": """
+    "process of an unobserved child, when its replacement starts": """
         left = orphan()
         assert orphans.end([first.pid]) == []
         assert orphans.end([first.pid, sleeper().pid]) == [left]
     """,
-    "and what that started while it was ended": """
+    "processes started during termination": """
         left = orphan()
         die()
         own = sleeper()
@@ -61,14 +61,14 @@ STORIES = {
         of_the_process_itself = sleeper()
         assert orphans.end([own.pid]) == []
     """,
-    "but nothing that was there at the beginning": """
+    "earlier processes survive": """
         own = sleeper()
         late = Orphans()
         assert late.end([first.pid]) == []
         die()
         assert late.end([]) == []
     """,
-    "but nothing that came long before a child died": """
+    "processes from long before a child's death survive": """
         own = sleeper()
         for _ in range(LOOKS):
             assert orphans.end([first.pid]) == []
@@ -103,7 +103,7 @@ assert of_the_next_call.wait(30) == 3
 """
 
 
-def test_program_that_dies_after_its_call_is_reaped() -> None:
+def test_program_dying_after_its_call_is_reaped() -> None:
     command = [sys.executable, "-c", ZOMBIE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

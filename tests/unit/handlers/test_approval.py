@@ -39,11 +39,11 @@ FUNCTIONS = {"at_once": at_once, "in_thread": in_thread}
 # Ways to require approval: in code, in the row of the tool, in the row of its preset.
 MARKS = {
     "in code": ({"needs_approval": True}, {}, None),
-    "by an administrator": ({}, {"needs_approval": True}, None),
-    "preset of a tool marked in code": ({"needs_approval": True}, {}, {}),
-    "preset of a tool marked by an administrator": ({}, {"needs_approval": True}, {}),
-    "marked preset of an ordinary tool": ({}, {}, {"needs_approval": True}),
-    "with a limit of calls": ({"needs_approval": True, "calls_per_minute": 9}, {}, None),
+    "in row": ({}, {"needs_approval": True}, None),
+    "preset of tool marked in code": ({"needs_approval": True}, {}, {}),
+    "preset of tool marked in row": ({}, {"needs_approval": True}, {}),
+    "marked preset of ordinary tool": ({}, {}, {"needs_approval": True}),
+    "with rate limit": ({"needs_approval": True, "calls_per_minute": 9}, {}, None),
 }
 
 

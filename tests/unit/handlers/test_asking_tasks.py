@@ -56,7 +56,7 @@ async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
 
 
 @pytest.mark.requirement("TASKX-08", "TASKX-06", "CEL-02")
-async def test_suspended_task_holds_no_worker_and_last_answer_resumes_it(
+async def test_suspended_task_holds_no_worker_and_resumes_on_last_answer(
     modern: ModernDesk,
 ) -> None:
     task_id = (await modern.make())["taskId"]

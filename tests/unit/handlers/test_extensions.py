@@ -92,7 +92,7 @@ async def test_served_extensions_are_announced_per_revision(modern: ModernDesk) 
 
 
 @pytest.mark.requirement("CAP-05", "EXT-03")
-async def test_method_is_served_to_client_that_declares_its_extension(modern: ModernDesk) -> None:
+async def test_method_is_served_to_client_declaring_its_extension(modern: ModernDesk) -> None:
     params = {"shelf": 3, "unknown": 1, "inputResponses": {}, "requestState": "x"}
     answer = await modern.ask("shelves/move", params, with_extensions())
     result = answer["result"]

@@ -83,18 +83,18 @@ def _of_a_resource(rounds: Rounds) -> None:
 
 REFUSED: dict[str, tuple[Change, str]] = {
     "tampered": (_state(lambda state: state + "-TAMPERED"), "changed|base64"),
-    "cut": (_state(lambda state: state[:-5]), "changed|base64"),
+    "truncated": (_state(lambda state: state[:-5]), "changed|base64"),
     "foreign principal": (_as_another, "made for"),
     "other arguments": (_other_arguments, "another request"),
     "other tool": (_named("also_asks"), "another request"),
-    "tool that asks nothing": (_named("asks_nothing"), "another request"),
-    "tool that never waits": (_named("asks_nothing_at_once"), "another request"),
-    "prompt that asks nothing": (_of_a_prompt, "another request"),
-    "resource that asks nothing": (_of_a_resource, "another request"),
-    "no state of ours": (_state(lambda _: "eyJhIjoxfQ"), "no token"),
+    "tool without questions": (_named("asks_nothing"), "another request"),
+    "non-waiting tool": (_named("asks_nothing_at_once"), "another request"),
+    "prompt without questions": (_of_a_prompt, "another request"),
+    "resource without questions": (_of_a_resource, "another request"),
+    "unsealed state": (_state(lambda _: "eyJhIjoxfQ"), "no token"),
     "empty": (_state(lambda _: ""), "no token"),
     "too long": (_state(lambda state: state + "A" * 20_000), "characters"),
-    "no text": (_state(lambda _: 7), ""),
+    "non-string": (_state(lambda _: 7), ""),
     "null": (_state(lambda _: None), ""),
 }
 

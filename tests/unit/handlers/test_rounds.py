@@ -209,7 +209,7 @@ async def any_exception(ctx: Context) -> str:
     """Handles every Exception."""
     try:
         return str((await ctx.aelicit("?", str)).value)
-    except Exception:  # noqa: BLE001 - what is tested
+    except Exception:  # noqa: BLE001 - under test
         return "failed"
 
 
@@ -218,7 +218,7 @@ def any_exception_in_a_thread(ctx: Context) -> str:
     """Handles every Exception."""
     try:
         return str(ctx.elicit("?", str).value)
-    except Exception:  # noqa: BLE001 - what is tested
+    except Exception:  # noqa: BLE001 - under test
         return "failed"
 
 
@@ -227,7 +227,7 @@ async def everything(ctx: Context) -> str:
     """Handles everything."""
     try:
         return str((await ctx.aelicit("?", str)).value)
-    except BaseException:  # noqa: BLE001 - what is tested
+    except BaseException:  # noqa: BLE001 - under test
         return "failed"
 
 
@@ -236,7 +236,7 @@ def everything_in_a_thread(ctx: Context) -> str:
     """Handles everything."""
     try:
         return str(ctx.elicit("?", str).value)
-    except BaseException:  # noqa: BLE001 - what is tested
+    except BaseException:  # noqa: BLE001 - under test
         raise ToolError("failed") from None
 
 

@@ -124,7 +124,7 @@ async def test_call_finished_within_grace_period_returns_result(streams: Streams
         ({"error": {"code": -32603, "message": "no", "data": {"a": 1}}}, "failed"),
     ],
 )
-async def test_tool_error_completes_task_and_protocol_error_fails_it(
+async def test_tool_error_completes_task_and_protocol_error_fails_task(
     answer: dict[str, Any], status: str, modern: ModernDesk
 ) -> None:
     made = await modern.make()

@@ -109,16 +109,16 @@ async def test_chunked_body_gets_content_length_for_django() -> None:
 @pytest.mark.parametrize(
     ("who", "path", "size", "status"),
     [
-        ("nobody", "/admin/login/", 1 * MIB, 413),
-        ("a session", "/admin/mcp_app/resource/add/", 32 * MIB, 200),
-        ("a session", "/console/", 4 * MIB, 200),
-        ("a session", "/console/", 4 * MIB + 1, 413),
-        ("a session that ended", "/admin/mcp_app/resource/add/", 1 * MIB, 413),
-        ("a key", "/api/calls/", 4 * MIB, 200),
-        ("a key", "/api/calls/", 4 * MIB + 1, 413),
-        ("a key", "/api/catalogue/import/", 32 * MIB, 200),
-        ("a key", "/api/catalogue/import/", 34 * MIB, 413),
-        ("a wrong key", "/api/catalogue/import/", 1 * MIB, 413),
+        ("anonymous", "/admin/login/", 1 * MIB, 413),
+        ("session", "/admin/mcp_app/resource/add/", 32 * MIB, 200),
+        ("session", "/console/", 4 * MIB, 200),
+        ("session", "/console/", 4 * MIB + 1, 413),
+        ("ended session", "/admin/mcp_app/resource/add/", 1 * MIB, 413),
+        ("key", "/api/calls/", 4 * MIB, 200),
+        ("key", "/api/calls/", 4 * MIB + 1, 413),
+        ("key", "/api/catalogue/import/", 32 * MIB, 200),
+        ("key", "/api/catalogue/import/", 34 * MIB, 413),
+        ("wrong key", "/api/catalogue/import/", 1 * MIB, 413),
     ],
 )
 async def test_authenticated_client_may_send_larger_body(who: str, path: str, size: int, status: int) -> None:
@@ -130,14 +130,14 @@ async def test_authenticated_client_may_send_larger_body(who: str, path: str, si
 
 @pytest.mark.django_db(transaction=True)
 async def test_login_without_required_second_factor_gets_anonymous_limit(settings: Any) -> None:
-    headers = {b"content-length": b"%d" % MIB, **await sync_to_async(_credential)("a session")}
+    headers = {b"content-length": b"%d" % MIB, **await sync_to_async(_credential)("session")}
     settings.MCP = {**settings.MCP, "SECOND_FACTOR": "everybody"}
     found = await Exchanged("/admin/mcp_app/resource/add/", [b" " * MIB], headers).run()
     assert (found.status, found.asked) == (413, 0)
 
 
 def _credential(who: str) -> dict[bytes, bytes]:
-    if who == "nobody":
+    if who == "anonymous":
         return {}
     user = get_user_model().objects.create_user("ada")
     if "key" in who:

@@ -78,7 +78,7 @@ def test_message_log_row_default_depends_on_database(
         ({"ALLOWED_HOSTS": "mcp.example.com"}, ""),
     ],
 )
-def test_client_url_is_empty_unless_it_works_for_all_clients(
+def test_client_url_is_empty_unless_valid_for_all_clients(
     monkeypatch: pytest.MonkeyPatch, values: dict[str, str], told: str
 ) -> None:
     set_all(monkeypatch, values)

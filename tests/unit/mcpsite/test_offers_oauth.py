@@ -24,7 +24,7 @@ from mcpsite.environment import read
         ({"host": "192.0.2.1"}, False),
     ],
 )
-def test_oauth_is_offered_over_https_or_loopback_if_login_is_required(
+def test_oauth_is_offered_on_https_or_loopback_if_login_is_required(
     given: dict[str, Any], offers: bool
 ) -> None:
     assert read(**given).offers_oauth == offers

@@ -168,14 +168,14 @@ def test_two_workers_store_each_line_once_in_order() -> None:
 
 
 POISON = {
-    "no JSON": b"\xff{",
-    "no batch": b"[1, 2]",
-    "no lines": orjson.dumps({"process": "p", "skipped": 2, "facts": []}),
-    "a line of another form": orjson.dumps({"process": "p", "skipped": 2, "facts": [], "lines": [[1], [2]]}),
-    "a moment out of range": batch(line("x", at=1e30), line("y"), skipped=2),
-    "a moment that is none": batch(line("x", at="soon"), line("y"), skipped=2),
-    "a text that is none": batch(line("x", payload=None), line("y"), skipped=2),
-    "a fact without its members": batch(line("x"), line("y"), facts=[{"fact": "session.opened"}], skipped=2),
+    "invalid JSON": b"\xff{",
+    "not a batch": b"[1, 2]",
+    "lines not a list": orjson.dumps({"process": "p", "skipped": 2, "facts": []}),
+    "malformed line": orjson.dumps({"process": "p", "skipped": 2, "facts": [], "lines": [[1], [2]]}),
+    "time out of range": batch(line("x", at=1e30), line("y"), skipped=2),
+    "malformed time": batch(line("x", at="soon"), line("y"), skipped=2),
+    "non-string text": batch(line("x", payload=None), line("y"), skipped=2),
+    "incomplete fact": batch(line("x"), line("y"), facts=[{"fact": "session.opened"}], skipped=2),
 }
 
 

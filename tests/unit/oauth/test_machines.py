@@ -174,7 +174,7 @@ HOSTILE: dict[str, tuple[Callable[[Client], Any], str]] = {
         "invalid_client",
     ),
     "none": (lambda c: by_assertion(signed(c.client_id, None, "none")), "invalid_client"),
-    "another audience": (
+    "other audience": (
         lambda c: by_assertion(signed(c.client_id, aud="https://b.example")),
         "invalid_client",
     ),
@@ -182,48 +182,51 @@ HOSTILE: dict[str, tuple[Callable[[Client], Any], str]] = {
         lambda c: by_assertion(signed(c.client_id, aud=[BASE, "https://b.example"])),
         "invalid_client",
     ),
-    "a longer audience": (lambda c: by_assertion(signed(c.client_id, aud=BASE + "/")), "invalid_client"),
-    "an audience that is no text": (lambda c: by_assertion(signed(c.client_id, aud=[{}])), "invalid_client"),
-    "no audience": (lambda c: by_assertion(signed(c.client_id, aud=None)), "invalid_client"),
+    "audience with trailing slash": (
+        lambda c: by_assertion(signed(c.client_id, aud=BASE + "/")),
+        "invalid_client",
+    ),
+    "non-string audience": (lambda c: by_assertion(signed(c.client_id, aud=[{}])), "invalid_client"),
+    "missing audience": (lambda c: by_assertion(signed(c.client_id, aud=None)), "invalid_client"),
     "expired": (lambda c: by_assertion(signed(c.client_id, exp=int(time.time()) - 61)), "invalid_client"),
-    "no end": (lambda c: by_assertion(signed(c.client_id, exp=None)), "invalid_client"),
-    "an end that is no time": (lambda c: by_assertion(signed(c.client_id, exp=True)), "invalid_client"),
-    "an end too far": (
+    "missing expiry": (lambda c: by_assertion(signed(c.client_id, exp=None)), "invalid_client"),
+    "boolean expiry": (lambda c: by_assertion(signed(c.client_id, exp=True)), "invalid_client"),
+    "distant expiry": (
         lambda c: by_assertion(signed(c.client_id, exp=int(time.time()) + 4_000)),
         "invalid_client",
     ),
-    "an end beyond all times": (lambda c: by_assertion(signed(c.client_id, exp=1e300)), "invalid_client"),
-    "made tomorrow": (
+    "huge expiry": (lambda c: by_assertion(signed(c.client_id, exp=1e300)), "invalid_client"),
+    "issued in the future": (
         lambda c: by_assertion(signed(c.client_id, iat=int(time.time()) + 90)),
         "invalid_client",
     ),
-    "made long ago": (
+    "issued long ago": (
         lambda c: by_assertion(signed(c.client_id, iat=int(time.time()) - 4_000)),
         "invalid_client",
     ),
-    "not yet good": (
+    "not yet valid": (
         lambda c: by_assertion(signed(c.client_id, nbf=int(time.time()) + 90)),
         "invalid_client",
     ),
-    "no id": (lambda c: by_assertion(signed(c.client_id, jti=None)), "invalid_client"),
-    "an empty id": (lambda c: by_assertion(signed(c.client_id, jti="")), "invalid_client"),
-    "a long id": (lambda c: by_assertion(signed(c.client_id, jti="x" * 256)), "invalid_client"),
-    "another issuer": (lambda c: by_assertion(signed(c.client_id, iss="other")), "invalid_client"),
-    "another subject": (lambda c: by_assertion(signed(c.client_id, sub="other")), "invalid_client"),
-    "an unknown machine": (lambda _: by_assertion(signed("unknown")), "invalid_client"),
-    "another client_id": (
+    "missing jti": (lambda c: by_assertion(signed(c.client_id, jti=None)), "invalid_client"),
+    "empty jti": (lambda c: by_assertion(signed(c.client_id, jti="")), "invalid_client"),
+    "oversized jti": (lambda c: by_assertion(signed(c.client_id, jti="x" * 256)), "invalid_client"),
+    "other issuer": (lambda c: by_assertion(signed(c.client_id, iss="other")), "invalid_client"),
+    "other subject": (lambda c: by_assertion(signed(c.client_id, sub="other")), "invalid_client"),
+    "unknown machine": (lambda _: by_assertion(signed("unknown")), "invalid_client"),
+    "other client_id": (
         lambda c: by_assertion(signed(c.client_id), client_id="other"),
         "invalid_client",
     ),
-    "an access token (typ)": (
+    "access token (typ)": (
         lambda c: by_assertion(signed(c.client_id, headers={"typ": "at+jwt"})),
         "invalid_client",
     ),
-    "an extension (crit)": (
+    "critical extension": (
         lambda c: by_assertion(signed(c.client_id, headers={"crit": ["exp"]})),
         "invalid_client",
     ),
-    "a key of its own choice": (
+    "jwk in header": (
         lambda c: by_assertion(
             signed(
                 c.client_id, OTHER, headers={"jwk": jwt.algorithms.ECAlgorithm.to_jwk(OTHER, as_dict=True)}
@@ -231,35 +234,35 @@ HOSTILE: dict[str, tuple[Callable[[Client], Any], str]] = {
         ),
         "invalid_client",
     ),
-    "huge": (lambda c: by_assertion(signed(c.client_id, more="x" * 9_000)), "invalid_client"),
-    "no JWT": (lambda _: by_assertion("mcpcs_secret"), "invalid_client"),
+    "oversized": (lambda c: by_assertion(signed(c.client_id, more="x" * 9_000)), "invalid_client"),
+    "not a JWT": (lambda _: by_assertion("mcpcs_secret"), "invalid_client"),
     "not ASCII": (lambda _: by_assertion("é.é.é"), "invalid_client"),
-    "deep": (
+    "deeply nested header": (
         lambda _: by_assertion(f"{base64.urlsafe_b64encode(b'[' * 900).decode()}.{'x' * 10}.x"),
         "invalid_client",
     ),
     "empty": (lambda _: by_assertion(""), "invalid_client"),
-    "another type": (
+    "other assertion type": (
         lambda c: ask({"client_assertion": signed(c.client_id), "client_assertion_type": "saml2-bearer"}),
         "invalid_request",
     ),
-    "no type": (lambda c: ask({"client_assertion": signed(c.client_id)}), "invalid_request"),
-    "the type alone": (lambda _: ask({"client_assertion_type": TYPE}), "invalid_request"),
-    "two of them": (
+    "missing assertion type": (lambda c: ask({"client_assertion": signed(c.client_id)}), "invalid_request"),
+    "assertion type only": (lambda _: ask({"client_assertion_type": TYPE}), "invalid_request"),
+    "two assertions": (
         lambda c: ask(
             {"client_assertion": [signed(c.client_id), signed(c.client_id)], "client_assertion_type": TYPE}
         ),
         "invalid_request",
     ),
-    "beside a secret": (
+    "assertion and secret": (
         lambda c: by_assertion(signed(c.client_id), client_secret="guessed"),
         "invalid_request",
     ),
-    "nothing": (lambda _: ask({}), "invalid_client"),
-    "its id alone": (lambda c: ask({"client_id": c.client_id}), "invalid_client"),
-    "an empty secret": (lambda c: ask({"client_id": c.client_id, "client_secret": ""}), "invalid_client"),
-    "no resource": (lambda c: by_assertion(signed(c.client_id), resource=None), "invalid_target"),
-    "a foreign resource": (
+    "empty form": (lambda _: ask({}), "invalid_client"),
+    "client id only": (lambda c: ask({"client_id": c.client_id}), "invalid_client"),
+    "empty secret": (lambda c: ask({"client_id": c.client_id, "client_secret": ""}), "invalid_client"),
+    "missing resource": (lambda c: by_assertion(signed(c.client_id), resource=None), "invalid_target"),
+    "foreign resource": (
         lambda c: by_assertion(signed(c.client_id), resource="https://b.example/mcp"),
         "invalid_target",
     ),
@@ -267,15 +270,15 @@ HOSTILE: dict[str, tuple[Callable[[Client], Any], str]] = {
         lambda c: by_assertion(signed(c.client_id), resource=[RESOURCE, "https://b.example/mcp"]),
         "invalid_target",
     ),
-    "another grant": (
+    "refresh grant": (
         lambda c: by_assertion(signed(c.client_id), grant_type="refresh_token", refresh_token="mcprt_x"),
         "unauthorized_client",
     ),
-    "a code": (
+    "code grant": (
         lambda c: by_assertion(signed(c.client_id), grant_type="authorization_code", code="mcpac_x"),
         "unauthorized_client",
     ),
-    "a grant there is none of": (
+    "unsupported grant": (
         lambda c: by_assertion(signed(c.client_id), grant_type="password"),
         "unsupported_grant_type",
     ),

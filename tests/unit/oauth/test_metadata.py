@@ -45,7 +45,7 @@ def test_metadata_is_same_at_every_address_without_database() -> None:
     assert told["authorization_response_iss_parameter_supported"] is True
     assert told["response_types_supported"] == ["code"]
     assert told["grant_types_supported"] == ["authorization_code", "refresh_token", "client_credentials"]
-    # Never mcp:admin: SDKs request every listed scope if the user names none.
+    # Never mcp:admin: SDKs request every listed scope unless the user selects some.
     assert told["scopes_supported"] == [*ALL.split(), "offline_access"]
     for name in ("authorization", "token", "registration", "revocation"):
         assert told[f"{name}_endpoint"].startswith(BASE + "/oauth/")
@@ -167,7 +167,7 @@ def internet(reachable: Collection[str]) -> Any:
     return fetched
 
 
-def test_publisher_is_reachable_if_it_answers_at_all() -> None:
+def test_publisher_is_reachable_if_answering() -> None:
     assert announced.unreachable(internet(reachable=PUBLISHED[:2])) == ["vscode.dev"]
     assert announced.unreachable(internet(reachable=PUBLISHED)) == []
 

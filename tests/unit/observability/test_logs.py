@@ -34,7 +34,7 @@ class Kept(logging.Handler):
 
 @pytest.fixture
 def log() -> Iterator[logging.Logger]:
-    made = logging.Logger("mcp.tests")  # noqa: LOG001 - one that nobody else writes to
+    made = logging.Logger("mcp.tests")  # noqa: LOG001 - a logger without other writers
     yield made
     made.handlers.clear()
 

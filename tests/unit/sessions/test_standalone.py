@@ -53,7 +53,7 @@ async def test_only_one_connection_listens_across_processes(
 
 
 @pytest.mark.requirement("T-GET-06")
-async def test_resuming_connection_takes_over_from_older_one(
+async def test_resuming_connection_replaces_older_one(
     session: LiveSession, standalone: Standalone, sessions: Sessions, streams: Streams
 ) -> None:
     assert await standalone.listen(session, "a", take_over=False)

@@ -1,1 +1,1 @@
-"""The shop of Acme: an ordinary Django project that has never heard of MCP."""
+"""The shop of Acme: an ordinary Django project without any MCP code."""

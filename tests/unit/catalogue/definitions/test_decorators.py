@@ -288,7 +288,7 @@ class Colour(Enum):
         (list[int], ["x"], r"valid integer"),
     ],
 )
-def test_default_that_violates_type_hint_is_rejected(
+def test_default_violating_type_hint_is_rejected(
     registered: Registry, hint: Any, default: Any, said: str
 ) -> None:
     def take(x: Any = default) -> str:

@@ -114,7 +114,9 @@ async def test_state_without_number_becomes_log_message() -> None:
     assert said == ["looking at [2026, 11, 20]"]
 
 
-@pytest.mark.parametrize("task", [flaky, app.register_task(Classy())], ids=["automatic retries", "a class"])
+@pytest.mark.parametrize(
+    "task", [flaky, app.register_task(Classy())], ids=["automatic retries", "task class"]
+)
 def test_task_reports_without_result_backend(task: Any) -> None:
     expose.celery_task(task, name="made")
     arguments = {"wrong": False} if task is flaky else {"who": "Ada"}

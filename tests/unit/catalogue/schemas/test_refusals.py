@@ -84,7 +84,7 @@ def test_every_rule_has_case_clients_and_remedy() -> None:
     assert all(rule.clients and rule.remedy and rule.problem for rule in RULES)
 
 
-def test_generated_schema_breaks_only_rules_that_rewriting_cannot_fix() -> None:
+def test_generated_schema_breaks_only_unfixable_rules() -> None:
     unmended = {"tool-name", "property-name", "patterns", "recursion"}
     for name, schema, _ in CASES:
         if not {"anyOf", "allOf"} & schema.keys():
@@ -102,7 +102,7 @@ def test_generated_schema_breaks_only_rules_that_rewriting_cannot_fix() -> None:
         (["$top", "", "n" * 70], {"$top": "top", "": "argument", "n" * 70: "n" * 60}),
     ],
 )
-def test_portable_name_replaces_name_that_clients_reject(names: list[str], expected: dict[str, str]) -> None:
+def test_portable_name_replaces_rejected_name(names: list[str], expected: dict[str, str]) -> None:
     assert portable_names(names) == expected
 
 
@@ -132,7 +132,7 @@ def test_check_and_doctor_name_tool_clients_and_remedy(settings: Any, strict: bo
 
 @pytest.mark.django_db
 @pytest.mark.requirement("SCHEMA-07")
-def test_strict_schemas_reject_enabled_preset_that_clients_reject(settings: Any) -> None:
+def test_strict_schemas_reject_enabled_unportable_preset(settings: Any) -> None:
     base = Tool.objects.create(name="choosy", source=StoredSource.CODE, input_schema=_object(a=TEXT))
     preset = Tool(name="dotted.name", preset_of=base, source=StoredSource.ADMIN, fixed_arguments={"a": "x"})
     check(preset)

@@ -121,7 +121,7 @@ def test_accepted_call_without_job_is_enqueued(broker_was_away: bool) -> None:
     assert reaper.sweep() == 0
 
 
-def test_job_lost_by_broker_is_requeued_but_held_job_is_not() -> None:
+def test_job_lost_by_broker_is_requeued_and_held_job_is_not() -> None:
     call, _ = records.accept(new_call(queue=QUEUE))
     enqueue(call)
     records.note_enqueued(call.id)
@@ -180,10 +180,10 @@ def test_sweep_loop_continues_after_failure(monkeypatch: pytest.MonkeyPatch) -> 
 
 # The state seen by the previous sweep, with and without a jump of time since then.
 SEEN: dict[str, Callable[[Well], Well]] = {
-    "all went well": lambda well: well,
-    "this process slept": lambda well: replace(well, swept_at=well.swept_at - 60.0),
-    "the database's clock was set forward": lambda well: replace(well, said=well.said - timedelta(hours=1)),
-    "the database's clock was set back": lambda well: replace(well, said=well.said + timedelta(hours=1)),
+    "normal": lambda well: well,
+    "process slept": lambda well: replace(well, swept_at=well.swept_at - 60.0),
+    "database clock set forward": lambda well: replace(well, said=well.said - timedelta(hours=1)),
+    "database clock set back": lambda well: replace(well, said=well.said + timedelta(hours=1)),
 }
 
 
@@ -194,7 +194,7 @@ def test_time_jump_delays_reaping_until_leases_can_renew(what: str) -> None:
     assert well is not None
     seen = SEEN[what](replace(well, judges_from=0.0))
     assert reaper.turn(seen) is not None
-    jumped = what != "all went well"
+    jumped = what != "normal"
     assert Call.objects.get(pk=call.id).state == (State.RUNNING if jumped else State.ACCEPTED)
 
 

@@ -142,7 +142,7 @@ async def test_deadline_without_timeout_result_is_error(stage: Stage) -> None:
     assert (call.outcome, is_over(stage, call)) == ("error", True)
 
 
-async def test_deadline_applies_to_call_that_streamed_early(stage: Stage) -> None:
+async def test_deadline_applies_to_early_streaming_call(stage: Stage) -> None:
     async def work(call: RunningCall, context: Context) -> dict[str, Any]:
         context.progress(1)
         return await never(call, context)

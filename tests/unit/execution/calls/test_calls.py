@@ -99,7 +99,7 @@ async def test_call_timeout_is_capped_by_server_maximum(streams: Streams) -> Non
     assert [stage.start(at_once, request_id=t, timeout=t).timeout for t in (1.0, 5.0, 9.0)] == [1.0, 5.0, 5.0]
 
 
-async def test_shutdown_waits_for_calls_that_finish(stage: Stage) -> None:
+async def test_shutdown_waits_for_finishing_calls(stage: Stage) -> None:
     go_on = asyncio.Event()
 
     async def work(call: RunningCall, context: Context) -> dict[str, object]:

@@ -56,10 +56,10 @@ async def outcome(stage: Stage, ask: Ask, reply: dict[str, Any] | None) -> Any:
 
 
 ASKING: dict[str, tuple[str, Ask]] = {
-    "a form": ("elicitation form", lambda context: context.aelicit("?", FORM)),
-    "a URL": ("elicitation url", lambda context: context.aelicit_url("?", "https://a.example/", "e-1")),
-    "a sample": ("sampling", lambda context: context.asample("?", max_tokens=5)),
-    "the roots": ("roots", lambda context: context.aroots()),
+    "form": ("elicitation form", lambda context: context.aelicit("?", FORM)),
+    "url": ("elicitation url", lambda context: context.aelicit_url("?", "https://a.example/", "e-1")),
+    "sampling": ("sampling", lambda context: context.asample("?", max_tokens=5)),
+    "roots": ("roots", lambda context: context.aroots()),
 }
 
 
@@ -78,8 +78,8 @@ async def test_undeclared_capability_raises_tool_error(capability: str, ask: Ask
 @pytest.mark.parametrize(
     ("version", "capabilities", "ask", "words"),
     [
-        ("2025-03-26", {"elicitation": {}}, ASKING["a form"][1], "did not declare"),
-        ("2025-06-18", {"elicitation": {}}, ASKING["a URL"][1], "did not declare"),
+        ("2025-03-26", {"elicitation": {}}, ASKING["form"][1], "did not declare"),
+        ("2025-06-18", {"elicitation": {}}, ASKING["url"][1], "did not declare"),
         (
             "2025-06-18",
             {"elicitation": {}},
@@ -137,19 +137,19 @@ async def test_invalid_question_raises_before_sending(ask: Ask, stage: Stage) ->
 async def test_answer_violating_form_raises_tool_error(
     reply: dict[str, Any], words: str, stage: Stage
 ) -> None:
-    error = await outcome(stage, ASKING["a form"][1], reply)
+    error = await outcome(stage, ASKING["form"][1], reply)
     assert isinstance(error, ToolError)
     assert words in str(error)
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_declined_answer_is_falsy_and_empty(action: str, stage: Stage) -> None:
-    answer = await outcome(stage, ASKING["a form"][1], {"action": action, "content": {"n": 1}})
+    answer = await outcome(stage, ASKING["form"][1], {"action": action, "content": {"n": 1}})
     assert (answer.action, answer.content, bool(answer)) == (action, {}, False)
 
 
 async def test_accepted_form_returns_content_and_typed_value(stage: Stage) -> None:
-    answer = await outcome(stage, ASKING["a form"][1], {"action": "accept", "content": {"n": 1, "extra": 2}})
+    answer = await outcome(stage, ASKING["form"][1], {"action": "accept", "content": {"n": 1, "extra": 2}})
     assert (answer.content["n"], bool(answer)) == (1, True)
     typed = await outcome(
         stage, lambda context: context.aelicit("?", bool), {"action": "accept", "content": {"value": False}}
@@ -163,17 +163,17 @@ async def test_question_without_form_is_confirmation(stage: Stage) -> None:
 
 
 async def test_url_answer_has_no_content(stage: Stage) -> None:
-    answer = await outcome(stage, ASKING["a URL"][1], {"action": "accept", "content": {"n": 1}})
+    answer = await outcome(stage, ASKING["url"][1], {"action": "accept", "content": {"n": 1}})
     assert (answer.content, bool(answer)) == ({}, True)
 
 
 async def test_malformed_sample_raises_tool_error(stage: Stage) -> None:
-    assert isinstance(await outcome(stage, ASKING["a sample"][1], {"role": "assistant"}), ToolError)
+    assert isinstance(await outcome(stage, ASKING["sampling"][1], {"role": "assistant"}), ToolError)
 
 
 async def test_sample_is_returned_unchanged(stage: Stage) -> None:
     sampled = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
-    found = await outcome(stage, ASKING["a sample"][1], sampled)
+    found = await outcome(stage, ASKING["sampling"][1], sampled)
     assert found["content"] == {"type": "text", "text": "42"}
 
 
@@ -190,7 +190,7 @@ async def test_sample_is_returned_unchanged(stage: Stage) -> None:
 async def test_roots_other_than_file_uris_are_dropped(
     reply: dict[str, Any], uris: list[str], stage: Stage
 ) -> None:
-    found = await outcome(stage, ASKING["the roots"][1], reply)
+    found = await outcome(stage, ASKING["roots"][1], reply)
     assert [root["uri"] for root in found] == uris
 
 
@@ -217,7 +217,7 @@ async def test_client_error_is_quoted_and_truncated(stage: Stage) -> None:
 
 async def test_unanswered_question_raises_tool_error(streams: Streams) -> None:
     stage = Stage(streams, client_request_seconds=0.0)
-    error = await outcome(stage, ASKING["the roots"][1], None)
+    error = await outcome(stage, ASKING["roots"][1], None)
     assert isinstance(error, ToolError)
     assert "did not answer" in str(error)
 

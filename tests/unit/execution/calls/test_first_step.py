@@ -221,7 +221,7 @@ async def test_run_does_not_leak_context_variables() -> None:
     assert (found, variable.get()) == (["outer"], "outer")
 
 
-async def test_run_raises_in_coroutine_that_waits() -> None:
+async def test_run_raises_in_waiting_coroutine() -> None:
     said: list[str] = []
 
     async def work() -> None:

@@ -89,7 +89,7 @@ async def test_message_opens_stream_and_precedes_answer(streams: Streams) -> Non
     assert await told_by(reply, streams) == [("message", b"m"), ("final", b"1")]
 
 
-async def test_call_that_streams_early_gets_its_deadline(streams: Streams) -> None:
+async def test_early_streaming_call_gets_its_deadline(streams: Streams) -> None:
     reply = reply_for(streams)
     call = Clocked()
     reply.calls.append(call)
@@ -279,11 +279,11 @@ async def test_answer_is_stored_soon_after_long_outage(
     assert max(pauses) <= 2
 
 
-@pytest.mark.parametrize("why", ["only progress was shed", "the session wants no warnings"])
+@pytest.mark.parametrize("why", ["only progress dropped", "log level above warning"])
 async def test_dropped_messages_are_not_reported_if_unwanted(streams: Streams, why: str) -> None:
     moody(streams).faults = [None, StreamsUnavailable("away")]
     asking = session()
-    if why == "the session wants no warnings":
+    if why == "log level above warning":
         asking.log_level = "error"
     reply = Reply(streams, asking, 1)
     reply.send(encode_notification("notifications/progress" if "progress" in why else "x/y", {}))
@@ -291,12 +291,12 @@ async def test_dropped_messages_are_not_reported_if_unwanted(streams: Streams, w
     assert await told_by_open(reply, streams) == [("final", b"1")]
 
 
-@pytest.mark.parametrize("when", ["no stream can be had", "no stream could be had", "it cannot be written"])
+@pytest.mark.parametrize("when", ["stream opening fails", "stream opening failed before", "write fails"])
 async def test_unsendable_question_notifies_asker(streams: Streams, when: str) -> None:
-    moody(streams).faults = [*[None][: when == "it cannot be written"], StreamsUnavailable("away")]
+    moody(streams).faults = [*[None][: when == "write fails"], StreamsUnavailable("away")]
     reply = reply_for(streams)
     told_lost: list[str] = []
-    if when == "no stream could be had":
+    if when == "stream opening failed before":
         reply.send(b"m")
         while not reply.broken:
             await asyncio.sleep(0)
@@ -328,7 +328,7 @@ async def test_exhausted_quota_returns_answers_as_bodies_and_refuses_questions(s
 
 
 @pytest.mark.parametrize("fault", [StreamsUnavailable, StreamsFull, StreamsError])
-async def test_answer_is_retried_until_log_accepts_it(
+async def test_answer_is_retried_until_log_recovers(
     streams: Streams, fault: type[StreamsError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FINISH_RETRY_SECONDS", (0.0, 0.0))

@@ -76,7 +76,7 @@ async def test_running_threads_are_bounded(threads: Threads) -> None:
     assert await asyncio.gather(*tasks) == ["done"] * 5
 
 
-async def test_abandoned_thread_keeps_its_slot_until_it_ends(threads: Threads) -> None:
+async def test_abandoned_thread_keeps_its_slot_until_its_end(threads: Threads) -> None:
     deaf, next_one = Busy(), Busy()
     tasks = [asyncio.create_task(threads.run(deaf)) for _ in range(2)]
     await until(lambda: deaf.running == 2)

@@ -134,15 +134,15 @@ SITUATIONS: dict[str, Callable[[], CallRecord]] = {
     "expired, last attempt": lambda: _expired(claimed(max_attempts=1)),
     "expired, cancelled": lambda: _cancelled(_expired(claimed())),
     "waiting for the client": lambda: _waiting(claimed()),
-    "over": lambda: _over(claimed()),
+    "finished": lambda: _over(claimed()),
 }
 WRITERS: dict[str, Callable[[CallRecord], bool]] = {
     "claim": lambda call: records.claim(call.id, "other") is not None,
     "renew": lambda call: records.renew(call.id, call.attempt, None).held,
-    "renew as an earlier attempt": lambda call: records.renew(call.id, call.attempt - 1, None).held,
+    "renew by an earlier attempt": lambda call: records.renew(call.id, call.attempt - 1, None).held,
     "look": lambda call: records.look(call.id, call.attempt).held,
     "finish": end,
-    "finish as an earlier attempt": lambda call: end(call, call.attempt - 1),
+    "finish by an earlier attempt": lambda call: end(call, call.attempt - 1),
     "finish as lost": lambda call: end(call, statement=statements.FINISH_LOST),
     "finish unstarted": lambda call: end(call, statement=statements.FINISH_UNSTARTED),
     "release": lambda call: records.release(call.id, call.attempt),
@@ -156,7 +156,7 @@ ALLOWED = {
     "expired, last attempt": {"renew", "look", "finish", "finish as lost", "cancel"},
     "expired, cancelled": {"renew", "look", "finish", "finish as lost", "cancel"},
     "waiting for the client": {"renew", "look", "finish", "cancel"},
-    "over": set[str](),
+    "finished": set[str](),
 }
 
 

@@ -43,7 +43,7 @@ def call(version: str, log_level: str | None = None, **meta: Any) -> CallRecord:
 
 @pytest.mark.requirement("RPC-09", "META-05", "META-06")
 @pytest.mark.parametrize(("version", "code"), [("2025-11-25", -32800), ("2026-07-28", -32603)])
-def test_call_that_never_ran_is_answered_per_revision(version: str, code: int) -> None:
+def test_unstarted_call_is_answered_per_revision(version: str, code: int) -> None:
     assert orjson.loads(stored_answers.cancelled(call(version)))["error"]["code"] == code
     result = orjson.loads(stored_answers.failed(call(version), "It was interrupted."))["result"]
     assert result["isError"] is True

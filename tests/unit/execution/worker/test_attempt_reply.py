@@ -81,7 +81,7 @@ async def test_only_first_answer_counts(streams: Streams) -> None:
     assert [data for _, data in await said(streams)] == [ANSWER]
 
 
-async def test_attempt_that_lost_its_call_writes_nothing(streams: Streams) -> None:
+async def test_superseded_attempt_writes_nothing(streams: Streams) -> None:
     call = await running()
     await Call.objects.filter(pk=call.id).aupdate(attempt=2)
     await streams.log.append(SESSION, STREAM, b"of the second attempt", fence=2)

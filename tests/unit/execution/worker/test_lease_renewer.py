@@ -111,7 +111,7 @@ async def test_question_is_withdrawn_when_another_principal_takes_its_slot(kept:
             assert await asyncio.to_thread(withdrawn.wait, 5 + SLACK)
 
 
-async def test_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
+async def test_superseded_attempt_is_stopped(kept: Kept) -> None:
     await Row.objects.filter(pk=kept.record.id).aupdate(attempt=2)
 
     async def stopped() -> bool:

@@ -124,7 +124,7 @@ def test_call_beyond_timeout_ends_with_its_child(start: Callable[..., Child]) ->
     assert "work timed out after 60 seconds" in child.row.answer
 
 
-def test_attempt_that_lost_its_call_ends_with_its_child_and_changes_nothing(
+def test_superseded_attempt_ends_with_its_child_and_changes_nothing(
     start: Callable[..., Child],
 ) -> None:
     child = start()
@@ -140,9 +140,9 @@ def test_attempt_that_lost_its_call_ends_with_its_child_and_changes_nothing(
         ({"keeps_lock": False}, 0.0),
         ({"is_settled": True}, SILENT_SECONDS * 2),
     ],
-    ids=["its own renewer can run", "only its answer is left to store"],
+    ids=["own renewer can run", "only answer left to store"],
 )
-def test_child_that_needs_no_help_is_not_ended(
+def test_child_needing_no_help_is_not_ended(
     options: dict[str, bool], after: float, start: Callable[..., Child]
 ) -> None:
     child = start(**options)

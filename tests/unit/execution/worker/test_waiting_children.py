@@ -70,14 +70,14 @@ def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[Wa
 @pytest.mark.parametrize(
     ("holders", "asker", "leaves"),
     [
-        pytest.param("aaaa", "b", 0, id="one person holds all"),
-        pytest.param("baaa", "b", 1, id="the oldest of the person who holds most"),
-        pytest.param("aabb", "c", 0, id="two people hold all"),
-        pytest.param("aabb", "a", None, id="the asker holds as many as any"),
-        pytest.param("aaab", "a", None, id="the asker holds most"),
-        pytest.param("aab", "b", None, id="places are not passed to and fro"),
-        pytest.param("abcd", "e", None, id="each person holds one"),
-        pytest.param(["", "", "a"], "b", None, id="the server's own places stay"),
+        pytest.param("aaaa", "b", 0, id="one principal holds all slots"),
+        pytest.param("baaa", "b", 1, id="oldest slot of the principal with most"),
+        pytest.param("aabb", "c", 0, id="two principals hold all slots"),
+        pytest.param("aabb", "a", None, id="asker ties for most"),
+        pytest.param("aaab", "a", None, id="asker holds most"),
+        pytest.param("aab", "b", None, id="slots do not alternate"),
+        pytest.param("abcd", "e", None, id="each principal holds one"),
+        pytest.param(["", "", "a"], "b", None, id="anonymous slots stay"),
     ],
 )
 def test_slot_is_taken_from_principal_with_most_slots(

@@ -28,16 +28,16 @@ def on(day: int, hour: int, minute: int = 0) -> datetime:
 
 
 ASKED = {
-    "the last hour": PERIODS["hour"],
-    "the last day": PERIODS["day"],
-    "the last week": PERIODS["week"],
+    "last hour": PERIODS["hour"],
+    "last day": PERIODS["day"],
+    "last week": PERIODS["week"],
     "ten minutes": between(on(17, 5, 10), on(17, 5, 20), TEN_MINUTES),
-    "a whole hour": between(on(17, 5), on(17, 6), TEN_MINUTES),
+    "whole hour": between(on(17, 5), on(17, 6), TEN_MINUTES),
     "midnight to midnight": between(on(16, 0), on(17, 0), TEN_MINUTES),
-    "over midnight": between(on(16, 23, 50), on(17, 0, 10), TEN_MINUTES),
-    "a day and its edges": between(on(15, 23, 30), on(17, 1, 40), TEN_MINUTES),
+    "across midnight": between(on(16, 23, 50), on(17, 0, 10), TEN_MINUTES),
+    "day and partial hours": between(on(15, 23, 30), on(17, 1, 40), TEN_MINUTES),
     "hours of three days": between(on(14, 22), on(17, 2), HOUR),
-    "from before counting began": between(on(9, 12), on(11, 2), HOUR),
+    "before counting started": between(on(9, 12), on(11, 2), HOUR),
 }
 
 

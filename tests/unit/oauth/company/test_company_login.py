@@ -85,7 +85,7 @@ def test_token_request_has_secret_and_verifier_and_nothing_is_stored(company: Co
         assert not any(model.objects.exists() for model in apps.get_app_config(label).get_models())
 
 
-def test_client_secret_is_posted_if_provider_supports_it(company: Company) -> None:
+def test_client_secret_is_posted_if_provider_supports_post(company: Company) -> None:
     company.provider.metadata["token_endpoint_auth_methods_supported"] = [
         "client_secret_basic",
         "client_secret_post",

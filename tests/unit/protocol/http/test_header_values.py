@@ -55,7 +55,15 @@ def test_only_complete_sentinel_is_decoded(value: bytes, text: str) -> None:
         b"=?base64?/w==?=",
         b"=?base64?SGVsbG8==?=",
     ],
-    ids=["no padding", "foreign", "blank", "bits left over", "url alphabet", "no UTF-8", "too much padding"],
+    ids=[
+        "no padding",
+        "invalid character",
+        "space",
+        "trailing bits",
+        "url alphabet",
+        "not UTF-8",
+        "too much padding",
+    ],
 )
 def test_invalid_base64_or_utf_8_decodes_to_none(value: bytes) -> None:
     assert header_values.decode(value) is None

@@ -56,7 +56,7 @@ def test_line_ends_in_text_are_escaped_to_one_data_line(text: str) -> None:
     assert orjson.loads(event.data or b"") == {text: text}
 
 
-def test_parser_rejects_separators_that_split_lines_in_older_clients() -> None:
+def test_parser_rejects_line_separators_of_older_clients() -> None:
     for mark in set(LINE_ENDS) - {"\r", "\n"}:
         with pytest.raises(ValueError, match="Older clients"):
             Parser().feed(f"data: a{mark}b\n\n".encode())

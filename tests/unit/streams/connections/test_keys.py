@@ -25,7 +25,7 @@ def test_unlisted_key_is_not_known(key: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "}", "x" * 65, "a:b", "\n"])
-def test_request_id_that_could_forge_key_is_rejected(name: str) -> None:
+def test_key_forging_request_id_is_rejected(name: str) -> None:
     with pytest.raises(BadName):
         keys.request_keys("s", name)
 

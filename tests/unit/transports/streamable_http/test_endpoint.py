@@ -152,7 +152,7 @@ FAULTS: list[tuple[Callable[[], Exception], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "status", "words"), FAULTS, ids=["redis away", "ended", "bug"])
+@pytest.mark.parametrize(("fault", "status", "words"), FAULTS, ids=["redis outage", "ended", "bug"])
 @pytest.mark.parametrize("verb", ["GET", "DELETE", "POST"])
 async def test_fault_becomes_one_documented_response_without_internals(
     verb: str, fault: Callable[[], Exception], status: int, words: str, server: Server

@@ -145,7 +145,7 @@ async def test_slow_reader_gets_change_later_and_delays_no_other_stream(
 
 
 @pytest.mark.parametrize("how", ["stalled", "broken"])
-async def test_unreached_client_gets_change_when_it_returns(how: str, streams: Streams) -> None:
+async def test_unreached_client_gets_change_on_return(how: str, streams: Streams) -> None:
     server = Server(streams, stall_seconds=0.01)
     headers = await server.initialize()
     stream = server.listen(headers)

@@ -51,7 +51,7 @@ async def test_routing_headers_must_repeat_body(
 
 
 @pytest.mark.requirement("HDR-11")
-async def test_headers_that_contradict_body_are_rejected(server: Server) -> None:
+async def test_headers_contradicting_body_are_rejected(server: Server) -> None:
     """Headers that agree with each other but not with the body call nothing."""
     headers: dict[str, str | None] = {"mcp-method": "tools/list", "mcp-name": "slow"}
     exchange = await modern(server, "tools/call", {"name": "at_once"}, headers=headers).done()

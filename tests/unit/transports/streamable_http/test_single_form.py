@@ -47,7 +47,7 @@ PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{}}'
         ([sse.encode_event(ANSWER) + sse.encode_event(ANSWER)], True, 200, b"[%b,%b]" % (ANSWER, ANSWER)),
         ([sse.encode_priming("id-0"), sse.encode_retry(10)], False, 503, b"Send the request again"),
     ],
-    ids=["one", "batch", "cut"],
+    ids=["one", "batch", "truncated"],
 )
 async def test_stream_responses_become_one_json_body(
     events: list[bytes], batch: bool, status: int, body: bytes

@@ -69,7 +69,7 @@ async def test_non_waiting_work_finishes_immediately() -> None:
     assert begun.answer is ACCEPTED
 
 
-async def test_work_that_yields_resumes_after_other_tasks() -> None:
+async def test_yielding_work_resumes_after_other_tasks() -> None:
     async def work() -> Answered:
         await asyncio.sleep(0)
         return ACCEPTED
