@@ -46,7 +46,7 @@ class Tests(TransactionTestCase):
 """
 
 
-def test_test_run_opens_no_connection_to_the_projects_redis(tmp_path: Path) -> None:
+def test_test_run_opens_no_connection_to_project_redis(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as redis:
         redis.setblocking(False)
         (tmp_path / "their_settings.py").write_text(SETTINGS.format(port=redis.getsockname()[1]))

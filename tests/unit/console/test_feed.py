@@ -108,7 +108,7 @@ async def test_malformed_batch_is_counted_and_later_batches_arrive(feed: Feed, s
     assert (skipped, rows[0]["id"]) == (2, "9")
 
 
-async def test_reading_and_watch_notices_stop_with_last_viewer(feed: Feed, streams: Streams) -> None:
+async def test_reading_stops_with_last_viewer_and_resumes_with_next(feed: Feed, streams: Streams) -> None:
     heard: list[Any] = []
     streams.hub.subscribe("watching", heard.append)
     first, second = await watching(feed), await watching(feed)

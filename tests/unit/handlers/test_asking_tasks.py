@@ -141,7 +141,7 @@ async def test_suspended_task_does_not_count_as_running(modern: ModernDesk) -> N
 
 
 @pytest.mark.requirement("TASKX-19", "CEL-10")
-async def test_expired_queued_and_suspended_tasks_are_cancelled(modern: ModernDesk) -> None:
+async def test_expired_tasks_are_cancelled_or_asked_to_stop(modern: ModernDesk) -> None:
     queued, asking, running = [(await modern.make())["taskId"] for _ in range(3)]
     await suspend(asking, "a")
     await start(running)

@@ -45,7 +45,7 @@ async def listed(desk: Desk) -> list[str]:
     return [tool["name"] for tool in answer["result"]["tools"]]
 
 
-async def test_running_call_keeps_its_snapshot_and_a_later_request_gets_the_new_one(desk: Desk) -> None:
+async def test_running_call_keeps_snapshot_and_later_request_gets_new_one(desk: Desk) -> None:
     begun, changed = asyncio.Event(), asyncio.Event()
 
     async def reading(ctx: Context) -> str:

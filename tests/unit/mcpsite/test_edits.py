@@ -61,5 +61,5 @@ def test_saved_code_is_reported_and_generated_files_are_ignored(tmp_path: Path) 
         (f"{OURS[1]}/text.py", True),
     ],
 )
-def test_is_loaded_ahead_rejects_edits_of_loaded_code(path: str, expected: bool) -> None:
+def test_is_loaded_ahead_covers_modules_loaded_at_start(path: str, expected: bool) -> None:
     assert is_loaded_ahead([path]) is expected

@@ -209,7 +209,7 @@ def test_consent_is_valid_once_in_time_for_same_user(program: Program, person: A
 
 
 @pytest.mark.requirement("AUTH-40")
-def test_concurrent_consents_grant_once(program: Program) -> None:
+def test_stale_session_cannot_repeat_consent(program: Program) -> None:
     page, browser = program.ask(), program.browser
     before = browser.session[WAITING]
     assert sent_back(program.decide(page))["code"]

@@ -541,7 +541,7 @@ class TestKeys:
         assert not Client.objects.exists()
         assert not ServiceUser.objects.exists()
 
-    def test_jwks_uri_is_fetched_once_and_followed(self, monkeypatch: Any) -> None:
+    def test_jwks_uri_is_fetched_once_despite_unknown_key_ids(self, monkeypatch: Any) -> None:
         published, asked = [json.loads(jwks(P256))], []
 
         async def fetched(url: str, policy: Any) -> Any:

@@ -74,7 +74,7 @@ def test_arbitrary_text_yields_short_storable_error_text(text: str, cut: int) ->
         assert len(without_what_varies(said)) <= LONGEST
 
 
-def test_hostile_text_is_processed_in_linear_time() -> None:
+def test_hostile_text_processing_terminates() -> None:
     # Each of these takes at least quadratic time in a backtracking search.
     for piece in ("a", "'", '"', "`", "1", "a-", "a1", "http://", '\\"', "\\"):
         without_what_varies(piece * 100_000)

@@ -68,7 +68,7 @@ async def accepted(background: Background, **changed: Any) -> CallRecord:
 
 
 @pytest.mark.parametrize("prepare", [waiting, running, undelivered])
-async def test_retry_of_an_unanswered_call_attaches_to_it(background: Background, prepare: Prepare) -> None:
+async def test_retry_of_unanswered_call_attaches_to_call(background: Background, prepare: Prepare) -> None:
     first = await accepted(background)
     await prepare(background, first)
     assert (await accepted(background)).id == first.id

@@ -35,7 +35,7 @@ def at_the_code(name: str = "ada", address: str = "192.0.2.1") -> Visitor:
     return visitor
 
 
-def test_code_is_valid_once_across_processes(person: Any, app: tuple[App, list[str]]) -> None:
+def test_code_is_valid_once(person: Any, app: tuple[App, list[str]]) -> None:
     code = app[0].code()
     assert at_the_code().give(code)["Location"] == "/oauth/apps"
     second = at_the_code()
@@ -205,7 +205,7 @@ def test_unreadable_secret_denies_login(
     assert factors.remove(person, actor=None)
 
 
-def test_concurrent_wrong_codes_are_counted(person: Any, app: tuple[App, list[str]]) -> None:
+def test_fifth_wrong_code_blocks_correct_code(person: Any, app: tuple[App, list[str]]) -> None:
     row = factors.factor_of(person)
     assert row is not None
     row.data["wrong"] = [time.time()] * (factors.MAX_WRONG - 1)

@@ -108,7 +108,7 @@ def test_pending_login_ends_on_deactivation_or_timeout(person: Any, app: tuple[A
     assert visitor.give(app[0].code()).status_code == 400
 
 
-def test_session_key_changes_after_each_step(app: tuple[App, list[str]]) -> None:
+def test_session_key_changes_after_code_step(app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
     visitor.browser.get("/accounts/login/")
     visitor.log_in()
