@@ -119,7 +119,7 @@ def test_no_cell_of_a_promise_is_longer_than_25_words() -> None:
 
 def test_every_metric_is_documented() -> None:
     names = re.findall(r'"(mcp_[a-z_]+)"', (ROOT / "mcp_app/metrics/families.py").read_text())
-    table = (ROOT / "docs/operations.md").read_text()
+    table = (ROOT / "docs/operate/metrics.md").read_text()
     documented = set(re.findall(r"`(mcp_[a-z_]+)`", table))
     assert len(names) > 20
     assert not [name for name in names if not {name, f"{name}_total", f"{name}_info"} & documented]

@@ -48,7 +48,7 @@ print(json.dumps({
         "index-week": "/admin/?range=week",
         "searches": "/admin/mcp_app/message/searches/",
         "zone": "/zone/",
-        "document": "/find/documents/operations.md",
+        "document": "/find/documents/operate/background.md",
         "document-tables": "/find/documents/roles.md",
         "notifications": "/notifications/",
         "seen": f"/people/{rows.pop('person')}/?kind=tool",

@@ -25,7 +25,7 @@ from tests.interop import npm
 from tests.process.installation import Installation
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "oauth.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "oauth" / "clients.md"
 _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 

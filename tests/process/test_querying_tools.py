@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(postgres.binaries() is None, reason=postgres.MISSING),
 ]
 CALLS = 1_000
-# As in docs/operations.md: own queries, threads of tools, and short-lived connections.
+# As in docs/operate/database.md: own queries, threads of tools, and short-lived connections.
 DOCUMENTED = 8 + 8 + 3
 KEPT_SECONDS = 10.0
 POOL_SIZE = 4

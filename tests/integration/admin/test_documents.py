@@ -24,13 +24,13 @@ def _found(client: Client, text: str) -> list[dict[str, Any]]:
 
 
 def test_document_search_finds_the_section_with_most_matches(root: Client) -> None:
-    first = _found(root, "webhook")[0]
-    assert (first["title"], first["note"]) == ("Notifications", "Operations")
+    first = _found(root, "OTEL")[0]
+    assert (first["title"], first["note"]) == ("Traces", "Logs and traces")
     address, _, anchor = first["url"].partition("#")
     text = root.get(address).content.decode()
     section = text.partition(f'<section id="{anchor}">')[2].partition("</section>")[0]
-    assert "<h3>Notifications</h3>" in section
-    assert "webhook" in section
+    assert "<h2>Traces</h2>" in section
+    assert "OTEL" in section
 
 
 def test_heading_match_ranks_before_mentions(root: Client) -> None:
