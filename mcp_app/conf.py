@@ -153,6 +153,7 @@ class Settings:
     oauth_refresh_seconds: int = 2_592_000
     oauth_connection_seconds: int = 31_536_000
     grace_seconds: float = 0.1
+    # The interval of comments on silent event streams, and of ``stream_check_seconds``.
     keep_alive_seconds: float = 15.0
     stall_seconds: float = 30.0
     slow_poll_seconds: float = 5.0
@@ -205,6 +206,11 @@ class Settings:
             instructions=self.instructions,
             website=self.public_url,
         )
+
+    @property
+    def stream_check_seconds(self) -> float:
+        """Seconds between two checks of an open stream's credential, and two renewals of its lease."""
+        return self.keep_alive_seconds
 
     @property
     def tombstone_seconds(self) -> int:

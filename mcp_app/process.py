@@ -87,7 +87,7 @@ class Process(Services):
         # Called when a credential was revoked, after it was removed from the cache.
         self.on_credentials: list[Heard] = []
         self.clients = Clients(log, settings.session_idle_seconds)
-        self.standalone = Standalone(streams, settings.keep_alive_seconds)
+        self.standalone = Standalone(streams, settings.stream_check_seconds)
         self.upkeep = Upkeep()
         self.metrics = MetricsReporter("web", streams, counts, log)
         self.dispatcher = Dispatcher(self)

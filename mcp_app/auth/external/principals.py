@@ -1,4 +1,8 @@
-"""From a JWT to its principal, or None if this server does not accept it."""
+"""The tokens of the identity provider: from a JWT to its principal, or None if it is not accepted.
+
+Each process has one ``Verification``, for the provider of the settings. A second provider begins in
+``verification``, which would choose by the token's issuer.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,12 @@ def find_principal(token: str) -> Principal | None:
     Blocks until the issuer's keys are fetched, unless the caller awaited ``arriving``. Raises Unavailable if
     there are none.
     """
-    held = verification()
-    if held is None:
+    verifier = verification()
+    if verifier is None:
         return None
-    if (awaited := held.arriving(token)) is not None:
+    if (awaited := verifier.arriving(token)) is not None:
         awaited.result()
-    claims = held.claims_of(token)
+    claims = verifier.claims_of(token)
     if claims is None:
         return None
     user = person_of(claims)
@@ -52,36 +56,36 @@ def find_principal(token: str) -> Principal | None:
 
 def arriving(token: str) -> Future[None] | None:
     """Return the future that async code awaits before ``find_principal``, or None."""
-    held = verification() if token.startswith(PREFIX) else None
-    return None if held is None else held.arriving(token)
+    verifier = verification() if token.startswith(PREFIX) else None
+    return None if verifier is None else verifier.arriving(token)
 
 
 def prepare() -> None:
     """Start fetching the keys before the first token arrives."""
-    if (held := verification()) is not None:
-        held.keys.arriving(None)
+    if (verifier := verification()) is not None:
+        verifier.keys.arriving(None)
 
 
 def keys_age() -> int | None:
     """Return the seconds since this process fetched the provider's keys; None without keys or a provider."""
-    age = held.keys.state()[1] if (held := _held) is not None else None
+    age = verifier.keys.state()[1] if (verifier := _verifier) is not None else None
     return None if age is None else int(age)
 
 
 def verification() -> Verification | None:
     """Return this process's verifier for the current settings; None without a provider."""
-    global _held  # noqa: PLW0603 - one per process, until its settings change
+    global _verifier  # noqa: PLW0603 - one per process, until its settings change
     if not names_provider():
         return None
     with _holding:
-        if _held is None or _held.settings is not conf.get():
+        if _verifier is None or _verifier.settings is not conf.get():
             # Created lazily: the libraries are needed only with a provider.
             from mcp_app.auth.external.provider import configured
             from mcp_app.auth.external.verification import Verification
 
-            _held = Verification(configured(), conf.get())
-        return _held
+            _verifier = Verification(configured(), conf.get())
+        return _verifier
 
 
-_held: Verification | None = None
+_verifier: Verification | None = None
 _holding = threading.Lock()

@@ -129,7 +129,7 @@ class SseResponse:
 
     def _check_due(self) -> float:
         """Return when to authenticate next: regularly, and when the credential expires."""
-        due = self._checked + self._settings.keep_alive_seconds
+        due = self._checked + self._settings.stream_check_seconds
         if self._principal.expires_at is not None:
             left = self._principal.expires_at - time.time()
             due = min(due, time.monotonic() + left)

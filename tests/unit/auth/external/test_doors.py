@@ -153,7 +153,7 @@ async def test_valid_token_raises_body_limit_and_unverifiable_token_returns_503(
     assert await sent(provider.token()) == 503
     from mcp_app.auth.external import principals
 
-    principals._held, provider.away = None, False
+    principals._verifier, provider.away = None, False
     assert await sent(provider.token()) == 200
     assert await sent(provider.token(aud="https://other.example")) == 413
 

@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     # Verify every token again.
     monkeypatch.setattr(authentication, "RECHECK_SECONDS", -1.0)
     yield moved
-    principals._held = None
+    principals._verifier = None
 
 
 async def comes_in(authenticator: Authenticator, token: str) -> Principal:
@@ -51,8 +51,8 @@ async def comes_in(authenticator: Authenticator, token: str) -> Principal:
 
 async def settled(provider: IdentityProvider) -> None:
     """Wait until no fetch is running."""
-    assert principals._held is not None
-    while principals._held.keys._arriving is not None:
+    assert principals._verifier is not None
+    while principals._verifier.keys._arriving is not None:
         await asyncio.sleep(0.01)
 
 

@@ -108,7 +108,7 @@ def _forget_keys() -> None:
     """Drop cached keys, as in a process that has just started."""
     from mcp_app.auth.external import principals
 
-    principals._held = None
+    principals._verifier = None
 
 
 @pytest.mark.requirement("AUTH-26")
