@@ -25,9 +25,9 @@ from mcp_app.doctor import code
 from mcp_app.interface.text import marked
 from mcp_app.message_log import traffic
 from mcp_app.message_log.pages import ANSWERED, FAILED
+from mcp_app.message_log.rollup_cells import MINUTE
 from mcp_app.message_log.traffic import PERIODS, CallFigures, Period, Traffic
 from mcp_app.models import Session
-from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.protocol.messages.methods import OTHER
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.server_facts import RedisServerView

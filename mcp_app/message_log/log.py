@@ -19,8 +19,8 @@ import orjson
 
 from mcp_app.conf import Settings
 from mcp_app.database import clock
+from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.observability.redaction import Redactor, as_far_as_kept
-from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 

@@ -15,9 +15,7 @@ from django.db import connection
 from mcp_app import conf
 from mcp_app.database import clock
 from mcp_app.database.aware_times import parameter
-from mcp_app.models import CallerRollup, LogMinute, Message, Rollup
-from mcp_app.models.rollup import added
-from mcp_app.observability.rollup_cells import (
+from mcp_app.message_log.rollup_cells import (
     COUNT,
     FIRST_BUCKET,
     MINUTE,
@@ -27,6 +25,8 @@ from mcp_app.observability.rollup_cells import (
     Key,
     RollupCells,
 )
+from mcp_app.models import CallerRollup, LogMinute, Message, Rollup
+from mcp_app.models.rollup import added
 from mcp_app.protocol.messages.methods import OTHER
 
 TEN_MINUTES: Final = 600

@@ -14,10 +14,10 @@ from django.db import connection, transaction
 from django.db.models import Field, Q, QuerySet, Sum
 
 from mcp_app.message_log.pages import ERRORS
+from mcp_app.message_log.rollup_cells import MINUTE, percentile
 from mcp_app.message_log.rollups import DAY, HOUR, TEN_MINUTES, time_kept
 from mcp_app.models import Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.observability.rollup_cells import MINUTE, percentile
 
 
 @dataclass(frozen=True, slots=True)

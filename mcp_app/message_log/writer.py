@@ -24,13 +24,13 @@ from django.db.models.functions import Greatest
 from mcp_app.database import clock
 from mcp_app.database.aware_times import AwareDateTimeField
 from mcp_app.database.forking import undivided
+from mcp_app.message_log import rollup_cells as cells
 from mcp_app.message_log import rollups
 from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.message_log.log import MARKS
 from mcp_app.message_log.retention import IDLE
+from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.models import ApiKey, LogCursor, Message, Session
-from mcp_app.observability import rollup_cells as cells
-from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 

@@ -8,8 +8,11 @@ from typing import Any, ClassVar, Final
 from django.db import models
 
 from mcp_app.database.aware_times import AwareDateTimeField
-from mcp_app.observability.rollup_cells import BOUNDS
 
+# Upper bounds of the duration buckets in seconds, from 1 ms to more than an hour; the last bucket has none.
+# Each is 1.2 times the previous one, so the middle of a bucket is within 10 % of all its values.
+STEP: Final = 1.2
+BOUNDS: Final = tuple(round(0.001 * STEP**number, 9) for number in range(84))
 # One column for each bucket of durations; the last has no upper bound.
 BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BOUNDS) + 1))
 # The original columns; the others are null in older rows.

@@ -41,7 +41,7 @@ from django.utils import timezone
 from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.changes.services import save_tool_preset
 from mcp_app.models import Tool
-from mcp_app.observability.rollup_cells import RollupCells
+from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
 root = get_user_model().objects.get(username="root")
 ada = get_user_model().objects.create_user("ada")

@@ -17,6 +17,7 @@ from mcp_app.auth.services import issue_api_key, revoke_api_key
 from mcp_app.message_log import rollups
 from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.message_log.pages import ERRORS
+from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.message_log.traffic import PERIODS, Period
 from mcp_app.models import (
     ApiKey,
@@ -32,7 +33,6 @@ from mcp_app.models import (
     StoredSource,
     Tool,
 )
-from mcp_app.observability.rollup_cells import RollupCells
 from tests.samples.approved_work import bound, guarded_tool
 
 PASSWORD = "correct horse battery staple"

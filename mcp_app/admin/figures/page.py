@@ -29,10 +29,10 @@ from mcp_app.message_log.counts import tool_figures
 from mcp_app.message_log.counts.figures import TOOL, Named, named
 from mcp_app.message_log.counts.refusals import RefusalCount
 from mcp_app.message_log.pages import ANSWERED, FAILED
+from mcp_app.message_log.rollup_cells import MINUTE, TOOL_CHARACTERS
 from mcp_app.message_log.rollups import MOST_TOOLS
 from mcp_app.message_log.traffic import PERIODS, Period
 from mcp_app.models import CallerRollup
-from mcp_app.observability.rollup_cells import MINUTE, TOOL_CHARACTERS
 from mcp_app.protocol.messages.methods import OTHER
 
 TIME: Final = "time"

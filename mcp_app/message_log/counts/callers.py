@@ -14,10 +14,10 @@ from typing import Any, Final
 from django.db import connection
 
 from mcp_app.database.aware_times import parameter
+from mcp_app.message_log.rollup_cells import bucket_of
 from mcp_app.message_log.rollups import DAY, HOUR, SLICE, TEN_MINUTES, purge_of
 from mcp_app.models import CallerRollup, Message, Session
 from mcp_app.models.rollup import added
-from mcp_app.observability.rollup_cells import bucket_of
 from mcp_app.protocol.messages.methods import OTHER
 
 SPANS: Final = (TEN_MINUTES, HOUR, DAY)

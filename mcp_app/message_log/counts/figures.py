@@ -9,10 +9,10 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet, Sum
 
 from mcp_app.message_log.pages import ANSWERED, ERRORS, FAILED
+from mcp_app.message_log.rollup_cells import MINUTE
 from mcp_app.message_log.rollups import HOUR, TEN_MINUTES, time_kept
 from mcp_app.message_log.traffic import CallFigures, Period, between, by_index, calls_of, fewest_cells, summed
 from mcp_app.models import CallerRollup
-from mcp_app.observability.rollup_cells import MINUTE
 
 # Maximum number of names shown. The calls of the others are still part of the total.
 MOST_NAMED: Final = 500

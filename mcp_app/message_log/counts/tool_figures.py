@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from mcp_app.interface.clients import client_names
 from mcp_app.message_log.counts.figures import MOST_NAMED, Named
 from mcp_app.message_log.pages import between
+from mcp_app.message_log.rollup_cells import bucket_of
 from mcp_app.message_log.traffic import CallFigures, Period
 from mcp_app.models import CallerRollup, Message
 from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.observability.rollup_cells import bucket_of
 
 # Maximum number of messages read. Callers are not counted by tool, so their calls are read from the log.
 MOST_READ: Final = 10_000

@@ -20,6 +20,7 @@ from mcp_app.catalogue.changes import drafts, rolling_back, services
 from mcp_app.console.line import line_of
 from mcp_app.execution.decisions import approve_call, refuse_call
 from mcp_app.message_log import rollups
+from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.message_log.traffic import PERIODS
 from mcp_app.models import (
     ApiKey,
@@ -35,7 +36,6 @@ from mcp_app.models import (
     StoredSource,
     Tool,
 )
-from mcp_app.observability.rollup_cells import RollupCells
 from tests.browser.corpus.planted import planted, planted_schema
 from tests.samples.admin_seed import PASSWORD, background_call, call, count_calls, seed
 from tests.servers.live import eventually

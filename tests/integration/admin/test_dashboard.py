@@ -26,6 +26,7 @@ from mcp_app.admin.markup import in_utc
 from mcp_app.auth.services import issue_api_key
 from mcp_app.code_fault import CodeFault
 from mcp_app.message_log import rollups
+from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import (
     ApiKey,
@@ -40,7 +41,6 @@ from mcp_app.models import (
     Session,
     Tool,
 )
-from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.connections.keys import MESSAGES

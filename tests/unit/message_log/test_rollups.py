@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_app.message_log import rollups
+from mcp_app.message_log.rollup_cells import OLDER, RollupCells, bucket_of, from_older
 from mcp_app.message_log.traffic import CallFigures
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import CallerRollup, LogCursor, LogMinute, Message, Rollup, Session
-from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.observability.rollup_cells import BOUNDS, OLDER, RollupCells, bucket_of, from_older
+from mcp_app.models.rollup import BOUNDS, BUCKET_COLUMNS
 from mcp_app.protocol.messages.methods import OTHER
 from tests.unit.sessions.queues import ListQueue, batch, line
 

@@ -12,10 +12,10 @@ from django.db import connection
 from django.test import override_settings
 
 from mcp_app.message_log.counts.figures import named
+from mcp_app.message_log.rollup_cells import MINUTE
 from mcp_app.message_log.rollups import DAY, HOUR, TEN_MINUTES
 from mcp_app.message_log.traffic import PERIODS, Period, between
 from mcp_app.models import CallerRollup, Rollup
-from mcp_app.observability.rollup_cells import MINUTE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 

@@ -9,14 +9,11 @@ from math import sqrt
 from operator import add
 from typing import Any, Final
 
+from mcp_app.models.rollup import BOUNDS
 from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 MINUTE: Final = 60
 TOOL_CHARACTERS: Final = 128
-# Upper bounds of the duration buckets in seconds, from 1 ms to more than an hour; the last bucket has none.
-# Each is 1.2 times the previous one, so the middle of a bucket is within 10 % of all its values.
-STEP: Final = 1.2
-BOUNDS: Final = tuple(round(0.001 * STEP**number, 9) for number in range(84))
 # The numbers of a cell: messages, messages missing from the log, milliseconds, and one number per bucket.
 COUNT, SKIPPED, MS, FIRST_BUCKET = 0, 1, 2, 3
 WIDTH: Final = FIRST_BUCKET + len(BOUNDS) + 1

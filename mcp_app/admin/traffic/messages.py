@@ -1,4 +1,4 @@
-"""Pages of sessions, including subscriptions, and of the message log. Sessions can be ended."""
+"""Pages of the message log, and of the figures and errors counted from it."""
 
 from __future__ import annotations
 
@@ -7,131 +7,24 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import RowPageAdmin, object_button
-from mcp_app.admin.columns import text_column, time_column, who_column
+from mcp_app.admin.base import RowPageAdmin
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
-from mcp_app.admin.list_filters import StateFilter
-from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers, name_clients
-from mcp_app.admin.markup import badge
+from mcp_app.admin.long_lists import name_callers, name_clients
 from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
-from mcp_app.auth.services import login_name
 from mcp_app.catalogue.access import obstacle_of
 from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
-from mcp_app.interface.text import json_text, marked, visible, visible_block
+from mcp_app.interface.text import marked
 from mcp_app.models import Call, ErrorGroup, Message, Session
 from mcp_app.protocol.messages.methods import every_method
-from mcp_app.protocol.versions import SERVED
-from mcp_app.sessions.services import end_session_now, idle_since, session_states
-
-
-def state_of(session: Session) -> str:
-    """Return ``open``, ``idle`` (silent for longer than the idle limit) or ``ended``."""
-    if session.ended_at is not None:
-        return "ended"
-    return "open" if session.last_seen_at >= idle_since() else "idle"
-
-
-class SessionStateFilter(StateFilter):
-    """List filter by state: open, idle, ended."""
-
-    states = staticmethod(session_states)
-
-
-class VersionFilter(admin.SimpleListFilter):
-    """List filter by protocol revision; the choices are fixed, to avoid a scan of the table."""
-
-    title = "protocol version"
-    parameter_name = "version"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(version, version) for version in SERVED]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        return queryset.filter(protocol_version=self.value()) if self.value() else queryset
-
-
-@admin.register(Session)
-class SessionAdmin(LongListAdmin[Session]):
-    """Pages of sessions, each with its timeline of messages."""
-
-    sortable_by = ("who", "created", "seen", "state")  # indexed columns
-    list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol")
-    list_display_links = ("client",)
-    list_filter = (SessionStateFilter, VersionFilter, "created_at")
-    search_fields = ("id", "client_name", "client_version", "principal", login_name("user"), "address")
-    search_help_text = f"Client, who, address, session id; of the newest {MOST_LISTED:,} sessions."
-    newest_by = "created_at"
-    actions = ("end_sessions",)
-
-    @admin.display(description="client")
-    def client(self, session: Session) -> SafeString:
-        """Return the client's self-reported name and version."""
-        return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
-
-    who = who_column()
-    where = text_column("address", "address", empty="-")
-    protocol = text_column("protocol", "protocol_version")
-    created = time_column("created", "created_at")
-    seen = time_column("last seen", "last_seen_at")
-
-    @admin.display(description="state", ordering="ended_at")
-    def state(self, session: Session) -> SafeString:
-        """Return the state as a badge."""
-        name = state_of(session)
-        return badge(name, {"open": "good", "idle": "warn"}.get(name, "plain"))
-
-    @admin.display(description="messages")
-    def message_count(self, session: Session) -> int:
-        """Return the number of logged messages, including deleted ones."""
-        return session.messages_logged
-
-    def has_end_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may change sessions: ending changes them."""
-        return request.user.has_perm("mcp_app.change_session")
-
-    @admin.action(description="End selected sessions", permissions=["end"])
-    def end_sessions(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        """End each chosen session. Its client has to initialize again."""
-        ended = sum(end_session_now(session_id=session.pk, actor=request.user) for session in queryset)
-        self.message_user(request, f"Sessions ended: {ended}.", messages.SUCCESS)
-
-    @object_button("end", "end")
-    def end_one(self, request: HttpRequest, session: Session) -> None:
-        """End one session."""
-        if end_session_now(session_id=session.pk, actor=request.user):
-            self.message_user(request, "The session was ended.", messages.SUCCESS)
-        else:
-            self.message_user(request, "The session had already ended.", messages.INFO)
-
-    def row_page(self, request: HttpRequest, session: Session) -> HttpResponse:
-        """Show a session and its timeline."""
-        may_read = request.user.has_perm("mcp_app.view_message")
-        name_callers([session])
-        context = {
-            **self.object_context(
-                request, f"Session of {marked(session.client_name or '(no name)')[:60]}", session
-            ),
-            "session": session,
-            "state": self.state(session),
-            "fields": visible_block(json_text(session.fields)),
-            "end_url": self.page_url("end", session) + "?from_page=1",
-            "can_watch": request.user.has_perms(["mcp_app.view_session", "mcp_app.view_message"]),
-            "can_end": self.has_end_permission(request) and session.ended_at is None,
-            "timeline": timeline(request.GET, session=session.pk) if may_read else None,
-            "methods": every_method(),
-        }
-        return TemplateResponse(request, "mcp_admin/session.html", context)
 
 
 @admin.register(Message)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_app.observability.rollup_cells import (
-    BOUNDS,
+from mcp_app.message_log.rollup_cells import (
     COUNT,
     FIRST_BUCKET,
     MS,
@@ -21,6 +20,7 @@ from mcp_app.observability.rollup_cells import (
     percentile,
     read,
 )
+from mcp_app.models.rollup import BOUNDS
 from mcp_app.protocol.messages.methods import OTHER
 
 MINUTE = 1_790_000_040  # start of a minute

@@ -1,0 +1,1 @@
+"""Pages of what passes between clients and the server: sessions and messages."""
