@@ -1,4 +1,4 @@
-"""A console on an in-memory twin of Redis, people of every kind, and a WebSocket without a server."""
+"""A console on an in-memory twin of Redis, users of every kind, and a WebSocket without a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORIGIN = "http://testserver"
 
 
 class Page:
-    """What a page of the console says and hears."""
+    """A page of the console: its connection, the messages it sends and the frames it receives."""
 
     def __init__(self, console: Any, cookies: str, headers: dict[str, str], path: str) -> None:
         sent = {"host": "testserver", "origin": ORIGIN, "cookie": cookies} | headers
@@ -38,7 +38,7 @@ class Page:
         self._wire = ApplicationCommunicator(console, scope)
 
     async def open(self) -> bool:
-        """Whether the server lets it in."""
+        """Return True if the server accepts the connection."""
         await self._wire.send_input({"type": "websocket.connect"})
         answer = await self._wire.receive_output(10)
         return bool(answer["type"] == "websocket.accept")
@@ -48,12 +48,12 @@ class Page:
         await self._wire.send_input({"type": "websocket.receive", "text": text})
 
     async def watch(self, search: str = "", session: str = "") -> dict[str, Any]:
-        """Watch messages; returns the frame that says so."""
+        """Watch messages; return the frame that confirms it."""
         await self.say({"watch": "messages", "search": search, "session": session})
         return await self.until(lambda frame: "watching" in frame)
 
     async def heard(self) -> dict[str, Any]:
-        """The next frame, confirmed; ``{"closed": code}`` when the server ended the connection."""
+        """Return the next frame, acknowledged; ``{"closed": code}`` if the server closed the connection."""
         message = await self._wire.receive_output(15)
         if message["type"] == "websocket.close":
             return {"closed": message.get("code")}
@@ -62,7 +62,7 @@ class Page:
         return frame
 
     async def until(self, condition: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """The first frame for which the condition holds."""
+        """Return the first frame for which the condition is true."""
         while True:
             frame = await self.heard()
             if condition(frame) or "closed" in frame:
@@ -94,7 +94,9 @@ async def console(streams: Streams) -> AsyncIterator[Console]:
 
 @pytest.fixture
 def users(transactional_db: None) -> dict[str, Any]:
-    """A superuser, staff who may look, staff who may see messages only, staff without rights, and others."""
+    """Create a superuser, staff with view permissions, with message permission only, without permissions,
+    and others.
+    """
     root, viewer, outsider = people()
     reader = type(root).objects.create_user("reader", is_staff=True)
     reader.user_permissions.set(Permission.objects.filter(codename="view_message"))
@@ -105,7 +107,7 @@ def users(transactional_db: None) -> dict[str, Any]:
 
 @pytest.fixture
 def clients(users: dict[str, Any]) -> dict[str, Client]:
-    """A signed-in client of each."""
+    """Return a logged-in client for each user."""
     found = {}
     for name, user in users.items():
         found[name] = Client()
@@ -115,7 +117,7 @@ def clients(users: dict[str, Any]) -> dict[str, Client]:
 
 @pytest.fixture
 async def page(console: Console, clients: dict[str, Client]) -> AsyncIterator[OpenPage]:
-    """Make a page of somebody: ``page("root", origin="http://elsewhere")``."""
+    """Return a factory of pages: ``page("root", origin="http://elsewhere")``."""
     made: list[Page] = []
 
     def start(name: str = "root", path: str = "/console/ws", **headers: str) -> Page:

@@ -1,4 +1,4 @@
-"""People come and go while messages come, on Redis: nobody waits for ever, and nothing stays behind."""
+"""Viewers connect and disconnect while messages arrive, on Redis: none blocks, and nothing is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.console.lines import encoded, fields
 ROUNDS = 150
 
 
-async def test_the_last_to_leave_and_the_next_to_come_never_block_each_other(clean_redis: str) -> None:
+async def test_concurrent_watchers_never_block_each_other(clean_redis: str) -> None:
     streams = Streams.connect(clean_redis)
     await streams.start()
     feed = Feed(streams)

@@ -1,4 +1,4 @@
-"""Messages that are taken home: a stream of them, as lines of JSON and as an archive."""
+"""Downloads of messages as JSON lines and as an archive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def _downloaded(user: Any, **query: str) -> bytes:
     return b"".join([part async for part in answer.streaming_content])
 
 
-async def test_messages_are_taken_home_as_lines_of_json_and_as_an_archive(seeded_anew: Seed) -> None:
+async def test_messages_are_downloaded_as_json_lines_and_har(seeded_anew: Seed) -> None:
     found = seeded_anew
     session = found.session.pk
     lines = (await _downloaded(found.root, form="jsonl", session=session)).splitlines()

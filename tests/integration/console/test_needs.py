@@ -1,4 +1,4 @@
-"""What an open page of the admin hears of what waits for its visitor."""
+"""Pending tasks that an open admin page receives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _waits(number: int, **more: Any) -> Call:
     return undecided_call("e" * 32, number, tool="burn", arguments='{"all": "hunter2"}', **more)
 
 
-async def test_a_page_hears_of_calls_that_come_to_wait_without_arguments_and_without_the_log(
+async def test_page_receives_pending_calls_without_arguments(
     page: OpenPage, users: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "NEEDS_SECONDS", 0.02)
@@ -43,7 +43,7 @@ async def test_a_page_hears_of_calls_that_come_to_wait_without_arguments_and_wit
     assert "hunter2" not in str(heard)
 
 
-async def test_a_page_hears_only_of_what_its_visitor_chose_and_may_deal_with(
+async def test_page_receives_only_chosen_and_permitted_tasks(
     page: OpenPage, users: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "NEEDS_SECONDS", 0.02)
@@ -61,7 +61,7 @@ async def test_a_page_hears_only_of_what_its_visitor_chose_and_may_deal_with(
     assert len(heard["needs"]["all"]) == 1
 
 
-async def test_it_ends_with_the_right(
+async def test_page_is_closed_when_its_permission_is_removed(
     page: OpenPage, users: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "CHECK_SECONDS", 0.05)

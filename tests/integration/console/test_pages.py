@@ -1,4 +1,4 @@
-"""The console's pages, what they fetch, and what operators do there, for every kind of visitor (S22, S11)."""
+"""The console's pages, their data and the actions of operators, for every kind of user (S22, S11)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _client(user: Any) -> Client:
 
 
 def _pages(session: Session) -> dict[str, str]:
-    """Each address, and the permissions it needs."""
+    """Return each address with the permissions it needs."""
     return {
         reverse("mcp_console:sessions"): "session",
         reverse("mcp_console:sessions_now"): "session",
@@ -59,11 +59,11 @@ def _ids(client: Client, **query: Any) -> list[str]:
     return [row["id"] for row in _lines(client, **query)["rows"]]
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.parametrize("held", ["session message", "session", "message", ""])
-def test_staff_see_exactly_what_their_permissions_say(held: str, seeded: Seed) -> None:
+def test_console_pages_require_their_permissions(held: str, seeded: Seed) -> None:
     names = [f"view_{model}" for model in held.split()]
     every = seeded.viewer.user_permissions.all()
     seeded.viewer.user_permissions.set(every.filter(codename__in=names))
@@ -73,7 +73,7 @@ def test_staff_see_exactly_what_their_permissions_say(held: str, seeded: Seed) -
         assert client.get(address).status_code == (200 if allowed else 403), address
 
 
-def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> None:
+def test_anonymous_requests_redirect_to_login(client: Client, seeded: Seed) -> None:
     for address in [*_pages(seeded.session), f"{DOWNLOAD}?form=jsonl"]:
         answer = client.get(address)
         assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/admin/login/"), address
@@ -83,16 +83,14 @@ def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> N
     ("name", "title"),
     [("sessions", "Live sessions"), ("session", "Live sessions"), ("messages", "Live messages")],
 )
-def test_the_sidebar_marks_the_page_that_is_shown_and_no_other(
-    name: str, title: str, root: Client, seeded: Seed
-) -> None:
+def test_sidebar_marks_only_the_current_page(name: str, title: str, root: Client, seeded: Seed) -> None:
     arguments = [seeded.session.pk] if name == "session" else []
     answer = root.get(reverse(f"mcp_console:{name}", args=arguments))
     items = [item for group in answer.context["sidebar_navigation"] for item in group["items"]]
     assert [item["title"] for item in items if item["active"]] == [title]
 
 
-def test_those_who_may_only_look_cannot_act_and_meet_no_button_that_does(seeded: Seed) -> None:
+def test_viewers_get_no_action_buttons_and_cannot_act(seeded: Seed) -> None:
     client = _client(seeded.viewer)
     page = client.get(reverse("mcp_console:session", args=[seeded.session.pk])).content.decode()
     assert "data-cancel" not in page
@@ -103,7 +101,7 @@ def test_those_who_may_only_look_cannot_act_and_meet_no_button_that_does(seeded:
     assert Session.objects.get(pk=seeded.session.pk).ended_at is None
 
 
-def test_acting_needs_a_post_with_the_token(seeded: Seed) -> None:
+def test_actions_require_post_and_csrf_token(seeded: Seed) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(seeded.root, "django.contrib.auth.backends.ModelBackend")
     for name in ("end", "cancel"):
@@ -112,19 +110,17 @@ def test_acting_needs_a_post_with_the_token(seeded: Seed) -> None:
         assert strict.get(address).status_code == 405
 
 
-# What they show
+# Contents
 
 
-def test_lines_come_in_the_order_of_time_where_processes_handed_them_on_in_turns(
-    root: Client, seeded: Seed
-) -> None:
+def test_lines_of_several_processes_are_ordered_by_time(root: Client, seeded: Seed) -> None:
     for number in (902, 904, 901, 903):
         call(seeded.session, number)
     shown = [each for each in _ids(root, session=seeded.session.pk) if each.startswith("90")]
     assert shown == ["901", "902", "903", "904"]
 
 
-def test_nothing_stored_becomes_markup_or_keeps_hidden_characters(root: Client, seeded: Seed) -> None:
+def test_console_escapes_stored_text_and_hidden_characters(root: Client, seeded: Seed) -> None:
     newest = Message.objects.latest("pk").pk
     call(
         seeded.hostile_session, 103, payload=json.dumps(HOSTILE, ensure_ascii=False), target=ALL_HOSTILE[:200]
@@ -141,7 +137,7 @@ def test_nothing_stored_becomes_markup_or_keeps_hidden_characters(root: Client, 
             assert not [raw for raw in RAW_MARKUP if raw in text], address
 
 
-def test_the_list_tells_of_each_open_session_what_operators_ask(root: Client, seeded: Seed) -> None:
+def test_session_list_shows_client_user_address_and_calls(root: Client, seeded: Seed) -> None:
     before = len(running_calls(seeded.session.pk))
     background_call(seeded.session.pk, 40, state="running", finished_at=None)
     rows = json.loads(root.get(reverse("mcp_console:sessions_now")).content)["rows"]
@@ -162,21 +158,21 @@ def test_the_list_tells_of_each_open_session_what_operators_ask(root: Client, se
         ({"state": "idle"}, False),
     ],
 )
-def test_the_list_is_searched_and_filtered(
+def test_session_list_searches_and_filters(
     query: dict[str, str], found: bool, root: Client, seeded: Seed
 ) -> None:
     rows = json.loads(root.get(reverse("mcp_console:sessions_now"), query).content)["rows"]
     assert (seeded.session.pk in [row["id"] for row in rows]) is found
 
 
-def test_a_session_that_is_not_stored_yet_has_a_page_all_the_same(root: Client) -> None:
+def test_unstored_session_has_a_page(root: Client) -> None:
     answer = root.get(reverse("mcp_console:session", args=["just-opened"]))
     assert "not stored yet" in answer.content.decode()
     now = json.loads(root.get(reverse("mcp_console:session_now", args=["just-opened"])).content)
     assert now == {"session": None, "calls": []}
 
 
-def test_the_history_is_paged_by_key_and_searched(root: Client, seeded: Seed, monkeypatch: Any) -> None:
+def test_history_is_paginated_and_searched(root: Client, seeded: Seed, monkeypatch: Any) -> None:
     monkeypatch.setattr(history, "PAGE", 40)
     first = _lines(root, session=seeded.session.pk)
     assert [row["id"] for row in first["rows"]][-1] == "63"
@@ -188,7 +184,7 @@ def test_the_history_is_paged_by_key_and_searched(root: Client, seeded: Seed, mo
     assert _lines(root, search="tol:x")["problems"][0].startswith("There is no key")
 
 
-def test_a_search_through_text_looks_at_a_bounded_number_of_rows_and_says_where_it_goes_on(
+def test_text_search_examines_a_bounded_window_and_continues(
     root: Client, seeded: Seed, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(history, "LOOKED_AT", 10)
@@ -202,9 +198,7 @@ def test_a_search_through_text_looks_at_a_bounded_number_of_rows_and_says_where_
     assert pages > 5
 
 
-def test_a_link_to_a_message_finds_it_among_its_neighbours(
-    root: Client, seeded: Seed, monkeypatch: Any
-) -> None:
+def test_link_to_a_message_shows_its_neighbours(root: Client, seeded: Seed, monkeypatch: Any) -> None:
     monkeypatch.setattr(history, "EITHER_SIDE", 2)
     middle = Message.objects.get(request_id="30")
     found = _lines(root, session=seeded.session.pk, around=middle.pk)
@@ -215,7 +209,7 @@ def test_a_link_to_a_message_finds_it_among_its_neighbours(
         assert _lines(root, session=seeded.session.pk, around=key) == {"missing": True}, key
 
 
-def test_one_message_is_shown_whole_with_what_belongs_to_its_request(root: Client, seeded: Seed) -> None:
+def test_message_detail_includes_related_messages(root: Client, seeded: Seed) -> None:
     session = seeded.session
     call(
         session, 70, kind="running", request_id="r", answer="", outcome="", payload='{"id":"r","method":"x"}'
@@ -227,12 +221,12 @@ def test_one_message_is_shown_whole_with_what_belongs_to_its_request(root: Clien
     assert found["links"]["session"] == reverse("mcp_console:session", args=[session.pk])
     call(session, 72, request_id="r", payload='{"password": "[redacted]"}')
     answered = json.loads(root.get(ONE, {"key": Message.objects.get(kind="running").pk}).content)
-    assert answered["request"] is None  # It is over: there is nothing to cancel.
+    assert answered["request"] is None  # The request has finished: it cannot be cancelled.
     assert answered["related"][1]["redacted"]
     assert root.get(ONE, {"key": "nothing"}).status_code == 404
 
 
-# What waits to be stored
+# Messages not stored yet
 
 
 @pytest.fixture
@@ -251,7 +245,7 @@ def _push(clean_redis: str, *numbers: int, before: int = 0) -> None:
         client.xadd(MESSAGES, {"b": batch})
 
 
-def test_the_history_joins_what_is_stored_to_what_waits_without_a_gap_or_a_double(
+def test_history_joins_stored_and_pending_messages_without_gaps(
     root: Client, clean_redis: str, queue: SyncMessageQueue
 ) -> None:
     _push(clean_redis, 1, 2)
@@ -260,7 +254,7 @@ def test_the_history_joins_what_is_stored_to_what_waits_without_a_gap_or_a_doubl
     _push(clean_redis, 4, 5, before=3)
     expected = ["q1", "q2", "q3", "q4", "q5"]
     assert _ids(root, session="s") == expected
-    # Written, but not trimmed yet: as when the worker dies in between.
+    # Written and not trimmed, as if the worker died in between.
     entries = queue.newest(10)
     drain_once(queue)
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
@@ -268,13 +262,13 @@ def test_the_history_joins_what_is_stored_to_what_waits_without_a_gap_or_a_doubl
         for entry_id, batch in entries:
             client.xadd(MESSAGES, {"b": batch}, id=entry_id)
     assert _ids(root, session="s") == expected
-    LogCursor.objects.update(last_id="0-0")  # And as if the cursor had been read a moment earlier.
+    LogCursor.objects.update(last_id="0-0")  # And as if the cursor had been read earlier.
     found = _lines(root, session="s")["rows"]
     assert [row["id"] for row in found] == expected
     assert len({row["key"] for row in found}) == 5
 
 
-def test_a_message_has_one_key_before_and_after_it_is_stored(
+def test_message_key_is_stable_across_storing(
     root: Client, clean_redis: str, queue: SyncMessageQueue
 ) -> None:
     _push(clean_redis, 1, 2)
@@ -290,7 +284,7 @@ def test_a_message_has_one_key_before_and_after_it_is_stored(
     assert _ids(root, session="s", around=before["key"]) == ["q1", "q2"]
 
 
-def test_the_same_microsecond_is_meant_by_the_log_and_by_the_database(
+def test_message_key_keeps_microseconds_across_storing(
     root: Client, clean_redis: str, queue: SyncMessageQueue
 ) -> None:
     moments = [1_790_000_000 + number / 1_000_003 for number in range(200)]
@@ -306,18 +300,16 @@ def test_the_same_microsecond_is_meant_by_the_log_and_by_the_database(
 # Downloads
 
 
-def test_a_download_of_another_form_or_of_a_wrong_search_is_refused(root: Client) -> None:
+def test_download_with_unknown_format_or_invalid_search_is_refused(root: Client) -> None:
     assert root.get(DOWNLOAD, {"form": "exe"}).status_code == 400
     answer = root.get(DOWNLOAD, {"form": "har", "search": "tol:x"})
     assert (answer.status_code, b"There is no key" in answer.content) == (400, True)
 
 
-# What operators do
+# Actions of operators
 
 
-def test_a_background_call_is_cancelled_once_and_it_is_written_down_who_did_it(
-    root: Client, seeded: Seed
-) -> None:
+def test_background_call_is_cancelled_once_and_audited(root: Client, seeded: Seed) -> None:
     address = reverse("mcp_console:cancel", args=[seeded.session.pk])
     waiting = seeded.waiting_call
     Call.objects.filter(pk=waiting.pk).update(request_key=_key(5))
@@ -327,9 +319,7 @@ def test_a_background_call_is_cancelled_once_and_it_is_written_down_who_did_it(
     assert AuditEvent.objects.get(action="call.stop").actor == seeded.root
 
 
-def test_a_request_in_a_web_process_is_told_to_stop_and_it_is_written_down(
-    root: Client, seeded: Seed
-) -> None:
+def test_cancelling_a_request_of_a_web_process_is_audited(root: Client, seeded: Seed) -> None:
     address = reverse("mcp_console:cancel", args=[seeded.session.pk])
     assert root.post(address, {"request": '"abc"'}).status_code == 200
     event = AuditEvent.objects.get(action="request.stop")
@@ -337,21 +327,19 @@ def test_a_request_in_a_web_process_is_told_to_stop_and_it_is_written_down(
 
 
 @pytest.mark.parametrize("request_id", ["", "{}", "[1]", "null", "true", "1.5", "x"])
-def test_what_is_no_request_id_stops_nothing(request_id: str, root: Client, seeded: Seed) -> None:
+def test_invalid_request_id_cancels_nothing(request_id: str, root: Client, seeded: Seed) -> None:
     address = reverse("mcp_console:cancel", args=[seeded.session.pk])
     assert root.post(address, {"request": request_id}).status_code == 400
 
 
 @pytest.mark.parametrize("place", ["", "now.json", "cancel/", "end/"])
 @pytest.mark.parametrize("written", ["%0a", "a%0ab", "%0d%0aX", "%00", "%7f"])
-def test_an_id_that_no_session_can_have_is_not_found(
-    place: str, written: str, root: Client, seeded: Seed
-) -> None:
+def test_impossible_session_id_returns_404(place: str, written: str, root: Client, seeded: Seed) -> None:
     for ask in (root.get, root.post):
         assert ask(f"/console/sessions/{written}/{place}").status_code == 404
 
 
-def test_a_session_is_ended_from_its_page(root: Client, seeded: Seed) -> None:
+def test_session_is_ended_from_its_page(root: Client, seeded: Seed) -> None:
     address = reverse("mcp_console:end", args=[seeded.session.pk])
     notes = [json.loads(root.post(address).content)["note"] for _ in range(2)]
     assert notes == ["The session was ended.", "The session had already ended."]
@@ -359,9 +347,7 @@ def test_a_session_is_ended_from_its_page(root: Client, seeded: Seed) -> None:
     assert "data-end" in root.get(reverse("mcp_console:session", args=[seeded.session.pk])).content.decode()
 
 
-def test_a_page_opened_before_its_session_is_stored_has_the_button_and_shows_it_afterwards(
-    root: Client, seeded: Seed
-) -> None:
+def test_page_of_an_unstored_session_has_a_hidden_end_button(root: Client, seeded: Seed) -> None:
     early = root.get(reverse("mcp_console:session", args=["n" * 32])).content.decode()
     assert "<span data-ending hidden>" in early
     stored = reverse("mcp_console:session", args=[seeded.session.pk])
@@ -371,7 +357,7 @@ def test_a_page_opened_before_its_session_is_stored_has_the_button_and_shows_it_
         assert "data-ending" not in looker.get(address).content.decode()
 
 
-def test_the_admin_page_of_a_session_leads_to_the_console(root: Client, seeded: Seed) -> None:
+def test_admin_session_page_links_the_console(root: Client, seeded: Seed) -> None:
     page = root.get(reverse("admin:mcp_app_session_change", args=[seeded.session.pk])).content.decode()
     assert reverse("mcp_console:session", args=[seeded.session.pk]) in page
     for name in ("sessions", "messages"):

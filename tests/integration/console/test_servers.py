@@ -47,7 +47,7 @@ def key(live: LiveServer) -> str:
 
 @pytest.fixture(scope="module")
 def daphne(live: LiveServer) -> Iterator[int]:
-    """The port of a Daphne process that nobody has asked anything yet but whether it lives."""
+    """Return the port of a Daphne process that has served only its health check."""
     port = free_port()
     command = str(Path(sys.executable).with_name("daphne"))
     with (live.folder / "daphne.log").open("wb") as log:
@@ -71,7 +71,7 @@ def _answers(port: int) -> bool:
 
 
 class Socket:
-    """One WebSocket by hand."""
+    """A WebSocket client without a library connection."""
 
     def __init__(self, port: int, key: str, *, origin: str = "", path: str = "/console/ws") -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
@@ -119,9 +119,7 @@ class Socket:
 
 
 @pytest.mark.parametrize("server", ["uvicorn", "daphne"])
-def test_a_page_is_shown_what_another_process_serves(
-    server: str, live: LiveServer, daphne: int, key: str
-) -> None:
+def test_page_shows_messages_of_another_process(server: str, live: LiveServer, daphne: int, key: str) -> None:
     port = live.ports[0] if server == "uvicorn" else daphne
     with closing(live.mcp(1)) as client:
         client.initialize()
@@ -136,7 +134,7 @@ def test_a_page_is_shown_what_another_process_serves(
 
 @pytest.mark.parametrize("server", ["uvicorn", "daphne"])
 @pytest.mark.parametrize("wrong", ["origin", "cookie", "path"])
-def test_a_stranger_is_refused_before_anything_is_opened(
+def test_unauthorized_handshake_is_rejected(
     wrong: str, server: str, live: LiveServer, daphne: int, key: str
 ) -> None:
     port = live.ports[0] if server == "uvicorn" else daphne
@@ -147,9 +145,7 @@ def test_a_stranger_is_refused_before_anything_is_opened(
         assert answer.status_code == 403
 
 
-def test_a_long_call_is_seen_from_its_beginning_and_a_resumed_stream_is_marked(
-    live: LiveServer, key: str
-) -> None:
+def test_running_call_and_resumed_stream_are_shown(live: LiveServer, key: str) -> None:
     with closing(live.mcp(1)) as client, closing(Socket(live.ports[0], key)) as page:
         client.initialize()
         page.watch(str(client.session))
@@ -171,12 +167,12 @@ def test_a_long_call_is_seen_from_its_beginning_and_a_resumed_stream_is_marked(
     assert kinds.count("running") == kinds.count("resumed") == 1
     (progress,) = {row["method"] for row in rows if row["kind"] == "notification" and row["dir"] == "out"}
     assert progress == "notifications/progress"
-    # About one a second of the ten.
+    # About one event a second for the ten seconds.
     assert 2 <= kinds.count("notification") <= 10
     assert len({row["id"] for row in rows if row["target"] == "count"}) == 1
 
 
-def test_a_message_larger_than_any_page_sends_ends_the_connection(live: LiveServer, key: str) -> None:
+def test_oversized_message_closes_the_connection(live: LiveServer, key: str) -> None:
     with closing(Socket(live.ports[0], key)) as page:
         assert isinstance(page.event(), AcceptConnection)
         page.send(TextMessage("x" * 20_000))
@@ -185,10 +181,10 @@ def test_a_message_larger_than_any_page_sends_ends_the_connection(live: LiveServ
         assert closed.code in (1009, 4400)
 
 
-def test_a_watched_process_stops_by_itself(live: LiveServer, key: str) -> None:
+def test_watched_process_stops_in_time(live: LiveServer, key: str) -> None:
     with closing(live.mcp(1)) as client, closing(Socket(live.ports[0], key)) as page:
         client.initialize()
         page.watch(str(client.session))
-        # A process that would not stop is killed after a while; that has another status.
+        # A process that does not stop is killed, which has another exit status.
         assert live.processes[0].stop() in (0, -signal.SIGTERM)
         assert isinstance(page.event(), CloseConnection | TextMessage)

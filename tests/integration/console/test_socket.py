@@ -1,4 +1,4 @@
-"""The console's WebSocket: who may open it, what ends it, what it is sent (S22)."""
+"""The console's WebSocket: permissions, closing and frames (S22)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
         ("", False, False),
     ],
 )
-async def test_only_staff_with_the_permission_may_watch(
+async def test_watching_requires_staff_and_permission(
     name: str, sessions: bool, messages: bool, page: OpenPage
 ) -> None:
     for said, allowed in (
@@ -60,18 +60,16 @@ async def test_only_staff_with_the_permission_may_watch(
     ],
     ids=str,
 )
-async def test_a_page_of_another_site_may_not_use_the_cookies_of_this_one(
-    headers: dict[str, str], page: OpenPage
-) -> None:
+async def test_foreign_origin_is_rejected(headers: dict[str, str], page: OpenPage) -> None:
     assert not await page("root", **headers).open()
 
 
-async def test_there_is_no_other_websocket(page: OpenPage) -> None:
+async def test_other_websocket_paths_are_rejected(page: OpenPage) -> None:
     assert not await page("root", path="/console/ws/").open()
     assert not await page("root", path="/mcp").open()
 
 
-async def test_a_trusted_origin_may(page: OpenPage, settings: Any) -> None:
+async def test_trusted_origin_is_accepted(page: OpenPage, settings: Any) -> None:
     settings.CSRF_TRUSTED_ORIGINS = ["https://mcp.example.com"]
     assert await page("root", origin="https://mcp.example.com").open()
 
@@ -102,7 +100,7 @@ async def _change_the_password(_: Client, user: Any) -> None:
 @pytest.mark.parametrize(
     "how", [_log_out, _lose_the_right, _be_deactivated, _leave_the_staff, _change_the_password]
 )
-async def test_an_open_connection_ends_when_its_visitor_may_watch_no_more(
+async def test_connection_closes_when_its_user_loses_access(
     how: Any,
     page: OpenPage,
     clients: dict[str, Client],
@@ -118,7 +116,7 @@ async def test_an_open_connection_ends_when_its_visitor_may_watch_no_more(
 
 
 @pytest.mark.parametrize(("name", "required"), [("viewer", "staff"), ("root", "everybody")])
-async def test_where_a_second_factor_is_required_a_password_opens_nothing(
+async def test_required_second_factor_closes_password_logins(
     name: str,
     required: str,
     page: OpenPage,
@@ -140,7 +138,7 @@ async def test_where_a_second_factor_is_required_a_password_opens_nothing(
 
 
 MESSAGES = {"watch": "messages", "search": "", "session": ""}
-# By subject: what the page asks for, and which members of frames show it.
+# By subject: the request to watch it, and the frame members that show it.
 SUBJECTS: dict[str, tuple[dict[str, str], set[str]]] = {
     "messages": (MESSAGES, {"rows"}),
     "one session": ({**MESSAGES, "session": "t"}, {"rows", "live", "ended"}),
@@ -150,7 +148,7 @@ SUBJECTS: dict[str, tuple[dict[str, str], set[str]]] = {
 
 
 async def _watch(opened: Page, subject: str) -> list[dict[str, Any]]:
-    """Watch a subject; return all frames up to the one that says so."""
+    """Watch a subject; return all frames up to its confirmation."""
     await opened.say(SUBJECTS[subject][0])
     frames = [await opened.heard()]
     while "watching" not in frames[-1] and "closed" not in frames[-1]:
@@ -163,10 +161,10 @@ def _shown(frames: list[dict[str, Any]]) -> set[str]:
 
 
 @pytest.mark.parametrize(("before", "after"), list(permutations(SUBJECTS, 2)))
-async def test_page_that_moved_on_is_shown_nothing_more_of_the_last_subject(
+async def test_page_receives_nothing_of_its_previous_subject(
     before: str, after: str, page: OpenPage, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its permission is not checked any more: messages of others came on after it was taken away."""
+    """Its permission is no longer checked: messages had continued after the permission was removed."""
     monkeypatch.setattr(consumer, "NEEDS_SECONDS", 0.02)
     moved, witness = page("root"), page("root")
     assert await moved.open()
@@ -180,10 +178,10 @@ async def test_page_that_moved_on_is_shown_nothing_more_of_the_last_subject(
     assert not shown & (SUBJECTS[before][1] - SUBJECTS[after][1])
 
 
-async def test_withdrawn_permission_ends_messages_for_a_page_that_moved_on(
+async def test_removed_permission_stops_messages_of_a_previous_subject(
     page: OpenPage, users: dict[str, Any], streams: Streams
 ) -> None:
-    """A page that asks for less keeps its connection, and leaves what it had joined."""
+    """A page that watches a less restricted subject keeps its connection, and leaves the previous feed."""
     viewer = users["viewer"]
     decides = await Permission.objects.aget(codename="decide_call", content_type__app_label="mcp_app")
     await viewer.user_permissions.aadd(decides)
@@ -200,11 +198,11 @@ async def test_withdrawn_permission_ends_messages_for_a_page_that_moved_on(
     assert (await _watch(moved, "messages"))[-1] == {"closed": 4403}
 
 
-def test_the_check_is_made_often_enough() -> None:
+def test_access_is_rechecked_every_15_seconds_at_most() -> None:
     assert consumer.CHECK_SECONDS <= 15
 
 
-async def test_messages_come_filtered_by_the_server(page: OpenPage, streams: Streams) -> None:
+async def test_messages_are_filtered_by_the_server(page: OpenPage, streams: Streams) -> None:
     everything, narrowed, one = page("root"), page("viewer"), page("root")
     for opened in (everything, narrowed, one):
         assert await opened.open()
@@ -223,7 +221,7 @@ async def test_messages_come_filtered_by_the_server(page: OpenPage, streams: Str
         assert [row["id"] for row in frame["rows"]] == expected
 
 
-async def test_another_search_takes_effect_on_the_same_connection(page: OpenPage, streams: Streams) -> None:
+async def test_new_search_applies_on_the_same_connection(page: OpenPage, streams: Streams) -> None:
     opened = page("root")
     await opened.open()
     await opened.watch("id:1")
@@ -233,7 +231,7 @@ async def test_another_search_takes_effect_on_the_same_connection(page: OpenPage
     assert [row["id"] for row in frame["rows"]] == ["2"]
 
 
-async def test_a_wrong_key_is_named_and_nothing_is_shown_for_it(page: OpenPage, streams: Streams) -> None:
+async def test_invalid_search_is_explained_and_shows_no_messages(page: OpenPage, streams: Streams) -> None:
     opened = page("root")
     await opened.open()
     assert "There is no key" in (await opened.watch("tol:echo"))["problems"][0]
@@ -241,7 +239,7 @@ async def test_a_wrong_key_is_named_and_nothing_is_shown_for_it(page: OpenPage, 
     assert (await opened.watch("tool:echo"))["rows"] == []
 
 
-async def test_what_was_skipped_is_said(page: OpenPage, streams: Streams) -> None:
+async def test_skipped_messages_are_counted(page: OpenPage, streams: Streams) -> None:
     opened = page("root")
     await opened.open()
     await opened.watch()
@@ -270,14 +268,14 @@ async def test_what_was_skipped_is_said(page: OpenPage, streams: Streams) -> Non
     ],
     ids=lambda said: said[:30],
 )
-async def test_a_page_that_says_something_else_is_hung_up_on(said: str, page: OpenPage) -> None:
+async def test_invalid_message_closes_the_connection(said: str, page: OpenPage) -> None:
     opened = page("root")
     assert await opened.open()
     await opened.say(said)
     assert await opened.heard() == {"closed": 4400}
 
 
-async def test_a_page_that_says_too_much_is_hung_up_on(page: OpenPage) -> None:
+async def test_too_many_messages_close_the_connection(page: OpenPage) -> None:
     opened = page("root")
     assert await opened.open()
     for _ in range(consumer.MESSAGES_PER_SECOND + 1):
