@@ -1,4 +1,4 @@
-"""Two web processes that let nobody in without a credential, one person, and an operator."""
+"""Two web processes that require authentication, a user, and an operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.servers.live import LiveServer
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[LiveServer]:
-    """The server that the tests of this folder share."""
+    """Start the server that all tests of this folder share."""
     with LiveServer(web_processes=2, env={"MCP_AUTH": "required", "OAUTH_DOCUMENTS": "on"}) as running:
         running.shell(PEOPLE)
         yield running

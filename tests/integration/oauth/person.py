@@ -1,6 +1,5 @@
-"""A person with a browser, for clients that open one: logs in by the form, presses a button, is sent back.
-
-And the operator who takes away again what that person allowed.
+"""A user with a browser, who logs in by the form, decides and is redirected; and an operator who ends
+connections.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _FIELD = re.compile(r'<input[^>]*type="hidden"[^>]*name="([^"]+)"[^>]*value="([^
 
 
 class Operator:
-    """An administrator in the admin, who ends connections by what its pages offer."""
+    """An administrator who ends connections in the admin."""
 
     def __init__(self, server: LiveServer) -> None:
         self._admin = httpx2.Client(base_url=server.url.removesuffix("/mcp"), follow_redirects=True)
@@ -48,7 +47,7 @@ class Operator:
         self._admin.close()
 
     def end_all(self) -> None:
-        """Choose every connection of the list and run the action."""
+        """Select every connection of the list and run the action."""
         page = self._admin.get(CONNECTIONS).text
         boxes = [each for each in re.findall(r"<input[^>]*>", page) if 'name="_selected_action"' in each]
         chosen = [found[1] for each in boxes if (found := re.search(r'value="(\d+)"', each))]
@@ -56,7 +55,7 @@ class Operator:
         self._post(CONNECTIONS, page, action="end_connections", _selected_action=chosen)
 
     def end_each(self) -> None:
-        """Open every connection of the list and press the button on its page."""
+        """Open every connection of the list and press its button."""
         listed = self._admin.get(CONNECTIONS).text
         pages = sorted(set(re.findall(rf'href="({CONNECTIONS}\d+/change/)', listed)))
         assert pages, listed[:2000]
@@ -74,7 +73,7 @@ class Operator:
 
 
 class Memory:
-    """What a client keeps between its runs."""
+    """The token storage of a client between runs."""
 
     def __init__(self, client: OAuthClientInformationFull | None = None) -> None:
         self.tokens: OAuthToken | None = None
@@ -94,9 +93,9 @@ class Memory:
 
 
 class Person:
-    """Follows what a client opens; ``opened`` counts how often that was.
+    """A user who follows the address that a client opens; ``opened`` counts how often.
 
-    ``sent_to`` is where the browser is sent in the end, ``way_back`` what it carries there.
+    ``sent_to`` is the final redirect address, ``way_back`` its query.
     """
 
     def __init__(self, decision: str = "allow", name: str = NAME, password: str = PASSWORD) -> None:
@@ -107,7 +106,7 @@ class Person:
         self.way_back: dict[str, str] = {}
 
     async def open(self, url: str) -> None:
-        """Log in, decide, and keep what the browser is sent back with."""
+        """Log in, decide, and store the query of the redirect."""
         self.opened += 1
         async with httpx2.AsyncClient() as browser:
             page = await browser.get(url, follow_redirects=True)
@@ -120,7 +119,7 @@ class Person:
             self.way_back = dict(parse_qsl(urlsplit(self.sent_to).query))
 
     async def back(self) -> AuthorizationCodeResult:
-        """What the client's own web server would have got."""
+        """Return the result that the client's web server would receive."""
         return AuthorizationCodeResult(**self.way_back)
 
     async def _send(self, browser: httpx2.AsyncClient, page: httpx2.Response, **form: str) -> httpx2.Response:
@@ -131,8 +130,8 @@ class Person:
         return await browser.post(target, data={**hidden, **form})
 
 
-# The id of a client that publishes a document, and what the server has read there: no test reaches the
-# internet, and the guarded fetch reaches nothing else.
+# A client id that is a metadata document, and the stored document: no test reaches the internet, and the
+# guarded fetch reaches no other host.
 DOCUMENT = "https://client.example/metadata.json"
 PUBLISHED = f"""
 import orjson
@@ -149,7 +148,7 @@ find_or_fetch({DOCUMENT!r}, fetch)
 
 
 def provider(url: str, memory: Memory, person: Person, document: str | None = None) -> OAuthClientProvider:
-    """The official client's own way to log in; ``document`` is the address that it is known by."""
+    """Return the official client's OAuth provider; ``document`` is the URL of its metadata document."""
     said = OAuthClientMetadata(
         redirect_uris=[CALLBACK],  # type: ignore[list-item]
         client_name="Python client",

@@ -1,4 +1,4 @@
-"""Every door of the server with a token, without one, and with one that lacks a scope."""
+"""Every endpoint of the server with a token, without one, and with a missing scope."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.live import LiveServer
 pytestmark = [pytest.mark.process]
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
-# Mints as a refresh does, so that one test needs no browser.
+# Issues tokens as a refresh does, so that the test needs no browser.
 MINT = """
 import time
 from django.contrib.auth import get_user_model
@@ -43,7 +43,9 @@ print(issue_api_key(user=user, name="doors", scopes={scopes})[1])
 
 
 def minted(server: LiveServer, scope: str, resource: str = "resource()", redirect: str = "") -> str:
-    """An access token with those scopes, of a new connection; one with the same ``redirect`` replaces it."""
+    """Return an access token with those scopes, of a new connection; one with the same ``redirect``
+    replaces it.
+    """
     token = "mcpat_" + secrets.token_urlsafe(32)
     redirect = redirect or f"https://a.example/{secrets.token_hex(4)}"
     server.shell(MINT.format(scope=scope, resource=resource, redirect=redirect, token=token))
@@ -51,12 +53,12 @@ def minted(server: LiveServer, scope: str, resource: str = "resource()", redirec
 
 
 def issued(server: LiveServer, scope: str) -> str:
-    """An API key with those scopes."""
+    """Return an API key with those scopes."""
     return server.shell(KEY.format(scopes=scope.split())).split()[-1]
 
 
 def asked(server: LiveServer, method: str, token: str, path: str = "/mcp", **params: Any) -> httpx2.Response:
-    """The answer to one request of 2026-07-28, or to a GET of another path."""
+    """Return the response to a request of 2026-07-28, or to a GET of another path."""
     headers = {**HEADERS, "Authorization": f"Bearer {token}"}
     base = server.url.removesuffix("/mcp")
     if path != "/mcp":
@@ -74,7 +76,7 @@ def asked(server: LiveServer, method: str, token: str, path: str = "/mcp", **par
 
 
 def told(answer: httpx2.Response) -> dict[str, str]:
-    """The parts of the challenge."""
+    """Return the parts of the challenge."""
     challenge = answer.headers["www-authenticate"]
     assert challenge.startswith("Bearer ")
     return dict(re.findall(r'([a-z_]+)="([^"]*)"', challenge))
@@ -91,9 +93,7 @@ def told(answer: httpx2.Response) -> dict[str, str]:
         (f"/sse{WELL_KNOWN}", "/sse"),
     ],
 )
-def test_the_metadata_of_a_resource_names_it_as_it_was_typed(
-    server: LiveServer, spelled: str, path: str
-) -> None:
+def test_resource_metadata_uses_the_requested_host(server: LiveServer, spelled: str, path: str) -> None:
     for name in ("127.0.0.1", "localhost"):
         base = f"http://{name}:{server.port}"
         answer = httpx2.get(f"http://127.0.0.1:{server.port}{spelled}", headers={"Host": base[7:]})
@@ -105,7 +105,7 @@ def test_the_metadata_of_a_resource_names_it_as_it_was_typed(
 
 
 @pytest.mark.requirement("AUTH-14")
-def test_older_clients_find_the_authorization_server_at_the_root(server: LiveServer) -> None:
+def test_authorization_server_metadata_is_at_the_root(server: LiveServer) -> None:
     base = f"http://127.0.0.1:{server.port}"
     assert httpx2.get(f"{base}/.well-known/oauth-authorization-server").json()["issuer"] == base
     assert httpx2.get(f"{base}/authorize").status_code == 404
@@ -114,7 +114,9 @@ def test_older_clients_find_the_authorization_server_at_the_root(server: LiveSer
 @pytest.mark.requirement("AUTH-03", "AUTH-04", "AUTH-25")
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages/", "/metrics"])
 @pytest.mark.parametrize("authorization", ["", "Bearer mcpat_unknown"])
-def test_every_door_says_where_to_log_in(server: LiveServer, path: str, authorization: str) -> None:
+def test_every_endpoint_names_its_resource_metadata(
+    server: LiveServer, path: str, authorization: str
+) -> None:
     headers = {**HEADERS, **({"Authorization": authorization} if authorization else {})}
     method = "POST" if path in ("/mcp", "/messages/") else "GET"
     answer = httpx2.request(method, f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=30)
@@ -137,7 +139,7 @@ def test_every_door_says_where_to_log_in(server: LiveServer, path: str, authoriz
     ],
 )
 @pytest.mark.parametrize("made", [minted, issued])
-def test_a_token_or_key_without_a_scope_is_told_which_and_one_with_it_is_served(
+def test_missing_scope_is_named_and_sufficient_scope_is_served(
     server: LiveServer, made: Any, method: str, params: dict[str, Any], scope: str
 ) -> None:
     plain, enough = made(server, "mcp"), made(server, scope)
@@ -153,7 +155,7 @@ def test_a_token_or_key_without_a_scope_is_told_which_and_one_with_it_is_served(
 
 @pytest.mark.requirement("AUTH-10", "AUTH-17")
 @pytest.mark.parametrize("made", [minted, issued])
-def test_the_metrics_and_the_api_want_the_scope_of_administration(server: LiveServer, made: Any) -> None:
+def test_metrics_and_api_require_the_admin_scope(server: LiveServer, made: Any) -> None:
     plain, admin = made(server, "mcp mcp:tools"), made(server, "mcp:admin")
     for path in ("/metrics", "/api/tools/"):
         refused = asked(server, "", plain, path)
@@ -163,7 +165,7 @@ def test_the_metrics_and_the_api_want_the_scope_of_administration(server: LiveSe
 
 
 @pytest.mark.requirement("AUTH-17")
-def test_the_older_transport_takes_the_same_token_on_both_addresses(server: LiveServer) -> None:
+def test_http_sse_accepts_the_token_on_both_addresses(server: LiveServer) -> None:
     token = minted(server, "mcp")
     headers = {**HEADERS, "Authorization": f"Bearer {token}"}
     base = f"http://127.0.0.1:{server.ports[0]}"
@@ -178,21 +180,21 @@ def test_the_older_transport_takes_the_same_token_on_both_addresses(server: Live
 
 
 @pytest.mark.requirement("AUTH-07")
-def test_a_token_for_another_server_opens_nothing(server: LiveServer) -> None:
+def test_token_for_another_server_is_refused(server: LiveServer) -> None:
     token = minted(server, "mcp mcp:tools", resource="'https://other.example/mcp'")
     answer = asked(server, "tools/list", token)
     assert (answer.status_code, told(answer)["error"]) == (401, "invalid_token")
 
 
 @pytest.mark.requirement("AUTH-26")
-def test_a_credential_of_8_kilobytes_is_read_and_refused_as_any_other(server: LiveServer) -> None:
+def test_long_credential_is_refused_like_any_other(server: LiveServer) -> None:
     for size in (4_096, 8_192, 12_000):
         answer = asked(server, "tools/list", "x" * size)
         assert (answer.status_code, told(answer)["error"]) == (401, "invalid_token")
 
 
 @pytest.mark.requirement("AUTH-06")
-def test_a_token_in_the_address_is_none_and_is_not_logged(server: LiveServer) -> None:
+def test_token_in_the_url_is_refused_and_not_logged(server: LiveServer) -> None:
     token = minted(server, "mcp mcp:tools")
     url = f"http://127.0.0.1:{server.port}/mcp?access_token={token}"
     answer = httpx2.post(url, headers=HEADERS, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
@@ -201,7 +203,7 @@ def test_a_token_in_the_address_is_none_and_is_not_logged(server: LiveServer) ->
 
 
 @pytest.mark.requirement("AUTH-18")
-def test_an_open_stream_ends_when_its_connection_is_taken_away(server: LiveServer) -> None:
+def test_open_stream_ends_with_its_connection(server: LiveServer) -> None:
     token = minted(server, "mcp")
     headers = {**HEADERS, "Authorization": f"Bearer {token}"}
     opened, over = threading.Event(), threading.Event()
@@ -230,7 +232,7 @@ def test_an_open_stream_ends_when_its_connection_is_taken_away(server: LiveServe
 @pytest.mark.parametrize(
     ("path", "status"), [("/oauth/token", 400), ("/oauth/authorize", 403), ("/accounts/login/", 403)]
 )
-def test_a_form_in_another_charset_is_no_fault(server: LiveServer, path: str, status: int) -> None:
+def test_form_in_another_charset_returns_a_client_error(server: LiveServer, path: str, status: int) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-16"}
     answer = httpx2.post(server.url.removesuffix("/mcp") + path, content="a=b", headers=headers, timeout=30)
     assert answer.status_code == status

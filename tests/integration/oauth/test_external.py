@@ -1,4 +1,4 @@
-"""Two web processes that accept the tokens of an identity provider in another process."""
+"""Two web processes that accept tokens of an identity provider in another process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ AUDIENCE = "api://tools"
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[IdentityProvider]:
-    """Its groups are operators here."""
+    """Start an identity provider whose groups are operators of the server."""
     with IdentityProvider("/realms/main") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def server(provider: IdentityProvider) -> Iterator[LiveServer]:
-    """Keys are off: nothing but a token opens it."""
+    """Start a server without API keys, which accepts provider tokens only."""
     env = {
         "MCP_AUTH": "external",
         "OAUTH_ISSUER": provider.issuer,
@@ -43,7 +43,7 @@ def server(provider: IdentityProvider) -> Iterator[LiveServer]:
 
 @pytest.mark.requirement("AUTH-01", "AUTH-03", "AUTH-04")
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages/", "/metrics"])
-def test_every_door_names_the_metadata_which_names_the_provider(
+def test_every_endpoint_names_metadata_with_the_provider(
     server: LiveServer, provider: IdentityProvider, path: str
 ) -> None:
     method = "POST" if path in ("/mcp", "/messages/") else "GET"
@@ -57,7 +57,7 @@ def test_every_door_names_the_metadata_which_names_the_provider(
         assert document["authorization_servers"] == [provider.issuer]
 
 
-def test_a_token_calls_a_tool_at_every_process_and_leaves_no_trace_in_the_log(
+def test_provider_token_calls_tools_at_every_process_and_is_not_logged(
     server: LiveServer, provider: IdentityProvider
 ) -> None:
     token = provider.token(aud=AUDIENCE, sub="both")
@@ -69,18 +69,16 @@ def test_a_token_calls_a_tool_at_every_process_and_leaves_no_trace_in_the_log(
     assert not any(part in server.logs() for part in token.split("."))
 
 
-def test_an_operator_of_the_provider_reads_the_metrics(
-    server: LiveServer, provider: IdentityProvider
-) -> None:
+def test_provider_operator_group_may_read_metrics(server: LiveServer, provider: IdentityProvider) -> None:
     for groups, status in (([], 403), (["ops"], 200)):
         token = provider.token(aud=AUDIENCE, sub=f"ops-{status}", scope="mcp:admin", groups=groups)
         assert asked(server, "", token, "/metrics").status_code == status
 
 
 @pytest.mark.requirement("AUTH-18")
-def test_an_open_stream_ends_with_its_token(server: LiveServer, provider: IdentityProvider) -> None:
+def test_open_stream_ends_with_its_provider_token(server: LiveServer, provider: IdentityProvider) -> None:
     lasts = 4
-    # A minute is granted to clocks that differ.
+    # Clock skew of a minute is allowed.
     token = provider.token(aud=AUDIENCE, exp=int(time.time()) - 60 + lasts)
     opened, over = threading.Event(), threading.Event()
 
@@ -100,7 +98,9 @@ def test_an_open_stream_ends_with_its_token(server: LiveServer, provider: Identi
     assert asked(server, "tools/list", token).status_code == 401
 
 
-def test_calls_go_on_while_the_provider_is_away(server: LiveServer, provider: IdentityProvider) -> None:
+def test_calls_continue_while_the_provider_is_unavailable(
+    server: LiveServer, provider: IdentityProvider
+) -> None:
     tokens = [provider.token(aud=AUDIENCE, sub=f"away-{number}") for number in range(4)]
     for token in tokens[:2]:
         assert asked(server, "tools/list", token).status_code == 200

@@ -1,4 +1,4 @@
-"""What known clients send is replayed at two web processes in turn: neither needs what only one knows."""
+"""Requests of known clients, sent to two web processes in turn: neither needs the other's memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FIELD = re.compile(r'<input[^>]*type="hidden"[^>]*name="([^"]+)"[^>]*value="([^
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table: who publishes a document has its address for an id and registers nothing."""
+    """A row of the table; clients with a metadata document use its URL as id and do not register."""
 
     name: str
     redirect_uri: str
@@ -70,18 +70,18 @@ TABLE = [
 
 
 class Replay:
-    """A person's browser and a program, each of whose requests goes to the other process than the last."""
+    """A user's browser and a client, whose requests alternate between the processes."""
 
     def __init__(self, server: LiveServer, browser: httpx2.AsyncClient, wire: httpx2.AsyncClient) -> None:
         self.server, self.resource, self.browser, self.wire = server, server.url, browser, wire
         self._places: Iterator[str] = itertools.cycle(f"http://127.0.0.1:{port}" for port in server.ports)
 
     def at(self, path: str) -> str:
-        """An address at the process whose turn it is."""
+        """Return an address at the next process."""
         return next(self._places) + path
 
     async def known(self, row: Row) -> dict[str, Any]:
-        """What the client knows of itself, once it has found out where to log in."""
+        """Return the client's registration, after discovery."""
         protected = (await self.wire.get(self.at("/.well-known/oauth-protected-resource/mcp"))).json()
         told = (await self.wire.get(self.at("/.well-known/oauth-authorization-server"))).json()
         assert protected["authorization_servers"] == [told["issuer"]]
@@ -92,7 +92,7 @@ class Replay:
         return dict(answer.json())
 
     async def code(self, row: Row, known: dict[str, Any], verifier: str) -> str:
-        """The code that the person, who logs in where they must, lets the client have."""
+        """Return the authorization code; the user logs in if asked."""
         asked = {
             "response_type": "code",
             "client_id": known["client_id"],
@@ -115,7 +115,7 @@ class Replay:
         return dict(parse_qsl(urlsplit(answer.headers["location"]).query))["code"]
 
     async def tokens(self, row: Row, known: dict[str, Any], **form: str) -> dict[str, Any]:
-        """The answer of the token endpoint to a client that proves itself as it was told to."""
+        """Return the response of the token endpoint to the authenticated client."""
         method, way = known["token_endpoint_auth_method"], None
         if method == "client_secret_basic":
             way = (known["client_id"], known["client_secret"])
@@ -134,7 +134,7 @@ class Replay:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[LiveServer]:
-    """Two web processes of their own: one network may register few clients an hour."""
+    """Start two separate web processes, because registrations per network and hour are limited."""
     with LiveServer(2, env={"MCP_AUTH": "required"}) as running:
         running.shell(PEOPLE + DOCUMENTS)
         yield running
@@ -142,7 +142,7 @@ def two() -> Iterator[LiveServer]:
 
 
 async def replayed(replay: Replay, row: Row) -> str:
-    """All that a client sends in the life of a connection; its id."""
+    """Send all requests of a connection's life; return the client id."""
     known, verifier = await replay.known(row), secrets.token_urlsafe(48)
     given = await replay.code(row, known, verifier)
     first = await replay.tokens(
@@ -164,7 +164,7 @@ async def replayed(replay: Replay, row: Row) -> str:
 
 
 @pytest.mark.requirement("AUTH-31")
-async def test_of_one_code_shown_to_both_processes_at_once_one_is_good_and_then_none(two: LiveServer) -> None:
+async def test_concurrent_use_of_one_code_succeeds_once(two: LiveServer) -> None:
     said = {"client_name": "One code", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
     row = Row("One code", CALLBACK, "mcp", said=said)
     async with httpx2.AsyncClient(timeout=60) as browser, httpx2.AsyncClient(timeout=60) as wire:
@@ -187,7 +187,7 @@ async def test_of_one_code_shown_to_both_processes_at_once_one_is_good_and_then_
 
 
 @pytest.mark.requirement("AUTH-31", "AUTH-32", "AUTH-36", "AUTH-41", "AUTH-44")
-async def test_every_known_client_connects_and_renews_at_two_processes_in_turn(two: LiveServer) -> None:
+async def test_known_clients_connect_and_refresh_at_alternating_processes(two: LiveServer) -> None:
     ids = {}
     async with httpx2.AsyncClient(timeout=60) as browser, httpx2.AsyncClient(timeout=60) as wire:
         replay = Replay(two, browser, wire)

@@ -1,4 +1,4 @@
-"""Machines log in by the official Python client's own means, against two web processes (AUTH-51)."""
+"""Machine clients log in with the official Python client, against two web processes (AUTH-51)."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ print(json.dumps([client.client_id, secret]))
 
 
 def entered(server: LiveServer, name: str, method: str, jwks: str = "") -> tuple[str, str]:
-    """The id and the secret of a new machine."""
+    """Create a machine client; return its id and secret."""
     printed = server.shell(ENTERED.format(name=name, method=method, jwks=jwks))
     client_id, secret = json.loads(printed.strip().splitlines()[-1])
     return client_id, secret
 
 
 def private() -> str:
-    """The key as its machine has it."""
+    """Return the private key of the machine."""
     form = serialization.PrivateFormat.PKCS8
     return KEY.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
 
 def public() -> str:
-    """The key as the server knows it."""
+    """Return the public key stored by the server."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return KEY.public_key().public_bytes(serialization.Encoding.PEM, form).decode()
 
@@ -55,7 +55,7 @@ def public() -> str:
 @pytest.mark.requirement("AUTH-19", "AUTH-51")
 @pytest.mark.parametrize("end", ["disable(client, actor=None)", "off(client)"])
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "private_key_jwt"])
-async def test_a_machine_logs_in_calls_a_tool_and_ends_with_its_client_or_user(
+async def test_machine_logs_in_calls_a_tool_and_ends_with_its_client_or_user(
     server: LiveServer, method: str, end: str
 ) -> None:
     base, memory = server.url.removesuffix("/mcp"), Memory()
@@ -101,7 +101,7 @@ async def test_a_machine_logs_in_calls_a_tool_and_ends_with_its_client_or_user(
 
 
 @pytest.mark.requirement("AUTH-51")
-async def test_an_assertion_shown_to_both_processes_at_once_is_good_at_one(server: LiveServer) -> None:
+async def test_concurrent_use_of_one_assertion_succeeds_once(server: LiveServer) -> None:
     client_id, _ = await asyncio.to_thread(entered, server, "replayed", "private_key_jwt", public())
     now, base = int(time.time()), server.url.removesuffix("/mcp")
     claims = {"iss": client_id, "sub": client_id, "aud": base, "exp": now + 300, "iat": now, "jti": "once"}

@@ -1,4 +1,4 @@
-"""The official Python client logs in by its own means, against two web processes."""
+"""The official Python client logs in against two web processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.integration.oauth.person import CALLBACK, DOCUMENT, PUBLISHED, Memory
 from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process]
-# Promised to everybody who takes a credential away (S5), with the time between two looks at it.
+# The guaranteed time of a revocation (S5), plus the interval of its checks.
 REVOKED_SECONDS = 12.0
 
 
@@ -41,7 +41,7 @@ async def added(client: Client) -> object:
 
 
 @pytest.mark.requirement("AUTH-01", "AUTH-02", "AUTH-04", "AUTH-27", "AUTH-28", "AUTH-34")
-async def test_a_client_that_knows_only_the_address_registers_logs_in_and_calls(server: LiveServer) -> None:
+async def test_unknown_client_registers_logs_in_and_calls(server: LiveServer) -> None:
     memory, person = Memory(), Person()
     async with connected(server, memory, person) as client:
         assert await added(client) == {"result": 5}
@@ -54,7 +54,7 @@ async def test_a_client_that_knows_only_the_address_registers_logs_in_and_calls(
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 @pytest.mark.requirement("AUTH-46")
-async def test_a_client_entered_by_hand_logs_in_with_its_secret(server: LiveServer, method: str) -> None:
+async def test_preregistered_client_logs_in_with_its_secret(server: LiveServer, method: str) -> None:
     said = {"client_name": "Entered", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": method}
     printed = server.shell(
         "from mcp_app.oauth.registration import enter, kept\n"
@@ -70,7 +70,7 @@ async def test_a_client_entered_by_hand_logs_in_with_its_secret(server: LiveServ
 
 
 @pytest.mark.requirement("AUTH-41")
-async def test_a_client_that_publishes_a_document_logs_in_without_registering(server: LiveServer) -> None:
+async def test_client_with_metadata_document_logs_in_without_registering(server: LiveServer) -> None:
     await asyncio.to_thread(server.shell, PUBLISHED)
     memory, person = Memory(), Person()
     own_way = provider(server.url, memory, person, DOCUMENT)
@@ -82,7 +82,7 @@ async def test_a_client_that_publishes_a_document_logs_in_without_registering(se
 
 
 @pytest.mark.requirement("AUTH-36")
-async def test_five_clients_of_one_person_that_share_a_token_renew_it_at_once_and_stay_connected(
+async def test_five_clients_sharing_a_token_refresh_concurrently(
     server: LiveServer,
 ) -> None:
     memory, person = Memory(), Person()
@@ -91,7 +91,7 @@ async def test_five_clients_of_one_person_that_share_a_token_renew_it_at_once_an
         await added(client)
 
     async def later() -> Memory:
-        """As in a program that runs after the hour: it knows what the first one stored."""
+        """Connect as a program that runs an hour later with the stored tokens."""
         own = Memory(memory.client)
         own.tokens = memory.tokens
         own_way = provider(server.url, own, person)
@@ -108,7 +108,7 @@ async def test_five_clients_of_one_person_that_share_a_token_renew_it_at_once_an
 
 
 @pytest.mark.requirement("AUTH-36")
-async def test_five_tasks_that_refresh_at_once_get_one_pair(
+async def test_concurrent_refreshes_return_one_token_pair(
     server: LiveServer,
 ) -> None:
     memory = Memory()
@@ -122,7 +122,7 @@ async def test_five_tasks_that_refresh_at_once_get_one_pair(
         "client_id": memory.client.client_id,
     }
     async with httpx2.AsyncClient(timeout=60) as http:
-        # At both processes, so that no lock of one of them decides.
+        # At both processes, so that no lock of one process decides.
         places = [f"http://127.0.0.1:{server.ports[number % 2]}/oauth/token" for number in range(5)]
         answers = await asyncio.gather(*(http.post(place, data=form) for place in places))
         assert [answer.status_code for answer in answers] == [200] * 5
@@ -134,7 +134,7 @@ async def test_five_tasks_that_refresh_at_once_get_one_pair(
 async def metadata(
     http: httpx2.AsyncClient, server: LiveServer, token: str, process: int = 0
 ) -> httpx2.Response:
-    """The answer to a request that any token may make."""
+    """Return the response to a request that any token may make."""
     return await http.post(
         f"http://127.0.0.1:{server.ports[process]}/mcp",
         headers={
@@ -159,7 +159,7 @@ async def metadata(
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_connection_that_an_operator_ends_is_over_at_both_processes_with_its_calls_and_streams(
+async def test_ended_connection_ends_its_calls_and_streams_at_both_processes(
     server: LiveServer,
 ) -> None:
     memory, person = Memory(), Person()
@@ -185,19 +185,19 @@ async def test_a_connection_that_an_operator_ends_is_over_at_both_processes_with
                     await asyncio.sleep(0.2)
             await asyncio.wait_for(asyncio.gather(*streams), REVOKED_SECONDS + SLACK)
             assert time.monotonic() - ended < REVOKED_SECONDS + SLACK
-        # The client finds its refresh token refused, too, and has its person asked again.
+        # The client's refresh token is refused as well, so its user is asked again.
         assert await added(client) == {"result": 5}
         assert person.opened == 2
 
 
 def end_each_connection(server: LiveServer) -> None:
-    """An operator presses the button on every connection's page."""
+    """Press the button on every connection's page as an operator."""
     with Operator(server) as operator:
         operator.end_each()
 
 
 async def stream_ended(http: httpx2.AsyncClient, port: int, token: str, opened: asyncio.Event) -> None:
-    """Return when the server ends a stream that a client opened with its token."""
+    """Return when the server ends a stream opened with the token."""
     headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
     async with http.stream("GET", f"http://127.0.0.1:{port}/sse", headers=headers) as stream:
         assert stream.status_code == 200
@@ -205,7 +205,7 @@ async def stream_ended(http: httpx2.AsyncClient, port: int, token: str, opened: 
             opened.set()
 
 
-async def test_a_denied_client_gets_no_token(server: LiveServer) -> None:
+async def test_denied_client_gets_no_token(server: LiveServer) -> None:
     memory, person = Memory(), Person("deny")
     with pytest.raises(Exception):  # noqa: B017, PT011 - the client's own, inside groups of them
         async with connected(server, memory, person):
@@ -214,7 +214,7 @@ async def test_a_denied_client_gets_no_token(server: LiveServer) -> None:
     assert memory.tokens is None
 
 
-async def test_nothing_secret_reaches_the_log(server: LiveServer) -> None:
+async def test_no_secret_is_logged(server: LiveServer) -> None:
     memory, person = Memory(), Person()
     async with connected(server, memory, person) as client:
         await added(client)

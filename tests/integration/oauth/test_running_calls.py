@@ -1,4 +1,4 @@
-"""Calls that run when an operator ends their connection, at two web processes and a worker."""
+"""Running calls when an operator ends their connection, at two web processes and a worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ end(rows.get(access_tokens__digest=secrets.digest({token!r})), "test")
 
 @pytest.fixture(scope="module")
 def with_worker() -> Iterator[LiveServer]:
-    """Two web processes and a worker."""
+    """Start two web processes and a worker."""
     env = {"MCP_AUTH": "required", "MCP_APPS": "tests.integration.oauth.app"}
     with LiveServer(web_processes=2, worker=True, env=env) as running:
         running.shell(PEOPLE)
@@ -41,7 +41,7 @@ def with_worker() -> Iterator[LiveServer]:
 @pytest.mark.parametrize("tool", ["wait", "wait_in_worker"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.requirement("AUTH-18")
-async def test_a_call_that_runs_ends_with_the_connection_that_it_came_by(
+async def test_running_call_ends_with_its_connection(
     with_worker: LiveServer, mode: Literal["auto", "legacy"], tool: str
 ) -> None:
     memory, person, name = Memory(), Person(), f"{tool} {mode}"
@@ -58,7 +58,7 @@ async def test_a_call_that_runs_ends_with_the_connection_that_it_came_by(
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_call_of_a_session_goes_on_when_its_client_connects_again_and_ends_with_that_connection(
+async def test_running_call_moves_to_the_replacing_connection(
     with_worker: LiveServer,
 ) -> None:
     place = "https://a.example/again"
@@ -75,7 +75,7 @@ async def test_a_call_of_a_session_goes_on_when_its_client_connects_again_and_en
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_call_of_a_session_ends_with_its_connection_also_while_redis_is_away() -> None:
+async def test_running_call_ends_with_its_connection_without_redis() -> None:
     env = {"MCP_AUTH": "required", "MCP_APPS": "tests.integration.oauth.app"}
     with LiveServer(env=env) as server:
         await asyncio.to_thread(server.shell, PEOPLE)
@@ -90,7 +90,7 @@ async def test_a_call_of_a_session_ends_with_its_connection_also_while_redis_is_
 
 
 async def call_with(server: LiveServer, token: str, name: str) -> None:
-    """Wait in a session for as long as the server lets it."""
+    """Call the waiting tool in a session until the server ends it."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
@@ -102,7 +102,7 @@ async def call_with(server: LiveServer, token: str, name: str) -> None:
 async def call(
     server: LiveServer, memory: Memory, person: Person, mode: Literal["auto", "legacy"], tool: str, name: str
 ) -> None:
-    """Call a tool; raises when there is no result."""
+    """Call a tool; raise if there is no result."""
     async with (
         httpx2.AsyncClient(auth=provider(server.url, memory, person), timeout=60) as http,
         Client(streamable_http_client(server.url, http_client=http), mode=mode) as client,
@@ -112,6 +112,6 @@ async def call(
 
 
 def end_each(server: LiveServer) -> None:
-    """An operator presses the button on every connection's page."""
+    """Press the button on every connection's page as an operator."""
     with Operator(server) as operator:
         operator.end_each()

@@ -1,4 +1,4 @@
-"""A background call has the ceiling of the token that it was accepted under, in the worker, too."""
+"""Background calls keep the scopes of the token they were accepted with, in the worker as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.integration.oauth.test_doors import asked, minted
 from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process]
-# The last call once more, as an operator does in the admin.
+# Retries the last call as an operator does in the admin.
 RETRY = """
 import time
 from mcp_app.execution.services import retry_call
@@ -31,7 +31,7 @@ print(row.answer)
 
 @pytest.fixture(scope="module")
 def with_worker() -> Iterator[LiveServer]:
-    """A web process and a worker."""
+    """Start a web process and a worker."""
     env = {"MCP_AUTH": "required", "MCP_APPS": "tests.integration.oauth.app"}
     with LiveServer(env=env, worker=True) as running:
         running.shell(PEOPLE)
@@ -39,7 +39,7 @@ def with_worker() -> Iterator[LiveServer]:
 
 
 def result(server: LiveServer, token: str, tool: str) -> dict[str, Any]:
-    """What a call of a tool gives, as JSON or as the last event of a stream."""
+    """Return the result of a tool call, from JSON or from the last event of a stream."""
     answer = asked(server, "tools/call", token, name=tool, arguments={})
     text = answer.text
     if answer.headers["content-type"].startswith("text/event-stream"):
@@ -50,7 +50,7 @@ def result(server: LiveServer, token: str, tool: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("AUTH-50")
 @pytest.mark.parametrize(("scope", "administers"), [("mcp mcp:tools", False), ("mcp:admin", True)])
-def test_code_in_a_worker_may_what_the_token_of_its_call_lets_it(
+def test_worker_code_has_the_permissions_of_the_call_token(
     with_worker: LiveServer, scope: str, administers: bool
 ) -> None:
     token = minted(with_worker, scope)
@@ -61,7 +61,7 @@ def test_code_in_a_worker_may_what_the_token_of_its_call_lets_it(
     assert "mcp:tools" in here["scopes"]
 
 
-def test_a_tool_for_administrators_runs_in_a_worker_for_a_token_that_administers(
+def test_admin_tool_runs_in_a_worker_with_an_admin_token(
     with_worker: LiveServer,
 ) -> None:
     told = result(with_worker, minted(with_worker, "mcp:admin"), "for_administrators")
@@ -69,7 +69,7 @@ def test_a_tool_for_administrators_runs_in_a_worker_for_a_token_that_administers
 
 
 @pytest.mark.requirement("AUTH-50")
-def test_a_call_that_is_retried_has_the_ceiling_it_had(with_worker: LiveServer) -> None:
+def test_retried_call_keeps_the_scopes_of_its_token(with_worker: LiveServer) -> None:
     result(with_worker, minted(with_worker, "mcp:tools"), "held_in_worker")
     said = with_worker.shell(RETRY)
     assert '"scopes":["mcp","mcp:tools"]' in said.replace(" ", "").replace("\\", "")

@@ -1,4 +1,4 @@
-"""After a client's whole life no store of the installation has what it proved itself with."""
+"""After a client's whole life, no store of the installation contains its credentials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.process]
 
 @pytest.fixture(scope="module")
 def with_worker() -> Iterator[LiveServer]:
-    """Two web processes and a worker."""
+    """Start two web processes and a worker."""
     env = {"MCP_AUTH": "required", "MCP_APPS": "tests.integration.oauth.app"}
     with LiveServer(web_processes=2, worker=True, env=env) as running:
         running.shell(PEOPLE)
@@ -29,7 +29,7 @@ def with_worker() -> Iterator[LiveServer]:
 
 
 def in_redis(stores: Any) -> dict[str, str]:
-    """Every value, as its own type is read: a dump would be compressed."""
+    """Return every value, read by its type: a dump would be compressed."""
     read: dict[bytes, Callable[[Any], Any]] = {
         b"string": stores.get,
         b"hash": stores.hgetall,
@@ -44,7 +44,7 @@ def in_redis(stores: Any) -> dict[str, str]:
 
 
 def everything(server: LiveServer) -> dict[str, str]:
-    """What the database, Redis, the logs and all other files hold, by where it is."""
+    """Return the contents of the database, Redis, the logs and all other files by location."""
     files = (path for path in server.folder.rglob("*") if path.is_file())
     found = {str(path): path.read_bytes().decode("latin-1") for path in files}
     with redis.Redis.from_url(server.redis.url, protocol=2) as stores:
@@ -52,13 +52,13 @@ def everything(server: LiveServer) -> dict[str, str]:
 
 
 def places(server: LiveServer, hidden: list[str]) -> list[str]:
-    """Where one of those is."""
+    """Return the locations of any of the values."""
     stored = everything(server)
     return [where for where, text in stored.items() if any(each in text for each in hidden)]
 
 
 @pytest.mark.requirement("AUTH-08", "AUTH-46")
-async def test_no_token_code_verifier_or_secret_is_in_any_store(with_worker: LiveServer) -> None:
+async def test_no_store_contains_tokens_codes_verifiers_or_secrets(with_worker: LiveServer) -> None:
     row = next(each for each in TABLE if each.said and "secret" in each.said["token_endpoint_auth_method"])
     verifier, place = secrets.token_urlsafe(48), with_worker.url.removesuffix("/mcp")
     async with httpx2.AsyncClient(timeout=60) as browser, httpx2.AsyncClient(timeout=60) as wire:
@@ -69,7 +69,7 @@ async def test_no_token_code_verifier_or_secret_is_in_any_store(with_worker: Liv
         first = await replay.tokens(row, known, grant_type="authorization_code", **shown)
         again = {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]}
         second = await replay.tokens(row, known, **again)
-        # In places where they do not belong, and good for nothing.
+        # In parameters where they do not belong, and have no effect.
         for misplaced in ({"access_token": second["access_token"]}, {**shown, **again}):
             for path in ("/mcp", "/oauth/token", "/oauth/authorize", "/nowhere"):
                 assert (await wire.get(place + path, params=misplaced)).status_code >= 400

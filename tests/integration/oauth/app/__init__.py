@@ -1,1 +1,1 @@
-"""Tools that tell what their caller may do."""
+"""Tools that return the permissions of their caller."""

@@ -1,4 +1,4 @@
-"""What the caller may do, as code sees it in a web process and in a worker; and calls that would not end."""
+"""Tools that return the caller's permissions in a web process and in a worker, and calls that do not end."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def _held(ctx: Context) -> dict[str, Any]:
 
 @tool
 async def held(ctx: Context) -> dict[str, Any]:
-    """Tells from a web process."""
+    """Return the caller's permissions in a web process."""
     return _held(ctx)
 
 
 @tool(background=True)
 async def held_in_worker(ctx: Context) -> dict[str, Any]:
-    """Tells from a worker."""
+    """Return the caller's permissions in a worker."""
     return _held(ctx)
 
 
 @tool(background=True, permission="mcp_app.view_tool")
 async def for_administrators(ctx: Context) -> dict[str, Any]:
-    """Tells only those who administer."""
+    """Return the caller's permissions to administrators only."""
     return _held(ctx)
 
 
@@ -49,11 +49,11 @@ async def _waited(where: str) -> str:
 
 @tool
 async def wait(name: str) -> str:
-    """Waits for an hour in a web process."""
+    """Wait for an hour in a web process."""
     return await _waited(name)
 
 
 @tool(background=True, timeout=3_600)
 async def wait_in_worker(name: str) -> str:
-    """Waits for an hour in a worker."""
+    """Wait for an hour in a worker."""
     return await _waited(name)
