@@ -1,1 +1,1 @@
-"""The table of docs/roles.md against every way into the server, for everybody (S22)."""
+"""The table of docs/roles.md against every request to the server, for every kind of user (S22)."""

@@ -1,4 +1,4 @@
-"""The stored rows, the requests that are about them, and somebody who asks."""
+"""Stored rows, requests about them, and users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AskingOf = Callable[[str], Asking]
 
 @pytest.fixture
 def rows(db: None, clean_redis: str, settings: Any) -> Iterator[Rows]:
-    """Everything stored, by a server with Redis that counts no requests."""
+    """Store all rows, on a server with Redis and without rate limits."""
     settings.MCP = {
         **settings.MCP,
         "REDIS_URL": clean_redis,
@@ -39,11 +39,11 @@ def rows(db: None, clean_redis: str, settings: Any) -> Iterator[Rows]:
 
 @pytest.fixture
 def requests(rows: Rows) -> Requests:
-    """The request of each way."""
+    """Return the requests of all ways."""
     return Requests(rows)
 
 
 @pytest.fixture
 def asking(rows: Rows) -> AskingOf:
-    """One of ``people.PEOPLE``."""
+    """Return a factory of users by name in ``people.PEOPLE``."""
     return people.asking

@@ -1,4 +1,4 @@
-"""What a page offers: its links, its buttons, the actions of its list, addresses its scripts are told."""
+"""Requests that a page offers: links, buttons, list actions, and addresses in its data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.integration.roles.table import Person, Way, ways
 from tests.integration.roles.ways_there_are import OF_CLIENTS
 
 SAVING: Final = ("_save", "_continue", "_addanother", "_saveasnew")
-# In a page's own data, or in JSON it fetches.
+# In a page's data, or in JSON it fetches.
 TOLD: Final = re.compile(r'"(/(?:admin|console|api)/[^"\s]*)"')
 
 Attributes = dict[str, str]
 
 
 class Offers(HTMLParser):
-    """Collects, of one page, the requests that a person could make from it, as (method, address, variant)."""
+    """A parser that collects the requests that a page offers, as (method, address, variant)."""
 
     def __init__(self, text: str, address: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -65,7 +65,7 @@ class Offers(HTMLParser):
                 self._add("POST", button.get("formaction") or action, self._variant(button))
 
     def _variant(self, button: Attributes) -> str | None:
-        """Which of several things one address does; None for whichever may be done there."""
+        """Return the action of a button whose address has several; None if the address has one."""
         name = button.get("name", "")
         if name == "_draft":
             return "_draft"
@@ -78,7 +78,7 @@ class Offers(HTMLParser):
 
 
 def refused(text: str, address: str, person: Person) -> Iterator[str]:
-    """What a page offers to a person whom the table does not let do it."""
+    """Yield the requests that a page offers and the table denies to the user."""
     for method, target, variant in sorted(Offers(text, address).found, key=str):
         if target.startswith(("/static/", *OF_CLIENTS)) or "SESSION" in target or target == "/console/ws":
             continue
@@ -89,7 +89,7 @@ def refused(text: str, address: str, person: Person) -> Iterator[str]:
 
 @lru_cache(maxsize=2_000)
 def meant(method: str, address: str) -> list[Way]:
-    """The ways of one address: those of the pattern that has most of it literally."""
+    """Return the ways of an address, by the most literal pattern."""
     found = [way for way in ways() if method in ("ANY", way.method) and way.pattern.fullmatch(address)]
     most: Any = max((_literal(way) for way in found), default=None)
     return [way for way in found if _literal(way) == most]

@@ -1,4 +1,4 @@
-"""Those who ask, as rows and as clients, and what the database holds, to see whether they changed it."""
+"""Users as rows and as clients, and digests of the database that reveal changes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from tests.samples.admin_seed import PASSWORD
 PEOPLE: Final = {
     **{role: person_of(role) for role in COLUMNS},
     "superuser": Person("superuser", EVERYTHING, is_superuser=True),
-    # Who has the rights of an administrator, but not to the admin's pages; and who left.
+    # With an administrator's permissions and without staff status; and a deactivated user.
     "member": Person("member", person_of("administrator").permissions, is_staff=False),
     "inactive": Person("inactive", is_known=False),
 }
 MODEL_BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
-# A handler loads all middleware at its first request, which takes longer than the request.
+# A handler loads all middleware on its first request, which takes longer than the request.
 HANDLERS: Final = {strict: ClientHandler(strict) for strict in (False, True)}
-# What a request may note of who asked.
+# Columns that a request may update for its user.
 NOTED: Final = {"last_login", "last_used_at"}
 
 
 class Asking:
-    """A person's user, and clients that ask as that user: with the login's cookie, or with an API key."""
+    """A user, with clients that authenticate by the login's cookie or by an API key."""
 
     def __init__(self, person: Person, user: Any = None) -> None:
         self.person = person
@@ -53,7 +53,7 @@ class Asking:
                 type(user).objects.filter(pk=user.pk).update(is_active=False)
 
     def client(self, *, with_key: bool = False, strict: bool = False) -> Client:
-        """A fresh client: what one request does to its cookies does not reach the next."""
+        """Return a new client: cookies of one request do not reach the next."""
         has_key = with_key and self._secret
         client = Client(headers={"authorization": f"Bearer {self._secret}"} if has_key else {})
         client.handler = HANDLERS[strict]
@@ -62,7 +62,7 @@ class Asking:
 
 
 def asking(name: str) -> Asking:
-    """One of PEOPLE; the groups of the roles must be there."""
+    """Return one of PEOPLE; the groups of the roles must exist."""
     person = PEOPLE[name]
     if name == "anonymous":
         return Asking(person)
@@ -78,13 +78,13 @@ def asking(name: str) -> Asking:
 
 
 def every_permission() -> frozenset[str]:
-    """Every permission there is."""
+    """Return every permission."""
     named = Permission.objects.values_list("content_type__app_label", "codename")
     return frozenset(f"{app}.{codename}" for app, codename in named)
 
 
 def holding(permissions: Iterable[str]) -> Asking:
-    """Staff with exactly these permissions."""
+    """Return a staff user with exactly these permissions."""
     names = frozenset(permissions)
     user = get_user_model().objects.create_user(
         f"holds-{hashlib.sha256(' '.join(sorted(names)).encode()).hexdigest()[:40]}",
@@ -109,7 +109,9 @@ def _tables() -> tuple[Any, ...]:
 
 
 def stored(among: Collection[str] | None = None) -> dict[str, str]:
-    """A digest of each table, or of some; not of logins' sessions and what a request may note."""
+    """Return a digest of each table, or of some, without login sessions and columns that a request may
+    update.
+    """
     found = {}
     for model in _tables():
         if among is None or model._meta.db_table in among:
@@ -120,7 +122,7 @@ def stored(among: Collection[str] | None = None) -> dict[str, str]:
 
 
 class Writes:
-    """Notes which tables statements write to; cheap beside comparing all that is stored."""
+    """A recorder of the tables that statements write to; cheaper than comparing all stored rows."""
 
     TABLE = re.compile(r'\s*(?:INSERT|UPDATE|DELETE|REPLACE)\b[^"]*"(\w+)"', re.IGNORECASE)
 
@@ -128,7 +130,7 @@ class Writes:
         self.tables: set[str] = set()
 
     def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        """Django's hook around each statement."""
+        """Implement Django's hook around each statement."""
         if found := self.TABLE.match(sql):
             self.tables.add(found[1])
         return execute(sql, params, many, context)

@@ -1,4 +1,4 @@
-"""The request of each way: its address on the stored rows, and the data with which it changes something."""
+"""Requests of all ways: their addresses on the stored rows, and data that changes something."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.integration.roles.rows import MODELS, Rows
 from tests.integration.roles.table import KINDS, OWN, PLURALS, Way
 from tests.samples.admin_seed import PASSWORD
 
-# Stands in data for the user who asks.
+# Placeholder in data for the user who sends the request.
 OWN_KEY: Final = "<who asks>"
 NEW_PASSWORD: Final = "quite another long sentence"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. ``changes``: it alters what is stored.
+    """A request. ``changes``: it changes stored rows.
 
-    ``is_form``: who may not is not always answered 403, for Django's lists and forms leave alone what they do
-    not offer.
+    ``is_form``: a denied user does not always get 403, because Django's lists and forms ignore actions
+    they do not offer.
     """
 
     address: str
@@ -35,7 +35,7 @@ class Request:
     is_form: bool = False
 
     def by(self, user: Any) -> Request:
-        """The same, where the data has a place for who asks."""
+        """Return the request with the placeholder replaced by the user."""
         if not isinstance(self.data, dict) or OWN_KEY not in self.data.values():
             return self
         pk = getattr(user, "pk", 0)
@@ -44,10 +44,10 @@ class Request:
         )
 
     def send(self, client: Client, method: str) -> Any:
-        """The answer.
+        """Return the response.
 
-        One that streams is neither read nor closed: another connection would read it, and closing it ends
-        the one of the test.
+        A streaming response is neither read nor closed: another connection would read it, and closing
+        it closes the test's connection.
         """
         more = {"content_type": "application/json"} if self.address.startswith("/api/") and self.data else {}
         if isinstance(self.data, str):
@@ -56,18 +56,18 @@ class Request:
 
 
 class Requests:
-    """Finds the request of a way."""
+    """Maps ways to requests."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._given = {**self._of_forms(), **self._of_traffic(), **self._of_access(), **self._of_api()}
 
     def of(self, way: Way) -> Request:
-        """The request of a way that Django serves."""
+        """Return the request of a way that Django serves."""
         address = self._address(way)
         given = self._given.get(str(way))
         if given is None:
-            # What nobody may gets a form that somebody else would be let pass with.
+            # A way denied to everyone gets a form that would be valid elsewhere.
             return Request(address, {"post": "yes", "_save": "1"} if way.method != "GET" else None)
         return replace(given, address=given.address or address)
 
@@ -187,7 +187,7 @@ class Requests:
     def _import(self, kind: str) -> Request:
         carried = packed(json.dumps(self._document(kind)).encode())
         at = CatalogueRevision.objects.get(pk=1).number
-        # Who may not is shown again what the file would change, and which permission is missing.
+        # A denied user sees the plan again, with the missing permission.
         return _changing({"packed": carried, "notation": "json", "at_revision": at}, is_form=True)
 
     def _of_traffic(self) -> dict[str, Request]:
@@ -215,7 +215,7 @@ class Requests:
             "POST /admin/mcp_app/message/searches/<id>/share/": _changing({"shared": "0"}),
             "POST /console/sessions/<id>/cancel/": _changing({"request": "4"}),
             "POST /console/sessions/<id>/end/": _changing({}),
-            # Examining takes seconds; who may is told that the key is none.
+            # An examination takes seconds; a permitted user gets an error about the key.
             "POST /admin/mcp_app/doctor/": Request("", {"key": "not a key"}),
         }
 

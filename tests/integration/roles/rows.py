@@ -1,4 +1,4 @@
-"""The rows that the ways are about: of every kind one of each that something can be done with."""
+"""Rows for the requests: one of each kind that a request can change."""
 
 from __future__ import annotations
 
@@ -44,8 +44,11 @@ MODELS: dict[str, Any] = {
 
 @dataclass(slots=True)
 class Rows:
-    """What the requests are about. Of each kind: an entry that may go, one that is off and has a draft, the
-    draft, that of a new entry, a change to go back to, one that deleted an entry, a logged run."""
+    """Rows of the requests.
+
+    Of each kind: a deletable entry, a disabled entry with a draft, the draft, a draft of a new entry, a
+    change to roll back, a deletion, a logged run.
+    """
 
     seed: Seed
     entry: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +69,7 @@ class Rows:
 
 
 def store() -> Rows:
-    """Store everything; needs an empty, migrated database."""
+    """Store all rows; needs an empty, migrated database."""
     rows = Rows(seed())
     users = get_user_model().objects
     rows.user = users.create_user("somebody", password=PASSWORD)
@@ -86,7 +89,7 @@ def store() -> Rows:
 
 
 def _error(message: Message) -> ErrorGroup:
-    """A group of one message, as if it had failed."""
+    """Return an error group of one message."""
     errors = error_groups.Errors()
     message.outcome = "error"
     errors.add(message)
@@ -109,7 +112,7 @@ def _connection(rows: Rows) -> None:
 
 
 def _made(echo: Tool) -> dict[str, Any]:
-    """A new entry of each kind that is made in the admin, by the keyword arguments of its service."""
+    """Return the arguments of the services that create an entry of each kind."""
     return {
         "tool": {"name": "shout", "preset_of": echo, "fixed_arguments": {"text": "HI"}},
         "prompt": {"name": "hello", "template": "Hello"},

@@ -1,4 +1,4 @@
-"""Reads the tables of docs/roles.md: every way in, what it needs, and which roles have that."""
+"""A parser of the tables of docs/roles.md: every way, its requirements, and the roles that meet them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEGIN: Final = "## Every way in"
 COLUMNS: Final = ("anonymous", "staff", "auditor", "operator", "administrator")
 KINDS: Final = ("tool", "prompt", "resource", "resourcetemplate")
 OWN: Final = KINDS[:3]
-# What the API calls them.
+# Plural names in the API.
 PLURALS: Final = {
     "tool": "tools",
     "prompt": "prompts",
@@ -33,7 +33,7 @@ Clause = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who asks; ``permissions`` are those besides what everybody has."""
+    """A user; ``permissions`` are those beyond every user's."""
 
     name: str
     permissions: Container[str] = frozenset()
@@ -44,9 +44,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way in: a request, perhaps in one of several variants, and who may go it.
+    """A way into the server: a request, or a variant of it, and its requirements.
 
-    ``clauses`` are sets of permissions, of each of which one is needed; ``level`` is what is needed instead.
+    ``clauses`` are sets of permissions, one of each is needed; ``level`` is the alternative
+    requirement.
     """
 
     section: str
@@ -61,14 +62,14 @@ class Way:
         return f"{self.method} {self.path} {self.variant}".strip()
 
     def is_open_to(self, person: Person) -> bool:
-        """Whether the table lets this person go it."""
+        """Return True if the table permits the way to this user."""
         if self.level in ("anybody", "not served"):
             return self.level == "anybody"
         if not person.is_known or not (person.is_staff or self.path.startswith(OUTSIDE_OF_ADMIN)):
             return False
         if person.is_superuser or self.level in ("a user", "staff"):
             return True
-        # The console asks for the very permission.
+        # The console requires exactly this permission.
         asked = (
             self.clauses
             if self.path.startswith("/console/")
@@ -78,30 +79,30 @@ class Way:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What its addresses look like."""
+        """The pattern of the way's addresses."""
         return re.compile(re.escape(self.path).replace("<id>", "[^/]+").replace("<any>", ".*"))
 
 
 def widened(clause: Clause) -> Clause:
-    """With the permissions that include these: who may change rows may look at them."""
+    """Return the clause with the permissions that include it: a change permission includes view."""
     return clause | {name.replace(".view_", ".change_") for name in clause}
 
 
 def person_of(role: str) -> Person:
-    """The person of a column."""
+    """Return the user of a column."""
     given = ROLES.get(f"MCP {role}", frozenset())
     return Person(role, frozenset(map(_labelled, given)), is_known=role != "anonymous")
 
 
 def _labelled(name: str) -> str:
-    """A permission of a role with the app that it belongs to."""
+    """Return a permission of a role with its app label."""
     app = "mcp_oauth" if name.endswith(("_client", "_connection")) else "mcp_app"
     return f"{app}.{name}"
 
 
 @cache
 def ways() -> tuple[Way, ...]:
-    """Every way of every table, in the order of the document."""
+    """Return every way of every table, in the order of the document."""
     return tuple(_read(DOCUMENT.read_text().partition(f"\n{BEGIN}\n")[2].splitlines()))
 
 
@@ -138,7 +139,7 @@ def _of(kind: str, text: str) -> str:
 
 
 def _needs(text: str) -> tuple[str, tuple[Clause, ...]]:
-    """What the second column says: a level, or permissions; of each clause one is needed."""
+    """Parse the second column: a level, or clauses of which one permission each is needed."""
     if text in LEVELS:
         return text, ()
     clauses: list[Clause] = []

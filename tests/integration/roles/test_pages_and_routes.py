@@ -1,4 +1,4 @@
-"""Every page, action and route as each role, with just the needed permissions, and with all others."""
+"""Every page, action and route for each role, with only the needed permissions, and with all others."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ WAYS = tuple(way for way in ways() if way.method != "WS" and way.path not in ser
 INDEX = next(way for way in WAYS if way.path == "/admin/")
 SECTIONS = tuple(dict.fromkeys(way.section for way in WAYS if way.clauses))
 LOGIN = "/admin/login/"
-# Django's lists and pages lead back with such words when there is nothing for who asks.
+# Django's lists and pages redirect with such messages if the user may see no row.
 NOTHING = ("There is no ", "doesn’t exist")
 
 
 class Trial:
-    """Goes ways as somebody and notes where the answer is not the table's; nothing it does stays."""
+    """Sends requests as a user, and records responses that differ from the table; all changes are rolled
+    back.
+    """
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -34,7 +36,7 @@ class Trial:
         self.faults: list[str] = []
 
     def go(self, way: Way, asking: Asking, *, with_key: bool = False) -> None:
-        """One request, and what is wrong with its answer."""
+        """Send one request and record its faults."""
         request = self._requests.of(way)
         answer, changed = self._sent(way.method, request, asking, with_key=with_key)
         expected = way.is_open_to(asking.person)
@@ -59,7 +61,7 @@ class Trial:
 
     def _look_at_what_is_offered(self, answer: Any, request: Request, asking: Asking) -> None:
         kind = answer.get("Content-Type", "")
-        # Django's own forms lead back to their list, also those who may add or delete and not look at it.
+        # Django's own forms redirect users with add or delete permission only to their list.
         parts = request.address.split("/")
         leads_back = parts[-2] in ("add", "delete")
         if leads_back and not any(
@@ -74,7 +76,7 @@ class Trial:
         self.faults.append(text)
 
     def ended(self) -> None:
-        """Nothing was wrong."""
+        """Assert that no fault was recorded."""
         assert not self.faults, "\n".join(self.faults)
 
 
@@ -86,7 +88,7 @@ def _is_let_in(answer: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", PEOPLE)
-def test_everybody_is_answered_as_the_table_says(name: str, asking: AskingOf, requests: Requests) -> None:
+def test_responses_match_the_table(name: str, asking: AskingOf, requests: Requests) -> None:
     somebody = asking(name)
     trial = Trial(requests)
     for way in WAYS:
@@ -97,14 +99,14 @@ def test_everybody_is_answered_as_the_table_says(name: str, asking: AskingOf, re
 
 
 def _enough(clauses: tuple[Clause, ...]) -> Iterator[frozenset[str]]:
-    """Sets of permissions of which each is just enough."""
+    """Yield minimal sets of permissions."""
     chosen = [sorted(clause) for clause in clauses]
     for number in range(max(map(len, chosen))):
         yield frozenset(names[number % len(names)] for names in chosen)
 
 
 def _too_few(clauses: tuple[Clause, ...], every: frozenset[str]) -> Iterator[frozenset[str]]:
-    """All permissions but those of one clause, and those that include them."""
+    """Yield all permissions except those of one clause, and those that include them."""
     for clause in clauses:
         looked_at = {name.partition(".view_")[::2] for name in clause if ".view_" in name}
         more = {f"{app}.{verb}_{model}" for app, model in looked_at for verb in ("add", "change", "delete")}
@@ -112,7 +114,7 @@ def _too_few(clauses: tuple[Clause, ...], every: frozenset[str]) -> Iterator[fro
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_just_the_named_permissions_are_needed(section: str, rows: Any, requests: Requests) -> None:
+def test_only_the_named_permissions_are_needed(section: str, rows: Any, requests: Requests) -> None:
     found = [way for way in WAYS if way.section == section and way.clauses]
     enough = {way: [*_enough(way.clauses)] for way in found}
     every = every_permission()
@@ -123,13 +125,13 @@ def test_just_the_named_permissions_are_needed(section: str, rows: Any, requests
     for way in found:
         for permissions in (*enough[way], *too_few[way]):
             trial.go(way, held[permissions])
-    # Who has so little finds nothing on the first page and beside it that leads to a refusal.
+    # Pages of users with minimal permissions offer no denied request.
     for permissions in {each for sufficient in enough.values() for each in sufficient}:
         trial.go(INDEX, held[permissions])
     trial.ended()
 
 
-def test_whatever_changes_anything_needs_the_csrf_token(asking: AskingOf, requests: Requests) -> None:
+def test_changing_requests_require_the_csrf_token(asking: AskingOf, requests: Requests) -> None:
     root = asking("superuser")
     before = stored()
     for way in WAYS:
@@ -140,7 +142,7 @@ def test_whatever_changes_anything_needs_the_csrf_token(asking: AskingOf, reques
 
 
 @pytest.mark.parametrize("name", ["anonymous", "staff"])
-def test_other_methods_change_nothing_and_show_nothing_to_who_may_not_look(
+def test_other_methods_change_nothing_and_show_nothing_to_denied_users(
     name: str, asking: AskingOf, requests: Requests
 ) -> None:
     somebody = asking(name)
@@ -151,7 +153,7 @@ def test_other_methods_change_nothing_and_show_nothing_to_who_may_not_look(
             for method in {"HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - taken:
                 request = Request(requests.of(way).address)
                 answer = request.send(somebody.client(), method)
-                # Django says which methods there are to whoever asks, and nothing else.
+                # Django lists the allowed methods to any user, and nothing else.
                 shown = _is_let_in(answer) and bool(answer.content)
                 assert way.is_open_to(somebody.person) or not shown, (method, way)
     assert stored() == before

@@ -1,4 +1,4 @@
-"""The addresses that are answered before Django is asked, on a real server that wants credentials."""
+"""Addresses that are served before Django, on a real server that requires authentication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INITIALIZE = {
         "clientInfo": {"name": "x", "version": "1"},
     },
 }
-# One key for everybody but strangers; the last line is a token of the test bench.
+# One key for each user except anonymous; the last line is a test bench token.
 KEYS = """
 from django.contrib.auth.models import Group, User
 from mcp_app.auth.bench import issue_bench_token
@@ -53,7 +53,7 @@ def server() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def keys(server: LiveServer) -> dict[str, str]:
-    """The key of each person who is somebody."""
+    """Return the key of each user."""
     told = [
         (name, person.is_staff, person.is_superuser, f"MCP {'administrator' if name == 'member' else name}")
         for name, person in PEOPLE.items()
@@ -74,18 +74,18 @@ def _status(server: LiveServer, method: str, path: str, key: str = "") -> int:
 
 
 def _is_let_in(status: int) -> bool:
-    # Who is let in without a session is told that, or that there is no such thing.
+    # An accepted request without a session gets another error.
     return status not in (401, 403)
 
 
 @pytest.mark.parametrize("name", PEOPLE)
-def test_everybody_is_answered_as_the_table_says(name: str, server: LiveServer, keys: dict[str, str]) -> None:
+def test_responses_match_the_table(name: str, server: LiveServer, keys: dict[str, str]) -> None:
     for way in WAYS:
         status = _status(server, way.method, way.path, keys.get(name, ""))
         assert _is_let_in(status) == way.is_open_to(PEOPLE[name]), (str(way), status)
 
 
-def test_every_method_that_is_taken_has_a_row(server: LiveServer, keys: dict[str, str]) -> None:
+def test_every_accepted_method_has_a_row(server: LiveServer, keys: dict[str, str]) -> None:
     told = {(way.method, way.path) for way in WAYS if way.level != "anybody"}
     open_to_all = {way.path for way in WAYS if way.level == "anybody"}
     taken = {
@@ -101,7 +101,7 @@ def _is_for_mcp(way: Way) -> bool:
     return way.path == "/mcp" or way.level == "anybody"
 
 
-def test_a_token_of_the_bench_is_good_for_mcp_alone(server: LiveServer, keys: dict[str, str]) -> None:
+def test_bench_token_opens_only_mcp(server: LiveServer, keys: dict[str, str]) -> None:
     for way in WAYS:
         assert _is_let_in(_status(server, way.method, way.path, keys["bench"])) == _is_for_mcp(way), str(way)
     for path in ("/api/", "/api/tools/", "/api/keys/"):

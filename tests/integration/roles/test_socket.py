@@ -1,4 +1,4 @@
-"""The console's WebSocket as each role, with exactly the needed permission, and when it is taken away."""
+"""The console's WebSocket for each role, with exactly the needed permission, and after its removal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Open = Callable[[Asking], Page]
 
 @pytest.fixture
 async def opened(console: Any) -> AsyncIterator[Open]:
-    """Make the page of somebody who asks."""
+    """Return a factory of pages of a user."""
     made: list[Page] = []
 
     def start(asking: Asking) -> Page:
@@ -47,14 +47,14 @@ async def opened(console: Any) -> AsyncIterator[Open]:
 
 
 async def _outcomes(opened: Open, asking: Asking) -> dict[str, bool]:
-    """Of each way, whether it was gone."""
+    """Return the outcome of each way."""
     found = {}
     for variant in WAYS:
         page = opened(asking)
         found[variant] = is_open = await page.open()
         if is_open and variant:
             await page.say(SAID[variant])
-            # A confirmation is not answered: what follows it shows that the connection lives.
+            # A confirmation gets no reply: a later frame shows that the connection is open.
             if variant == "drawn":
                 await page.say({"watch": "nothing"})
             heard = await page.until(lambda frame: "watching" in frame)
@@ -63,12 +63,12 @@ async def _outcomes(opened: Open, asking: Asking) -> dict[str, bool]:
     return found
 
 
-async def test_there_is_something_to_say_for_each_row() -> None:
+async def test_every_socket_row_has_a_message() -> None:
     assert WAYS.keys() == SAID.keys() | {""}
 
 
 @pytest.mark.parametrize("name", PEOPLE)
-async def test_everybody_hears_what_the_table_says(name: str, opened: Open, transactional_db: None) -> None:
+async def test_socket_access_matches_the_table(name: str, opened: Open, transactional_db: None) -> None:
     await sync_to_async(make_roles)()
     asking = await sync_to_async(people.asking)(name)
     expected = {variant: way.is_open_to(asking.person) for variant, way in WAYS.items()}
@@ -76,9 +76,7 @@ async def test_everybody_hears_what_the_table_says(name: str, opened: Open, tran
 
 
 @pytest.mark.parametrize("named", ["view_session", "view_message", "change_session", "view_call"])
-async def test_exactly_the_named_permissions_are_needed(
-    named: str, opened: Open, transactional_db: None
-) -> None:
+async def test_only_the_named_permission_is_needed(named: str, opened: Open, transactional_db: None) -> None:
     asking = await sync_to_async(holding)([f"mcp_app.{named}"])
     expected = {variant: way.is_open_to(asking.person) for variant, way in WAYS.items()}
     assert await _outcomes(opened, asking) == expected
@@ -103,7 +101,7 @@ async def _leave(user: Any) -> None:
 
 @pytest.mark.parametrize("watched", ["watch=sessions", "watch=messages"])
 @pytest.mark.parametrize("how", [_leave_the_group, _take_the_groups_right, _be_deactivated, _leave])
-async def test_an_open_socket_is_closed_once_its_right_is_gone(
+async def test_socket_closes_when_its_permission_is_removed(
     how: Any, watched: str, opened: Open, transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "CHECK_SECONDS", 0.05)

@@ -1,4 +1,4 @@
-"""Finds every way into the server by itself: URL patterns, actions, routes of the API, ASGI, the socket."""
+"""Ways into the server found in its code: URL patterns, actions, API routes, ASGI paths, socket messages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mcp_app.console.consumer import LiveConsumer
 from mcpsite.asgi import application
 
 SOCKET: Final = "/console/ws"
-# Where OAuth is offered, anybody may ask these; what they answer to whom is proved with OAuth itself.
+# Endpoints of OAuth, which are open to all; their tests are those of OAuth.
 OF_CLIENTS: Final = ("/oauth/", "/accounts/", "/.well-known/")
 NAMED: Final = re.compile(r"<(?:\w+:)?\w+>")
 
 
 def pages() -> Iterator[str]:
-    """The addresses that Django serves, but for the API."""
+    """Yield the addresses that Django serves, without the API."""
     for found in _walked(get_resolver().url_patterns, ""):
         if not found.startswith("/api/") and not _is_of_clients(found):
             yield found
@@ -39,7 +39,7 @@ def _walked(patterns: Any, before: str) -> Iterator[str]:
 
 
 def _readable(route: str) -> list[str]:
-    """The route as the table writes it."""
+    """Return the route in the notation of the table."""
     choice = re.search(r"\^\(\?P<app_label>([\w|]+)\)/\$$", route)
     if choice:
         return [f"/{route[: choice.start()]}{label}/" for label in choice[1].split("|")]
@@ -48,7 +48,7 @@ def _readable(route: str) -> list[str]:
 
 
 def routes() -> Iterator[tuple[str, str]]:
-    """Each method of each route of the API."""
+    """Yield each method of each API route."""
     for pattern in api_patterns:
         view: Any = pattern.callback
         methods = getattr(view, "actions", None) or [
@@ -59,7 +59,7 @@ def routes() -> Iterator[tuple[str, str]]:
 
 
 def actions(request: HttpRequest) -> Iterator[str]:
-    """The actions that the lists of the admin have for who asks, as ``address action=name``."""
+    """Yield the list actions of the admin for the user, as ``address action=name``."""
     for model, pages_of in admin.site._registry.items():
         address = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
         # A page without rows has no list, and a list may have no actions.
@@ -69,19 +69,19 @@ def actions(request: HttpRequest) -> Iterator[str]:
 
 
 def served() -> set[str]:
-    """Return the addresses that are answered before Django is asked, in one spelling each."""
-    # With a slash at its end an address is the same one: tests/unit/test_asgi.py.
+    """Return the addresses that are served before Django, in one spelling each."""
+    # An address with a trailing slash is the same one: tests/unit/test_asgi.py.
     slashed = {"/mcp/", "/sse/"}
     return {route for route in application.routes if route not in slashed and not _is_of_clients(route)}
 
 
 def _is_of_clients(address: str) -> bool:
-    # They look for metadata behind the path of the server, too.
+    # Clients request metadata below the server's path as well.
     return address.startswith(OF_CLIENTS) or "/.well-known/" in address
 
 
 def said_to_the_socket() -> set[str]:
-    """What a page may say to the console's WebSocket: the patterns that its consumer matches."""
+    """Return the messages that a page may send to the console's WebSocket: the patterns of its consumer."""
     tree = ast.parse(dedent(inspect.getsource(LiveConsumer._hear)))
     found = set()
     for node in ast.walk(tree):
