@@ -1,4 +1,4 @@
-"""``manage.py mcp_snippets``: everything for people, one text for a pipe, JSON for programs; no database."""
+"""``manage.py mcp_snippets``: readable output, one text for a pipe, JSON for programs; without a database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def printed(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_all_clients_are_printed_for_people() -> None:
+def test_all_clients_are_printed_readably() -> None:
     text = printed()
     for snippet in snippets(ServerConnection("orders", URL)):
         assert f"== {snippet.title} ({snippet.client}): {snippet.place}\n{snippet.text}\n" in text
@@ -40,30 +40,30 @@ def test_all_clients_are_printed_for_people() -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_one_client_is_printed_as_its_text_alone(client: str) -> None:
+def test_client_option_prints_its_text_only(client: str) -> None:
     (snippet,) = snippets(ServerConnection("orders", URL), client)
     assert printed("--client", client) == f"{snippet.text}\n"
 
 
-def test_one_clients_text_can_be_sent_into_its_file() -> None:
+def test_printed_text_is_a_valid_configuration_file() -> None:
     assert tomllib.loads(printed("--client", "codex"))["mcp_servers"]["orders"]["url"] == URL
     assert json.loads(printed("--client", "server.json"))["name"] == "com.example.mcp/orders"
 
 
-def test_programs_get_a_list_of_objects() -> None:
+def test_json_option_prints_a_list_of_objects() -> None:
     everything = json.loads(printed("--json"))
     assert [item["client"] for item in everything] == [*CLIENTS, "server.json"]
     (cursor,) = json.loads(printed("--json", "--client", "cursor"))
     assert cursor["link"].startswith("cursor://")
 
 
-def test_another_address_may_be_given() -> None:
+def test_url_option_replaces_the_address() -> None:
     assert "'https://other.example/mcp?a=$(id)'" in printed(
         "--client", "claude-code", "--url", "https://other.example/mcp?a=$(id)"
     )
 
 
-def test_an_unknown_client_is_an_error_that_names_the_known_ones() -> None:
+def test_unknown_client_error_lists_the_known_ones() -> None:
     with pytest.raises(CommandError) as refused:
         printed("--client", "netscape")
     assert str(refused.value) == (
@@ -80,12 +80,12 @@ def test_an_unknown_client_is_an_error_that_names_the_known_ones() -> None:
         ("mcp.example.com", "", "must be an http or https address, got 'mcp.example.com'"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_one_line(public_url: str, url: str, complaint: str) -> None:
+def test_invalid_address_is_refused_in_one_line(public_url: str, url: str, complaint: str) -> None:
     with override_settings(MCP={"PUBLIC_URL": public_url}), pytest.raises(CommandError, match=complaint):
         printed("--url", url)
 
 
-def test_a_key_is_asked_for_only_where_one_is_needed() -> None:
+def test_key_placeholder_appears_only_if_a_key_is_needed() -> None:
     assert "YOUR_API_KEY" in printed()
     with override_settings(MCP={"AUTH": "loopback", "PUBLIC_URL": "http://127.0.0.1:8000"}):
         assert "YOUR_API_KEY" not in printed()

@@ -1,6 +1,6 @@
-"""The public page and ``server.json``: what they show, to whom, at which address, and what they keep quiet.
+"""The public page and ``server.json``: contents, access and hidden facts.
 
-No test here may touch the database: pytest-django would end it.
+No test here may use the database: pytest-django would fail it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def remote(client: Client, **headers: Any) -> str:
 
 
 @settings_with(SERVER_NAME="orders", SERVER_TITLE="Orders & stock")
-def test_the_page_has_the_name_the_endpoint_and_every_client_as_the_module_makes_them(client: Client) -> None:
+def test_page_shows_name_endpoint_and_every_client(client: Client) -> None:
     page = unescape(shown(client))
     assert "<bdi>Orders & stock</bdi>" in page
     assert f'id="endpoint" tabindex="0">{PUBLIC}/mcp</pre>' in page
@@ -50,12 +50,10 @@ def test_the_page_has_the_name_the_endpoint_and_every_client_as_the_module_makes
     ("required", PUBLIC, True),
     ("required", "http://127.0.0.1:8000", True),
     ("loopback", "http://127.0.0.1:8000", False),
-    # A proxy on this machine forwards from elsewhere; those requests need a key.
+    # A proxy on this machine forwards requests from elsewhere; those need a key.
     ("loopback", PUBLIC, True),
 ])  # fmt: skip
-def test_the_page_says_whether_a_key_is_needed(
-    auth: str, public_url: str, needed: bool, client: Client
-) -> None:
+def test_page_shows_whether_a_key_is_needed(auth: str, public_url: str, needed: bool, client: Client) -> None:
     with settings_with(AUTH=auth, PUBLIC_URL=public_url):
         page = shown(client)
         document = client.get("/server.json").json()
@@ -65,7 +63,7 @@ def test_the_page_says_whether_a_key_is_needed(
 
 
 @settings_with(OAUTH=True)
-def test_where_people_log_in_no_client_that_does_is_shown_a_key(client: Client) -> None:
+def test_page_shows_no_key_with_oauth(client: Client) -> None:
     page = unescape(shown(client))
     assert "Give your client this address and no key" in page
     assert f"claude mcp add --transport http django-mcp {PUBLIC}/mcp</pre>" in page
@@ -73,14 +71,14 @@ def test_where_people_log_in_no_client_that_does_is_shown_a_key(client: Client) 
 
 
 @settings_with(SERVER_NAME="orders", SERVER_VERSION="3.1.4")
-def test_a_registry_gets_json_of_the_servers_own_version(client: Client) -> None:
+def test_server_json_has_the_configured_version(client: Client) -> None:
     answer = client.get("/server.json")
     assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
     document = json.loads(answer.content)
     assert (document["name"], document["version"]) == ("com.example.mcp/orders", "3.1.4")
 
 
-def test_the_public_address_wins_over_the_host_that_was_asked_for(client: Client) -> None:
+def test_public_url_wins_over_the_requested_host(client: Client) -> None:
     with settings_with(PUBLIC_URL=f"{PUBLIC}/"):
         assert remote(client, HTTP_HOST="testserver") == f"{PUBLIC}/mcp"
 
@@ -93,7 +91,7 @@ def test_the_public_address_wins_over_the_host_that_was_asked_for(client: Client
         ("[::1]:8000", False, "http://[::1]:8000/mcp"),
     ],
 )
-def test_without_a_public_address_it_is_the_allowed_host_that_was_asked_for(
+def test_requested_host_is_used_without_a_public_url(
     host: str, secure: bool, url: str, client: Client
 ) -> None:
     with settings_with(PUBLIC_URL=""):
@@ -105,9 +103,7 @@ def test_without_a_public_address_it_is_the_allowed_host_that_was_asked_for(
 @pytest.mark.parametrize(
     "host", ["evil.example", "testserver.evil.example", "a@testserver", "<b>", "testserver/x"]
 )
-def test_a_host_that_django_does_not_allow_is_never_shown(
-    host: str, public_url: str, path: str, client: Client
-) -> None:
+def test_disallowed_host_is_never_shown(host: str, public_url: str, path: str, client: Client) -> None:
     with settings_with(PUBLIC_URL=public_url):
         answer = client.get(path, HTTP_HOST=host)
     assert answer.status_code == 400
@@ -115,13 +111,13 @@ def test_a_host_that_django_does_not_allow_is_never_shown(
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_port_that_does_not_exist_is_a_bad_request(path: str, client: Client) -> None:
+def test_impossible_port_returns_400(path: str, client: Client) -> None:
     with settings_with(PUBLIC_URL=""):
         assert client.get(path, HTTP_HOST="testserver:99999999").status_code == 400
 
 
 @settings_with(SERVER_NAME=HOSTILE)
-def test_a_hostile_name_is_text_and_nothing_else(client: Client) -> None:
+def test_page_escapes_a_hostile_name(client: Client) -> None:
     page = shown(client)
     assert "<script>pwned" not in page
     assert "\u202e" not in page
@@ -130,7 +126,7 @@ def test_a_hostile_name_is_text_and_nothing_else(client: Client) -> None:
 
 
 @settings_with()
-def test_the_page_obeys_the_strict_policy_it_is_sent_with(client: Client) -> None:
+def test_page_complies_with_its_csp(client: Client) -> None:
     answer = client.get("/connect/")
     policy = answer["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self';")
@@ -141,13 +137,13 @@ def test_the_page_obeys_the_strict_policy_it_is_sent_with(client: Client) -> Non
     }
 
 
-def test_files_from_another_host_are_allowed_by_the_policy(client: Client) -> None:
+def test_csp_allows_the_static_host(client: Client) -> None:
     with settings_with(), override_settings(STATIC_URL="https://cdn.example/static/"):
         assert "script-src cdn.example;" in client.get("/connect/")["Content-Security-Policy"]
 
 
 @settings_with()
-def test_without_scripts_no_button_is_shown_that_does_nothing(client: Client) -> None:
+def test_copy_buttons_are_hidden_without_scripts(client: Client) -> None:
     buttons = re.findall(r"<button[^>]*>", shown(client))
     assert len(buttons) == 1 + len(CLIENTS)
     assert all(button.endswith(" hidden>") for button in buttons)
@@ -155,7 +151,7 @@ def test_without_scripts_no_button_is_shown_that_does_nothing(client: Client) ->
 
 @settings_with()
 @pytest.mark.parametrize("path", PAGES)
-def test_nothing_is_told_of_tools_software_or_visitors(path: str, client: Client) -> None:
+def test_page_reveals_no_tools_software_or_cookies(path: str, client: Client) -> None:
     answer = client.get(path, HTTP_COOKIE=f"sessionid={'s' * 32}; csrftoken={'c' * 32}")
     text = answer.content.decode().lower()
     assert not [name for name in ("get_timestamp", "web_scrape", "code_review", "demo://") if name in text]
@@ -165,13 +161,13 @@ def test_nothing_is_told_of_tools_software_or_visitors(path: str, client: Client
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_one_setting_switches_both_off(path: str, client: Client) -> None:
+def test_setting_disables_both_pages(path: str, client: Client) -> None:
     with settings_with(CONNECT_PAGE=False):
         assert client.get(path).status_code == 404
 
 
 @settings_with()
 @pytest.mark.parametrize("path", PAGES)
-def test_they_are_only_read(path: str, client: Client) -> None:
+def test_pages_refuse_post(path: str, client: Client) -> None:
     assert client.head(path).status_code == 200
     assert client.post(path).status_code == 405
