@@ -1,4 +1,4 @@
-"""The seeded rows of the admin's tests; calls that wait are told of."""
+"""The seeded rows of the admin's tests, for notifications about pending calls."""
 
 from tests.integration.admin.conftest import client_of, root, seeded, seeded_once, viewer
 

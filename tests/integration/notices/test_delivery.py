@@ -1,4 +1,4 @@
-"""Who is notified of what, how often, by mail and webhook; what is not sent, and what its owner reads."""
+"""Notifications by mail and webhook: recipients, frequency, redaction and delivery errors."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BACKEND = "django.core.mail.backends.smtp.EmailBackend"
 
 
 def mcp(**changed: Any) -> Any:
-    """Ours with changes."""
+    """Override settings of ``MCP``."""
     public = {"PUBLIC_URL": "https://mcp.example.com", "EGRESS_ALLOW": ("127.0.0.0/8",)}
     return override_settings(MCP={**settings.MCP, **public, **changed})
 
 
 @pytest.fixture
 def box() -> Iterator[Mailbox]:
-    """A mail server, which the project names."""
+    """Start a mail server and configure it."""
     with (
         mail_server() as server,
         mcp(),
@@ -46,14 +46,14 @@ def box() -> Iterator[Mailbox]:
 
 @pytest.fixture
 def posts() -> Iterator[Posts]:
-    """A receiver of webhooks."""
+    """Start a webhook receiver."""
     with web_server() as server, mcp():
         yield server
 
 
 @pytest.fixture
 def decider(seeded: Seed) -> Any:
-    """Staff who may look at calls and decide about them, with an address."""
+    """Create staff with an address and the permissions to view and decide calls."""
     seeded.viewer.user_permissions.set(
         Permission.objects.filter(
             content_type__app_label="mcp_app", codename__in=["view_call", "decide_call"]
@@ -65,18 +65,16 @@ def decider(seeded: Seed) -> Any:
 
 
 def look() -> int:
-    """One look of the thread, whose jobs run at once."""
+    """Run one iteration of the thread, with its jobs executed immediately."""
     return delivery.look(delivery.deliver)
 
 
 def later() -> None:
-    """A minute or an hour has passed, for whoever waits."""
+    """Advance the time of waiting notifications and retries."""
     NotificationChannel.objects.update(due_at=clock.utcnow() - timedelta(seconds=1))
 
 
-def test_one_mail_tells_of_all_calls_that_wait_and_leads_to_them(
-    box: Mailbox, decider: Any, seeded: Seed
-) -> None:
+def test_one_mail_lists_and_links_all_pending_calls(box: Mailbox, decider: Any, seeded: Seed) -> None:
     other = undecided_call(
         seeded.session.pk, 70, tool="burn", user=seeded.root, arguments='{"all": "hunter2"}'
     )
@@ -95,9 +93,7 @@ def test_one_mail_tells_of_all_calls_that_wait_and_leads_to_them(
     assert len(box.mails) == 1
 
 
-def test_what_comes_within_a_minute_is_told_together_at_its_end(
-    box: Mailbox, decider: Any, seeded: Seed
-) -> None:
+def test_tasks_within_a_minute_are_sent_together(box: Mailbox, decider: Any, seeded: Seed) -> None:
     choose(user=decider, way="email", kinds=[APPROVALS])
     assert look() == 1
     for number in range(80, 90):
@@ -109,9 +105,7 @@ def test_what_comes_within_a_minute_is_told_together_at_its_end(
     assert "10 things wait for you" in box.mails[1]["Subject"]
 
 
-def test_arguments_are_sent_only_if_a_setting_says_so_and_then_without_secrets(
-    box: Mailbox, decider: Any
-) -> None:
+def test_arguments_are_sent_only_if_configured_and_redacted(box: Mailbox, decider: Any) -> None:
     with mcp(NOTIFY_ARGUMENTS=True):
         choose(user=decider, way="email", kinds=[APPROVALS])
         assert look() == 1
@@ -120,7 +114,7 @@ def test_arguments_are_sent_only_if_a_setting_says_so_and_then_without_secrets(
     assert "hunter2" not in text
 
 
-def test_only_who_may_decide_is_told(box: Mailbox, seeded: Seed, decider: Any) -> None:
+def test_only_users_who_may_decide_are_notified(box: Mailbox, seeded: Seed, decider: Any) -> None:
     seeded.outsider.email = "outsider@example.com"
     seeded.outsider.save()
     for person in (seeded.outsider, decider):
@@ -136,11 +130,11 @@ def test_only_who_may_decide_is_told(box: Mailbox, seeded: Seed, decider: Any) -
         decider.save()
         later()
         call = undecided_call(seeded.session.pk, number, user=decider, four_eyes=True)
-        assert look() == 0  # Nor of what one asked for oneself, where it takes another.
+        assert look() == 0  # Nor are requesters notified of their own four-eyes calls.
         call.delete()
 
 
-def test_a_webhook_is_signed_and_its_receiver_can_check_it(posts: Posts, decider: Any, seeded: Seed) -> None:
+def test_webhook_signature_is_verifiable(posts: Posts, decider: Any, seeded: Seed) -> None:
     secret = choose(user=decider, way="webhook", kinds=[APPROVALS], address=posts.url)
     assert secret.startswith("whsec_")
     assert secret not in NotificationChannel.objects.get().secret
@@ -155,9 +149,7 @@ def test_a_webhook_is_signed_and_its_receiver_can_check_it(posts: Posts, decider
     assert AuditEvent.objects.filter(action="notification.choose").count() == 1
 
 
-def test_a_receiver_that_fails_is_tried_a_few_times_and_its_owner_reads_why(
-    posts: Posts, decider: Any
-) -> None:
+def test_failed_webhook_is_retried_and_its_error_shown(posts: Posts, decider: Any) -> None:
     posts.status = 500
     choose(user=decider, way="webhook", kinds=[APPROVALS], address=posts.url)
     for _ in range(delivery.MOST_TRIES):
@@ -167,7 +159,7 @@ def test_a_receiver_that_fails_is_tried_a_few_times_and_its_owner_reads_why(
     assert len({headers["webhook-id"] for headers, _ in posts.requests}) == 1
     channel = NotificationChannel.objects.get()
     assert channel.error == "The address answered 500."
-    assert look() == 0  # Given up; what comes next is told again.
+    assert look() == 0  # Given up; the next task is sent again.
     assert len(posts.requests) == delivery.MOST_TRIES
     posts.status = 200
     choose(user=decider, way="webhook", kinds=[APPROVALS], address=f"{posts.url}/2")
@@ -185,15 +177,13 @@ def test_a_receiver_that_fails_is_tried_a_few_times_and_its_owner_reads_why(
         "https://a:b/",
     ],
 )
-def test_an_address_that_nothing_may_be_sent_to_is_refused(address: str, decider: Any) -> None:
+def test_unsafe_webhook_address_is_refused(address: str, decider: Any) -> None:
     from mcp_app.notices.webhook import objection_to
 
     assert objection_to(address)
 
 
-def test_a_webhook_reaches_nothing_inside_unless_the_installation_allows_it(
-    posts: Posts, decider: Any
-) -> None:
+def test_webhook_to_an_internal_address_needs_permission(posts: Posts, decider: Any) -> None:
     choose(user=decider, way="webhook", kinds=[APPROVALS], address=posts.url)
     with mcp(EGRESS_ALLOW=()):
         assert look() == 0
@@ -201,7 +191,7 @@ def test_a_webhook_reaches_nothing_inside_unless_the_installation_allows_it(
     assert NotificationChannel.objects.get().error
 
 
-def test_a_mail_server_that_is_silent_ends_as_an_error_of_its_owner(
+def test_unresponsive_mail_server_is_recorded_as_an_error(
     decider: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_app.notices.mail.SECONDS", 0.2)
@@ -214,7 +204,7 @@ def test_a_mail_server_that_is_silent_ends_as_an_error_of_its_owner(
     assert "timed out" in NotificationChannel.objects.get().error
 
 
-def test_of_two_workers_that_look_at_once_one_sends(box: Mailbox, decider: Any) -> None:
+def test_concurrent_workers_send_once(box: Mailbox, decider: Any) -> None:
     choose(user=decider, way="email", kinds=[APPROVALS])
     queued: list[int] = []
 
@@ -225,13 +215,13 @@ def test_of_two_workers_that_look_at_once_one_sends(box: Mailbox, decider: Any) 
 
     assert delivery.look(hand_on) == 1
     assert len(queued) == 1
-    # Also a job that is given twice.
+    # A duplicate job sends nothing either.
     assert delivery.deliver(queued[0])
     assert not delivery.deliver(queued[0])
     assert len(box.mails) == 1
 
 
-def test_drafts_and_new_errors_are_told_to_whom_they_wait_for(box: Mailbox, seeded: Seed) -> None:
+def test_drafts_and_new_errors_are_sent_to_their_reviewers(box: Mailbox, seeded: Seed) -> None:
     from mcp_app.models import ErrorGroup
 
     now = clock.utcnow()
@@ -250,7 +240,7 @@ def test_drafts_and_new_errors_are_told_to_whom_they_wait_for(box: Mailbox, seed
     assert "hunter2" not in text
 
 
-def test_stuck_calls_and_keys_that_end_soon_are_told_once_to_who_may_deal_with_them(
+def test_stuck_calls_and_expiring_keys_are_sent_once_to_permitted_users(
     box: Mailbox, decider: Any, seeded: Seed
 ) -> None:
     now = clock.utcnow()
@@ -271,9 +261,7 @@ def test_stuck_calls_and_keys_that_end_soon_are_told_once_to_who_may_deal_with_t
     assert look() == 0
 
 
-def test_a_test_is_sent_at_once_tells_of_nothing_and_takes_nothing_from_what_waits(
-    box: Mailbox, decider: Any
-) -> None:
+def test_test_mail_is_sent_at_once_and_leaves_pending_tasks(box: Mailbox, decider: Any) -> None:
     assert send_test(user=decider, way="email") == "Save your choice first."
     choose(user=decider, way="email", kinds=[APPROVALS])
     assert send_test(user=decider, way="email") == ""
@@ -285,7 +273,7 @@ def test_a_test_is_sent_at_once_tells_of_nothing_and_takes_nothing_from_what_wai
     assert len(box.texts) == 2
 
 
-def test_a_test_of_a_webhook_says_why_it_did_not_arrive(posts: Posts, decider: Any) -> None:
+def test_webhook_test_reports_delivery_errors(posts: Posts, decider: Any) -> None:
     choose(user=decider, way="webhook", kinds=[], address=posts.url)
     posts.status = 500
     assert send_test(user=decider, way="webhook") == "The address answered 500."
@@ -297,5 +285,5 @@ def test_a_test_of_a_webhook_says_why_it_did_not_arrive(posts: Posts, decider: A
 
 
 @pytest.mark.parametrize("way", ["browser", "webhook", "pigeon"])
-def test_a_way_without_an_address_has_no_test(way: str, decider: Any) -> None:
+def test_channel_without_an_address_cannot_be_tested(way: str, decider: Any) -> None:
     assert send_test(user=decider, way=way) == "Save your choice first."
