@@ -1,4 +1,4 @@
-"""One scrape of one process, parsed as Prometheus would."""
+"""One scrape of a process, parsed like Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ask(server: LiveServer, process: int = 0, method: str = "GET", **headers: st
 
 
 def families(body: bytes) -> dict[str, Metric]:
-    """The families of an answer; Prometheus takes none that says a thing twice."""
+    """Return the metric families of a response; fail on duplicates, as Prometheus does."""
     found = {family.name: family for family in text_string_to_metric_families(body.decode())}
     samples = [
         (each.name, *sorted(each.labels.items())) for family in found.values() for each in family.samples
@@ -29,7 +29,7 @@ def families(body: bytes) -> dict[str, Metric]:
 
 
 def value(server: LiveServer, process: int, name: str, **labels: Any) -> float:
-    """What a process says of one sample; 0 when it says nothing."""
+    """Return the value of a sample at a process; 0 if missing."""
     answer = ask(server, process)
     assert answer.status == 200, answer
     samples = [sample for family in families(answer.body).values() for sample in family.samples]
@@ -39,7 +39,7 @@ def value(server: LiveServer, process: int, name: str, **labels: Any) -> float:
 
 
 def becomes(server: LiveServer, expected: float, name: str, **labels: Any) -> None:
-    """Each process says so before long, and goes no further."""
+    """Wait until each process reports the value, and assert that it stays."""
     for process in range(len(server.processes)):
         eventually(
             lambda process=process: value(server, process, name, **labels) >= expected,  # type: ignore[misc]

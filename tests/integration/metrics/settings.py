@@ -1,4 +1,4 @@
-"""Quick tools, tools that talk, and background tools; credentials are asked of everybody but this machine."""
+"""Settings with quick tools, streaming tools and background tools; loopback needs no authentication."""
 
 from __future__ import annotations
 

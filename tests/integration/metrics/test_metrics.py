@@ -1,4 +1,4 @@
-"""What Prometheus is told: once each, by every process, also of processes that died; and who may ask."""
+"""Metrics: counted once, reported by every process, also for dead processes; and permissions."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def live() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def halves(live: LiveServer) -> Iterator[list[Mcp]]:
-    """One session at each process."""
+    """Open a session at each process."""
     with closing(live.mcp(0)) as first, closing(live.mcp(1)) as second:
         first.initialize()
         second.initialize()
         yield [first, second]
 
 
-def test_an_answer_has_every_family_and_parses(live: LiveServer) -> None:
+def test_response_has_every_family_and_parses(live: LiveServer) -> None:
     answer = ask(live)
     assert answer.headers["content-type"].startswith("text/plain; version=")
     found = families(answer.body)
@@ -94,7 +94,7 @@ def test_an_answer_has_every_family_and_parses(live: LiveServer) -> None:
     ],
     ids=["quick", "on a stream", "failing", "wrong arguments"],
 )
-def test_calls_at_both_processes_are_counted_once_each_by_either(
+def test_calls_of_both_processes_are_counted_once(
     live: LiveServer, halves: list[Mcp], tool: str, arguments: dict[str, Any], outcome: str
 ) -> None:
     sample: dict[str, str] = {"tool": tool, "outcome": outcome}
@@ -110,7 +110,7 @@ def test_calls_at_both_processes_are_counted_once_each_by_either(
     becomes(live, durations + 6, "mcp_tool_call_duration_seconds_bucket", tool=tool, le="+Inf")
 
 
-def test_other_requests_are_counted_by_method_and_outcome(live: LiveServer, halves: list[Mcp]) -> None:
+def test_requests_are_counted_by_method_and_outcome(live: LiveServer, halves: list[Mcp]) -> None:
     def counted(method: str, outcome: str) -> float:
         return value(live, 0, "mcp_requests_total", method=method, outcome=outcome)
 
@@ -124,7 +124,7 @@ def test_other_requests_are_counted_by_method_and_outcome(live: LiveServer, halv
         becomes(live, count + more, "mcp_requests_total", method=method, outcome=outcome)
 
 
-def test_names_that_no_tool_has_do_not_make_labels(live: LiveServer, halves: list[Mcp]) -> None:
+def test_unknown_tool_names_do_not_become_labels(live: LiveServer, halves: list[Mcp]) -> None:
     before = value(live, 0, CALLS, tool="other", outcome="error")
     for client in halves:
         for name in HOSTILE:
@@ -137,7 +137,7 @@ def test_names_that_no_tool_has_do_not_make_labels(live: LiveServer, halves: lis
     assert not [name for name in found if "forged" in name]
 
 
-def test_a_background_call_is_counted_by_its_worker_and_seen_while_it_runs(
+def test_background_call_is_counted_by_its_worker_and_shown_running(
     live: LiveServer, halves: list[Mcp]
 ) -> None:
     before = value(live, 0, CALLS, tool="work_once", outcome="ok")
@@ -152,15 +152,13 @@ def test_a_background_call_is_counted_by_its_worker_and_seen_while_it_runs(
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_process_that_dies_and_comes_back_takes_no_count_along(
-    live: LiveServer, halves: list[Mcp], how: signal.Signals
-) -> None:
+def test_restarted_process_loses_no_counts(live: LiveServer, halves: list[Mcp], how: signal.Signals) -> None:
     sample = {"tool": "test_simple_text", "outcome": "ok"}
     before = value(live, 0, CALLS, **sample)
     for _ in range(5):
         halves[0].tool("test_simple_text")
     if how == signal.SIGKILL:
-        # What was counted less than a second before is not promised.
+        # Counts of the last second are not guaranteed.
         eventually(lambda: value(live, 1, CALLS, **sample) == before + 5)
     live.restart(0, how)
     with closing(live.mcp(0)) as revived:
@@ -169,7 +167,7 @@ def test_a_process_that_dies_and_comes_back_takes_no_count_along(
     becomes(live, before + 6, CALLS, **sample)
 
 
-def test_a_worker_that_stops_takes_no_count_along(live: LiveServer, halves: list[Mcp]) -> None:
+def test_stopped_worker_loses_no_counts(live: LiveServer, halves: list[Mcp]) -> None:
     before = value(live, 0, CALLS, tool="work_once", outcome="ok")
     for number in range(4):
         with start_call(halves[1], "work_once", nonce=f"stopped-{number}", steps=1, delay=0) as stream:
@@ -180,7 +178,7 @@ def test_a_worker_that_stops_takes_no_count_along(live: LiveServer, halves: list
 
 @pytest.fixture(scope="module")
 def keys(live: LiveServer) -> dict[str, str]:
-    """A key of a user who may read the metrics, one of a user who may not, and a token of the test bench."""
+    """Issue a key of a user with the metrics permission, a key without it, and a test bench token."""
     wanted = {"allowed": ["view_metrics"], "stranger": ["view_message"]}
     found = {
         name: live.shell(KEY.format(name=name, permissions=permissions)).strip()
@@ -204,7 +202,7 @@ def keys(live: LiveServer) -> dict[str, str]:
         ({"Origin": "https://elsewhere.example.com"}, 403),
     ],
 )
-def test_only_this_machine_and_keys_with_the_permission_are_answered(
+def test_metrics_require_loopback_or_a_permitted_key(
     live: LiveServer, keys: dict[str, str], headers: dict[str, str], status: int
 ) -> None:
     for name, key in keys.items():
@@ -215,7 +213,7 @@ def test_only_this_machine_and_keys_with_the_permission_are_answered(
     assert ("www-authenticate" in answer.headers) == (status == 401)
 
 
-def test_nothing_but_reading_is_possible(live: LiveServer) -> None:
+def test_only_get_and_head_are_allowed(live: LiveServer) -> None:
     answer = ask(live, method="POST")
     assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
     assert (ask(live, method="HEAD").status, ask(live, method="HEAD").body) == (200, b"")

@@ -1,4 +1,4 @@
-"""The metrics while Redis is away, and the counts that were made meanwhile."""
+"""Metrics while Redis is unavailable, and the counts of that time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
         assert not server.trouble(), server.logs()[-4000:]
 
 
-def test_what_is_counted_while_redis_is_away_is_told_when_it_is_back(live: LiveServer) -> None:
+def test_counts_during_a_redis_outage_are_reported_afterwards(live: LiveServer) -> None:
     sample = {"tool": "test_simple_text", "outcome": "ok"}
     with closing(live.mcp(0)) as client:
         client.initialize()
@@ -42,7 +42,7 @@ def test_what_is_counted_while_redis_is_away_is_told_when_it_is_back(live: LiveS
         becomes(live, 4, "mcp_tool_calls_total", **sample)
 
 
-def test_a_redis_that_keeps_its_memory_to_itself_costs_only_that_figure(live: LiveServer) -> None:
+def test_redis_without_info_lacks_only_the_memory_metric(live: LiveServer) -> None:
     with redis.Redis.from_url(live.redis.url, protocol=2) as operator:
         operator.execute_command("ACL", "SETUSER", "default", "-info")
         try:
