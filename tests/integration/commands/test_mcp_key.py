@@ -1,4 +1,4 @@
-"""``manage.py mcp_key``: API keys of an installation without any admin."""
+"""``manage.py mcp_key``: API keys of an installation without an admin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ada(django_user_model: Any) -> Any:
 
 
 def run(*arguments: str) -> tuple[str, str]:
-    """Run the command; return what it wrote to standard output and to standard error."""
+    """Run the command; return its standard output and standard error."""
     out, err = StringIO(), StringIO()
     call_command("mcp_key", *arguments, stdout=out, stderr=err)
     return out.getvalue(), err.getvalue()
@@ -44,13 +44,13 @@ def test_added_key_expires_after_its_days(ada: Any) -> None:
     assert round((key.expires_at - key.created_at).total_seconds() / 86400) == 7
 
 
-def test_key_without_an_end_is_issued_with_a_warning(ada: Any) -> None:
+def test_key_without_expiry_is_issued_with_a_warning(ada: Any) -> None:
     _, err = run("add", "ada", "--name", "robot", "--days", "0")
     assert ApiKey.objects.get().expires_at is None
     assert "never expires" in err
 
 
-def test_scopes_are_those_that_were_named(ada: Any) -> None:
+def test_scopes_are_stored_as_named(ada: Any) -> None:
     run("add", "ada", "--name", "reader", "--scope", "mcp:resources", "--scope", "mcp")
     assert ApiKey.objects.get().scopes == "mcp mcp:resources"
 
@@ -66,7 +66,7 @@ def test_list_shows_every_key_and_no_secret(ada: Any) -> None:
     assert ApiKey.objects.get(name="laptop").secret_hash not in out
 
 
-def test_revoked_key_authenticates_nobody(ada: Any) -> None:
+def test_revoked_key_does_not_authenticate(ada: Any) -> None:
     secret = run("add", "ada", "--name", "laptop")[0].strip()
     run("revoke", str(ApiKey.objects.get().pk))
     assert find_principal(secret) is None
@@ -83,7 +83,7 @@ def test_revoked_key_authenticates_nobody(ada: Any) -> None:
         (["revoke", "404"], "There is no key 404"),
     ],
 )
-def test_wrong_values_are_refused_by_name(ada: Any, arguments: list[str], words: str) -> None:
+def test_invalid_values_are_refused_with_a_reason(ada: Any, arguments: list[str], words: str) -> None:
     with pytest.raises(CommandError, match=words):
         run(*arguments)
     assert not ApiKey.objects.exists()
@@ -96,7 +96,7 @@ def test_inactive_user_gets_no_key(ada: Any) -> None:
         run("add", "ada", "--name", "x")
 
 
-def test_second_revocation_tells_of_the_first(ada: Any) -> None:
+def test_second_revocation_reports_the_first(ada: Any) -> None:
     run("add", "ada", "--name", "x")
     key = str(ApiKey.objects.get().pk)
     run("revoke", key)
@@ -104,7 +104,7 @@ def test_second_revocation_tells_of_the_first(ada: Any) -> None:
         run("revoke", key)
 
 
-def test_no_key_is_issued_where_keys_are_off(ada: Any, settings: Any) -> None:
+def test_no_key_is_issued_where_keys_are_disabled(ada: Any, settings: Any) -> None:
     with (
         override_settings(MCP={**settings.MCP, "API_KEYS": False}),
         pytest.raises(CommandError, match="API_KEYS"),
