@@ -1,4 +1,4 @@
-"""A web process and a worker that write JSON; once as they are, once with OpenTelemetry."""
+"""A web process and a worker that log JSON; once without and once with OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.servers.live import LiveServer
 SETTINGS = "tests.integration.tracing.settings"
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
-# Each span as soon as it ends, whatever becomes of the process.
+# Exports each span as soon as it ends, so that none is lost with the process.
 CONSOLE = {"OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "100"}
 
 
@@ -27,7 +27,7 @@ def converse(
     headers: dict[str, str] | None = None,
     **given: Any,
 ) -> list[dict[str, Any]]:
-    """Every message that answers a call, the answer last; questions are declined."""
+    """Return every message of a call, the response last; elicitations are declined."""
     message = client.request_message("tools/call", {"name": tool, "arguments": given, "_meta": meta or {}})
     found = client.client.open_stream(
         "POST", client.path, client.headers(**headers or {}), json.dumps(message).encode()
@@ -46,13 +46,15 @@ def converse(
 
 
 def known(client: Mcp, tool: str, meta: dict[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
-    """What a tool knew of its trace."""
+    """Return the trace context that a tool returned."""
     found: dict[str, Any] = converse(client, tool, meta, **more)[-1]["result"]["structuredContent"]
     return found
 
 
 def records(server: LiveServer) -> list[dict[str, Any]]:
-    """Every line of the logs; each must be a JSON object, but for two that Celery says past all logging."""
+    """Return every log record; each line must be a JSON object, except two that Celery prints without
+    logging.
+    """
     lines = [line for line in server.logs().splitlines() if line and not line.startswith("worker: ")]
     return [json.loads(line) for line in lines]
 

@@ -1,4 +1,4 @@
-"""The project's settings with tools that tell what they know in place of the demo."""
+"""The project's settings with tracing tools in place of the demo."""
 
 from __future__ import annotations
 

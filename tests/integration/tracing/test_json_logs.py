@@ -1,4 +1,4 @@
-"""LOG_FORMAT=json: one object a line from every process, whoever wrote it, with the ids of the call."""
+"""LOG_FORMAT=json: one object a line from every process and logger, with the ids of the call."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.servers.live import LiveServer, eventually
 
 
 def line(server: LiveServer, mark: str) -> dict[str, Any]:
-    """The one record that holds ``mark``."""
+    """Return the only record that contains ``mark``."""
     eventually(lambda: any(mark in found["message"] for found in records(server)))
     (found,) = [found for found in records(server) if mark in found["message"]]
     return found
 
 
 @pytest.mark.parametrize("tool", ["look", "look_in_thread", "look_in_worker"])
-def test_a_line_that_a_tool_logs_is_found_by_its_session_request_and_trace(
+def test_log_record_of_a_tool_has_session_request_and_trace_ids(
     tool: str, server: LiveServer, client: Mcp
 ) -> None:
     mark = secrets.token_hex(8)
@@ -35,7 +35,7 @@ def test_a_line_that_a_tool_logs_is_found_by_its_session_request_and_trace(
     assert ("call" in found) is (tool == "look_in_worker")
 
 
-def test_a_failed_tool_is_one_line_whatever_its_client_made_it_say(server: LiveServer, client: Mcp) -> None:
+def test_failed_tool_logs_one_line_despite_hostile_text(server: LiveServer, client: Mcp) -> None:
     words = 'x\n{"level": "ERROR", "message": "forged"}\n\x1b[2J\u202e'
     answer = converse(client, "fail", text=words)[-1]
     incident = answer["result"]["content"][0]["text"].rpartition(" ")[2].rstrip(").")
@@ -46,7 +46,7 @@ def test_a_failed_tool_is_one_line_whatever_its_client_made_it_say(server: LiveS
     assert "\x1b" not in server.logs()
 
 
-def test_every_line_of_every_process_is_an_object_with_its_facts(server: LiveServer, client: Mcp) -> None:
+def test_every_log_line_of_every_process_is_a_complete_object(server: LiveServer, client: Mcp) -> None:
     converse(client, "fail", text="again")
     server.worker_processes[0].stop()
     server.worker_processes[0].start(server.environment)

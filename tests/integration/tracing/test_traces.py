@@ -1,4 +1,4 @@
-"""A client's trace goes on in tools, threads, workers and questions, with OpenTelemetry and without it."""
+"""Trace propagation to tools, threads, workers and client requests, with and without OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOKS = ["look", "look_in_thread", "look_in_worker"]
 
 @pytest.mark.requirement("META-09")
 @pytest.mark.parametrize("tool", LOOKS)
-def test_a_tool_continues_the_trace_of_its_caller_wherever_it_runs(tool: str, client: Mcp) -> None:
+def test_tool_continues_the_trace_of_its_caller(tool: str, client: Mcp) -> None:
     found = known(client, tool, META)
     assert found["traceparent"] == PARENT
     assert found["headers"] == {"traceparent": PARENT, "tracestate": "vendor=1"}
@@ -27,7 +27,7 @@ def test_a_tool_continues_the_trace_of_its_caller_wherever_it_runs(tool: str, cl
 
 @pytest.mark.requirement("META-10")
 @pytest.mark.parametrize("tool", LOOKS)
-def test_a_header_names_the_trace_of_a_request_that_names_none(tool: str, client: Mcp) -> None:
+def test_header_trace_is_used_only_without_a_meta_trace(tool: str, client: Mcp) -> None:
     other = PARENT.replace(SPAN, "1" * 16)
     assert known(client, tool, headers={"traceparent": other})["traceparent"] == other
     assert known(client, tool, META, headers={"traceparent": other})["traceparent"] == PARENT
@@ -35,21 +35,21 @@ def test_a_header_names_the_trace_of_a_request_that_names_none(tool: str, client
 
 @pytest.mark.requirement("META-09")
 @pytest.mark.parametrize("tool", LOOKS)
-def test_a_malformed_trace_is_as_good_as_none(tool: str, client: Mcp) -> None:
+def test_malformed_trace_is_ignored(tool: str, client: Mcp) -> None:
     for wrong in ({"traceparent": "00-x"}, {"traceparent": 7, "baggage": ["x"]}, {"tracestate": "a=1"}):
         found = known(client, tool, wrong, headers={"traceparent": "nonsense"})
         assert (found["traceparent"], found["headers"]) == ("", {})
 
 
 @pytest.mark.requirement("META-09")
-def test_a_question_to_the_client_is_in_its_trace_without_its_baggage(client: Mcp) -> None:
+def test_client_request_has_the_trace_without_its_baggage(client: Mcp) -> None:
     question = converse(client, "ask", META)[0]
     assert question["params"]["_meta"] == {"traceparent": PARENT, "tracestate": "vendor=1"}
     assert "_meta" not in converse(client, "ask")[0]["params"]
 
 
 def spans_of(server: LiveServer) -> list[dict[str, Any]]:
-    """What the console exporters printed between the lines of the logs; in a worker, Celery logs it."""
+    """Return the spans printed by console exporters between the log lines; in a worker, Celery logs them."""
     printed = re.sub(r"^.* celery\.redirected ", "\n", server.logs(), flags=re.MULTILINE)
     text, found, at = printed.replace("\\u000a", "\n"), [], 0
     decoder = json.JSONDecoder()
@@ -63,9 +63,7 @@ def spans_of(server: LiveServer) -> list[dict[str, Any]]:
 
 
 @pytest.mark.requirement("META-09")
-def test_spans_of_the_server_and_its_worker_are_one_below_the_other_in_the_clients_trace(
-    traced: LiveServer, traced_client: Mcp
-) -> None:
+def test_worker_span_is_a_child_of_the_server_span(traced: LiveServer, traced_client: Mcp) -> None:
     found = known(traced_client, "look_in_worker", META)
 
     def ours() -> dict[str, dict[str, Any]]:
@@ -82,9 +80,7 @@ def test_spans_of_the_server_and_its_worker_are_one_below_the_other_in_the_clien
     assert running["attributes"]["mcp_app.call.attempt"] == 1
 
 
-def test_a_quick_call_has_a_span_too_and_no_arguments_are_in_it(
-    traced: LiveServer, traced_client: Mcp
-) -> None:
+def test_quick_call_has_a_span_without_arguments(traced: LiveServer, traced_client: Mcp) -> None:
     (answer,) = converse(
         traced_client, "never_waits", {"traceparent": PARENT.replace("4bf9", "5bf9")}, text="hush"
     )

@@ -1,1 +1,1 @@
-"""A catalogue app whose tools tell what they know of their trace; never installed outside tests."""
+"""A catalogue app whose tools return their trace context; never installed outside tests."""

@@ -1,4 +1,4 @@
-"""Tools that tell what they know of their trace, log, ask and fail."""
+"""Tools that return their trace context, log, elicit and fail."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ def _known(ctx: Context, mark: str) -> dict[str, Any]:
 
 @tool
 async def look(ctx: Context, mark: str = "") -> dict[str, Any]:
-    """Tells from the event loop."""
+    """Return the trace context in the event loop."""
     return _known(ctx, mark)
 
 
 @tool
 def look_in_thread(ctx: Context, mark: str = "") -> dict[str, Any]:
-    """Tells from a thread."""
+    """Return the trace context in a thread."""
     return _known(ctx, mark)
 
 
 @tool(background=True)
 def look_in_worker(ctx: Context, mark: str = "") -> dict[str, Any]:
-    """Tells from a worker."""
+    """Return the trace context in a worker."""
     return _known(ctx, mark)
 
 
 @tool
 async def never_waits(text: str) -> str:
-    """A quick tool."""
+    """Return the text without waiting."""
     return text
 
 
 @tool(background=True)
 async def ask(ctx: Context) -> str:
-    """Asks the client."""
+    """Elicit from the client."""
     return (await ctx.aelicit("Who?", {"type": "object", "properties": {}})).action
 
 
 @tool(background=True)
 async def fail(text: str) -> str:
-    """Fails with the client's words."""
+    """Fail with the client's text."""
     raise RuntimeError(text)
