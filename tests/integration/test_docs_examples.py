@@ -1,4 +1,4 @@
-"""The examples of the guides for application developers do what they say."""
+"""The examples of the guides for application developers run as described."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ GUIDES = (
     "cookbook.md",
     "coming-from.md",
 )
-# The first line of a block that shows how another library words the same.
+# The first line of a block with the equivalent code of another library.
 OTHERS = {"coming-from.md": ("# FastMCP", "# Official SDK", "# django-mcp-server", "# drf-mcp")}
 
 
 def blocks(guide: str) -> list[str]:
-    """Every block of Python in a guide."""
+    """Return every Python block of a guide."""
     return re.findall(r"^```python\n(.*?)^```$", (DOCS / guide).read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def is_ours(block: str) -> bool:
-    """Whether a block belongs to the app that a guide makes."""
+    """Return True if a block belongs to the guide's app."""
     return block.startswith("# library/")
 
 
@@ -50,23 +50,23 @@ TESTS = [
 
 @pytest.fixture(scope="module")
 def guide(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """Everything a guide defines, registered."""
+    """Register and return the definitions of a guide."""
     module = ModuleType("library")
     known = set(current_app.tasks)
     with registry.isolated():
         for block in BLOCKS[request.param]:
             exec(compile(block, str(DOCS / request.param), "exec", dont_inherit=True), module.__dict__)
         yield module.__dict__
-    # Another guide may stand between two tests of this one: its jobs are registered anew then.
+    # Another guide may run between two tests of this one, so its jobs are registered again.
     for name in set(current_app.tasks) - known:
         current_app.tasks.unregister(name)
 
 
-# A guide may be read twice in one process; its job is the same then.
+# A guide may be executed twice in one process; its job is the same.
 @pytest.mark.filterwarnings("ignore:Task name 'library.import_books' is already registered")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("guide", "name"), TESTS, indirect=["guide"])
-def test_the_guide_keeps_its_word(guide: dict[str, Any], name: str) -> None:
+def test_example_tests_of_the_guide_pass(guide: dict[str, Any], name: str) -> None:
     test = guide[name]
     if inspect.iscoroutinefunction(test):
         asyncio.run(test())
@@ -75,18 +75,18 @@ def test_the_guide_keeps_its_word(guide: dict[str, Any], name: str) -> None:
 
 
 @pytest.mark.parametrize("page", GUIDES)
-def test_every_block_of_a_guide_says_which_file_it_is(page: str) -> None:
+def test_every_block_of_a_guide_names_its_file(page: str) -> None:
     found = {block.splitlines()[0] for block in blocks(page)}
     assert found == {"# library/mcp.py", "# library/tests/test_mcp.py", *OTHERS.get(page, ())}
 
 
 @pytest.mark.parametrize("library", OTHERS["coming-from.md"])
-def test_what_another_library_is_said_to_need_is_python(library: str) -> None:
+def test_code_of_another_library_is_valid_python(library: str) -> None:
     (block,) = (block for block in blocks("coming-from.md") if block.startswith(f"{library}\n"))
     compile(block, library, "exec")
 
 
-def test_the_tool_of_the_official_sdk_is_one() -> None:
+def test_official_sdk_example_defines_one_tool() -> None:
     (block,) = (block for block in blocks("coming-from.md") if block.startswith("# Official SDK\n"))
     names: dict[str, Any] = {"__name__": "library"}
     exec(compile(block, "coming-from.md", "exec", dont_inherit=True), names)

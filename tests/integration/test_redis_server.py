@@ -1,4 +1,4 @@
-"""The embedded Redis: which program, what it tells the world, and that it goes."""
+"""The embedded Redis: its program, its secrets, and its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAMS = [find_program(), Program("fakeredis", "")]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kind)
-def test_only_who_knows_the_password_gets_in_and_nobody_sees_it(tmp_path: Path, program: Program) -> None:
+def test_redis_requires_the_password_and_hides_it(tmp_path: Path, program: Program) -> None:
     server = RedisServer(tmp_path / "with space", program=program)
     url = server.start()
     assert server.process is not None
@@ -47,14 +47,14 @@ def test_only_who_knows_the_password_gets_in_and_nobody_sees_it(tmp_path: Path, 
     server.stop()
 
 
-def test_it_listens_on_loopback_only_and_refuses_rather_than_evicts(redis_url: str) -> None:
+def test_redis_listens_on_loopback_and_never_evicts(redis_url: str) -> None:
     with redis.Redis.from_url(redis_url, protocol=2, decode_responses=True) as client:
         assert client.config_get("bind") == {"bind": "127.0.0.1"}
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
         assert int(client.config_get("maxmemory")["maxmemory"]) > 0
 
 
-def test_a_restart_after_a_kill_keeps_address_and_data(tmp_path: Path) -> None:
+def test_restart_after_a_kill_keeps_address_and_data(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     url = server.start()
     with redis.Redis.from_url(url, protocol=2) as client:
@@ -69,7 +69,7 @@ def test_a_restart_after_a_kill_keeps_address_and_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kind)
-def test_stopping_leaves_no_process_and_may_be_repeated(tmp_path: Path, program: Program) -> None:
+def test_stop_leaves_no_process_and_is_repeatable(tmp_path: Path, program: Program) -> None:
     server = RedisServer(tmp_path, append_only=False, program=program)
     server.start()
     assert server.process is not None
@@ -80,7 +80,7 @@ def test_stopping_leaves_no_process_and_may_be_repeated(tmp_path: Path, program:
         os.kill(pid, 0)
 
 
-def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_failed_start_reports_the_reason(tmp_path: Path) -> None:
     first = RedisServer(tmp_path / "first")
     first.start()
     second = RedisServer(tmp_path / "second", port=first.port)
@@ -90,16 +90,14 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     first.stop()
 
 
-def test_a_machine_without_any_redis_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_redis_error_suggests_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("mcpsite.redis_server.find_spec", lambda _: None)
     with pytest.raises(RedisServerError, match=r"valkey-server.*REDIS_URL.*fakeredis"):
         find_program()
 
 
-def test_a_binary_on_the_path_is_used_first_unless_it_is_too_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recent_binary_on_the_path_is_used_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     valkey, old = tmp_path / "valkey-server", tmp_path / "redis-server"
     old.write_text("#!/bin/sh\necho Redis server v=5.0.7 sha=0\n")
     old.chmod(0o755)
@@ -110,7 +108,7 @@ def test_a_binary_on_the_path_is_used_first_unless_it_is_too_old(
     assert find_program() == Program("path", str(valkey))
 
 
-async def test_the_event_streams_run_on_the_fake_server(tmp_path: Path) -> None:
+async def test_streams_run_on_fakeredis(tmp_path: Path) -> None:
     server = RedisServer(tmp_path, program=Program("fakeredis", ""))
     streams = Streams.connect(await asyncio.to_thread(server.start))
     await streams.start()
@@ -124,7 +122,7 @@ async def test_the_event_streams_run_on_the_fake_server(tmp_path: Path) -> None:
     assert [event.kind for event in await reader.next(5)] == ["final"]
     await streams.sessions.create("s", {"a": "b"}, 60)
     assert await streams.sessions.load("s") == {"a": "b"}
-    # It knows neither its memory nor that of a key: nothing is refused for want of it.
+    # It reports neither its memory nor that of a key: nothing is refused for that reason.
     await streams.kept.admit("user:1")
     await asyncio.to_thread(admit_now, server.url, StreamLimits(), "user:1")
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""A project may have switched USE_TZ off: what its people and our tables call a time is the same moment."""
+"""Projects with USE_TZ off: times of the project's code and stored times are the same moments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.models import ApiKey
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# Leases and keys; pages and the API, which show and take times; rows of the project's own models.
+# Leases and keys; pages and the API, which show and accept times; rows of project models.
 CHOSEN = (
     "calls/test_tasks.py", "api/test_keys.py", "api/test_lists.py", "admin/test_figures.py",
     "admin/test_keys.py", "admin/test_time_zone.py",
@@ -31,7 +31,7 @@ TWICE = (datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30
 
 @pytest.mark.process
 @pytest.mark.skipif(not settings.USE_TZ, reason="this is the process that it starts")
-def test_calls_keys_pages_and_lists_work_where_times_have_no_zone() -> None:
+def test_calls_keys_pages_and_lists_work_without_time_zones() -> None:
     started = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     started.pop("TEST_DATA_DIR", None)
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not thorough"]
@@ -46,7 +46,7 @@ def test_calls_keys_pages_and_lists_work_where_times_have_no_zone() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.postgres
-def test_the_hour_that_clocks_show_twice_is_stored_as_the_one_it_was() -> None:
+def test_repeated_hour_is_stored_without_ambiguity() -> None:
     ada = User.objects.create_user("ada")
     for at in TWICE:
         ApiKey.objects.create(user=ada, name=str(at.hour), secret_hash=str(at.hour), expires_at=at)
@@ -58,7 +58,7 @@ def test_the_hour_that_clocks_show_twice_is_stored_as_the_one_it_was() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.postgres
-def test_what_the_database_writes_by_its_clock_is_now() -> None:
+def test_database_clock_writes_the_current_time() -> None:
     key, _ = issue_api_key(user=User.objects.create_user("ada"), name="desk")
     ApiKey.objects.update(last_used_at=clock.now())
     key.refresh_from_db()
@@ -69,7 +69,7 @@ def test_what_the_database_writes_by_its_clock_is_now() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.postgres
-def test_a_key_ends_when_the_code_of_the_project_says_so() -> None:
+def test_key_expires_at_the_time_given_by_project_code() -> None:
     soon = timezone.now() + timedelta(minutes=1)
     key, secret = issue_api_key(user=User.objects.create_user("ada"), name="desk", expires_at=soon)
     found = find_api_key(secret)
