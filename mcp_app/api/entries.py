@@ -157,7 +157,7 @@ class OwnEntryViews(EntryViews):
         return Response(self.get_serializer(entry).data, status=201)
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
-        """Store all values of an entry created here, but only the editable values of an entry from code."""
+        """Store all values of an entry created here, but only the editable values of other entries."""
         if source_of(entry).follows:
             return super().write(entry, values)
         return save_entry(kind=type(entry), entry=entry, actor=self.request.user, **values)
@@ -166,7 +166,7 @@ class OwnEntryViews(EntryViews):
     def destroy(self, request: Request, pk: int) -> Response:
         """Delete an entry.
 
-        Only entries created by administrators, and entries whose code is no longer installed, can be deleted.
+        Only entries created by administrators, and missing entries, can be deleted.
         Disable other entries instead.
         """
         try:

@@ -231,9 +231,7 @@ class BenchAdmin(CallersPages):
         """Return the reasons that keep a run from working, apart from its arguments."""
         notes = []
         if entry.missing:
-            notes.append(
-                "The code that defined this entry is no longer installed: clients are not offered it."
-            )
+            notes.append(f"Clients are not offered this entry: {source_of(entry).gone}.")
         elif not entry.enabled:
             notes.append(
                 "This entry is disabled: no client is offered it, including this page. Enable it first."

@@ -57,7 +57,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     list_select_related = related(Tool)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer only tools from code or upstream as the base of a preset, not other presets."""
+        """Offer only tools that are not presets as the base of a preset."""
         if db_field.name == "preset_of":
             kwargs["queryset"] = PRESET.bases()
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -85,7 +85,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
         presets = (visible(preset) for preset in PRESET.made_from(objs))
         return going, counts, missing_permissions, [*protected, *presets]
 
-    def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
+    def definition_fields_of(self, entry: Any) -> tuple[Any, ...]:
         """Add client refusals and the base tool's arguments to the fields of a preset."""
         facts = super().definition_fields_of(entry)
         return (*facts, "shown_refusals", "tool_schema") if source_of(entry).base_of(entry) else facts
@@ -196,7 +196,7 @@ class ResourceAdmin(EntryAdmin):
             copy = File(stored.file, name=PurePath(entry.file.name).name)
             return super().duplicate(entry, actor, file=copy, **changed)
 
-    def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
+    def definition_fields_of(self, entry: Any) -> tuple[Any, ...]:
         """Add the name of the current file for an upload."""
         facts = super().definition_fields_of(entry)
         return (*facts, "current_file") if entry.file else facts

@@ -26,10 +26,10 @@ from mcp_app.admin.entries.callers import about_permission, rule_of
 from mcp_app.admin.entries.entry_drafts import DraftPages
 from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entries.entry_history import HistoryPages
-from mcp_app.admin.entries.read_only import in_force
+from mcp_app.admin.entries.read_only import definition_columns, in_force
 from mcp_app.admin.entries.switch import SwitchUndo, as_switched, asks_for_json, switch_button, switched
 from mcp_app.admin.entries.transfer import buttons
-from mcp_app.admin.markup import badge, block, diff, json_block
+from mcp_app.admin.markup import badge, diff
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.auth.permissions import people_permission
 from mcp_app.catalogue.access import obstacle_of, permission_of
@@ -85,10 +85,10 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     # Permissions.
 
     def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Allow deletion of entries made in the admin and of entries without code.
+        """Allow deletion of entries made in the admin and of missing entries.
 
-        Code would restore any other entry. The permissions to view and to publish are needed as well, since
-        the confirmation page shows the entry and related rows.
+        Their sources would restore all others. The permissions to view and to publish are needed as well,
+        since the confirmation page shows the entry and related rows.
         """
         may = super().has_delete_permission(request, obj) and self.has_view_permission(request, obj)
         may = may and may_publish(request.user)
@@ -135,10 +135,13 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         looks = entry is not None and not self.has_change_permission(request, entry)
         return in_force(entry, names) if looks else names
 
-    def definition_fields_of(self, entry: Entry) -> tuple[str, ...]:
+    def definition_fields_of(self, entry: Entry) -> tuple[Any, ...]:
         """Return the read-only fields of an entry's page."""
-        facts = ("shown_source", "updated", "editor")
-        return (*facts, *self.definition_fields) if source_of(entry).follows else facts
+        facts, source = ("shown_source", "updated", "editor"), source_of(entry)
+        if not source.follows:
+            return facts
+        named_by = {each.__name__: each for each in definition_columns(source.origin)}
+        return (*facts, *(named_by.get(name, name) for name in self.definition_fields))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """Add the name of an existing entry: clients refer to it by name."""
@@ -233,7 +236,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.display(description="title", ordering="title")
     def shown_title(self, entry: Entry) -> SafeString:
-        """Return the administrator's title, else the title from code."""
+        """Return the administrator's title, else the title from the source."""
         return visible(overlaid(source_of(entry).in_force(entry), entry).get("title") or "-")
 
     @admin.display(description="source", ordering="source")
@@ -261,18 +264,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
         """Return the name of the last editor."""
-        return visible(entry.updated_by or ("the code" if source_of(entry).follows else "-"))
-
-    @admin.display(description="as code defines it")
-    def shown_definition(self, entry: Entry) -> SafeString:
-        """Return the full definition from code and the path of that code."""
-        where = format_html('<p class="mcp-dim">{}</p>', visible(entry.code_path)) if entry.code_path else ""
-        return format_html("{}{}", where, json_block(entry.definition))
-
-    @admin.display(description="description in code")
-    def code_description(self, entry: Entry) -> SafeString:
-        """Return the description from code, which clients see while the field is empty."""
-        return block(source_of(entry).in_force(entry).get("description") or "-")
+        return visible(entry.updated_by or source_of(entry).origin or "-")
 
     # Bulk actions.
 
@@ -296,7 +288,8 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         """Copy the chosen entries under new names. Copies start disabled."""
         for entry in queryset:
             if source_of(entry).follows:
-                self._refuse(request, entry, "is defined in code: make a preset or a new entry instead")
+                where = source_of(entry).origin
+                self._refuse(request, entry, f"is defined in {where}: make a preset or a new entry instead")
                 continue
             try:
                 copy = self.duplicate(entry, request.user)
@@ -331,7 +324,8 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Delete the permitted entries after a confirmation, and report the reason for each other one."""
         for entry in queryset.exclude(deletable()):
-            self._refuse(request, entry, "is defined in code and stays: disable it instead")
+            where = source_of(entry).origin
+            self._refuse(request, entry, f"is defined in {where} and stays: disable it instead")
         going = queryset.filter(deletable())
         return delete_selected(self, request, going) if going.exists() else None
 
@@ -354,14 +348,14 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @object_button("accept")
     def accept(self, request: HttpRequest, entry: Entry) -> None:
-        """Accept the current definition from code as reviewed."""
+        """Accept the current definition as reviewed."""
         if not self.has_change_permission(request, entry):
             raise PermissionDenied
         accept_definition(entry=entry, actor=request.user)
         self.message_user(request, f"The new definition of {marked(entry)} is accepted.", messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return code changes since the last review, links and permitted actions of the entry."""
+        """Return changes of the definition since the last review, links and permitted actions."""
         entry = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
         if entry is not None:
@@ -378,10 +372,12 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
             if preset := self.preset_link(request, entry):
                 fixed = {"preset_of": preset["tool"], "fixed_arguments": json.dumps(preset["fixed"])}
                 more["preset_url"] = f"{preset['url']}?{urlencode(fixed)}"
+            more["gone"] = source_of(entry).gone if entry.missing else ""
             more["hidden_in"] = _with_hidden_characters(entry)
             if source_of(entry).follows or not self.has_copy_permission(request):
                 more["show_save_and_add_another"] = False
         if entry is not None and entry.drifted:
+            more["origin"] = source_of(entry).origin
             more["drift"] = diff(self._reviewed_definition(entry), entry.definition)
             more["may_accept"] = self.has_change_permission(request, entry)
         return more

@@ -43,10 +43,10 @@ class RestrictedFilter(YesNoFilter):
 
 
 class DriftFilter(YesNoFilter):
-    """List filter: entries whose definition changed in code since the last review."""
+    """List filter: entries whose definition changed since the last review."""
 
     title, parameter_name = "drift", "drift"
-    yes, no = "changed by code since reviewed", "as reviewed"
+    yes, no = "changed at its source since reviewed", "as reviewed"
 
     def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return entries that drifted."""
@@ -54,13 +54,13 @@ class DriftFilter(YesNoFilter):
 
 
 class MissingFilter(YesNoFilter):
-    """List filter: entries whose code is no longer installed."""
+    """List filter: entries that their source no longer has."""
 
-    title, parameter_name = "code", "missing"
-    yes, no = "no longer installed", "installed"
+    title, parameter_name = "definition", "missing"
+    yes, no = "missing", "present"
 
     def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return entries without code."""
+        """Return missing entries."""
         return queryset.filter(missing=True)
 
 

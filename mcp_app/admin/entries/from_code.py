@@ -1,4 +1,4 @@
-"""Help texts for form fields that code also defines: the effective value and its override."""
+"""Help texts for form fields that the source also defines: the effective value and its override."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Entry = Any
 
 
 def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:
-    """Describe, in each field's help text, the value from code and whether it is overridden.
+    """Describe, in each field's help text, the value from the source and whether it is overridden.
 
-    Titles and descriptions from code also become placeholders.
+    Titles and descriptions from the source also become placeholders.
     """
     source = source_of(entry)
     for name, stated in source.in_force(entry).items():
@@ -37,7 +37,7 @@ def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, An
 
 def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     if stated is True:
-        return _marked("from code", "Switched on in code, and cannot be switched off here.")
+        return _marked(f"from {origin}", f"Switched on in {origin}, and cannot be switched off here.")
     overrides = value not in UNSAID
     if name in IN_CODE:
         if overrides:

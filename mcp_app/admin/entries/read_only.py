@@ -23,11 +23,27 @@ Entry = Any
 def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
     """Map field names to fields or display functions.
 
-    A field without an override shows the value from code; the permission is always described in words.
+    A field without an override shows the value from its source; the permission is always described in words.
     """
     stated = source_of(entry).in_force(entry)
     silent = {name for name in names if stated.get(name) and getattr(entry, name) in UNSAID}
     return tuple(_shown(name) if name in silent or name == "permission" else name for name in names)
+
+
+@cache
+def definition_columns(origin: str) -> tuple[Callable[[Entry], SafeString], ...]:
+    """Return the displays of a definition and of its description, labelled with the name of their origin."""
+
+    @admin.display(description=f"definition in {origin}")
+    def shown_definition(entry: Entry) -> SafeString:
+        where = format_html('<p class="mcp-dim">{}</p>', visible(entry.code_path)) if entry.code_path else ""
+        return format_html("{}{}", where, json_block(entry.definition))
+
+    @admin.display(description=f"description in {origin}")
+    def code_description(entry: Entry) -> SafeString:
+        return block(source_of(entry).in_force(entry).get("description") or "-")
+
+    return shown_definition, code_description
 
 
 @cache

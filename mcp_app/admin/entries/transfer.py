@@ -60,7 +60,7 @@ class ImportForm(forms.Form):
     prune = forms.BooleanField(
         required=False,
         label="Also remove what the file does not have",
-        help_text="Entries made in the admin are deleted, changes of entries from code undone.",
+        help_text="Entries made in the admin are deleted, changes of all other entries undone.",
     )
 
     def clean(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from django.db import transaction
 
 from mcp_app.catalogue.changes import pending_drafts, revisions, services, states
 from mcp_app.catalogue.changes.services import ChangeAuthor, ChangedMeanwhile, EntryChange
-from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.registry import named, source_of
 from mcp_app.models import CatalogueChange
 
@@ -58,14 +57,15 @@ def plan_roll_back(to: CatalogueChange) -> RollBack:
     source = named(kind, state.get("source", "")) if row is None else source_of(row)
     wanted = states.editable_part(kind, source, state)
     if row is None:
-        _refuse_restore(source)
+        if source.follows:
+            raise ValidationError(source.returns)
         before = None
     else:
         if "source" in state and not named(kind, state["source"]).owns(row):
             raise ValidationError(f"Then it came from {state['source']}, now from {row.source}.")
         before = states.editable_part(kind, source, revisions.state_of(row))
         if source.follows and state.get("definition") != row.definition:
-            notes.append("What code defines stays as the code has it now.")
+            notes.append(f"The definition stays as it is in {source.origin} now.")
     values = _without_lost_upload(to, row, wanted, notes)
     after = (before or states.empty_state(kind, source)) | values
     differing = {name: value for name, value in values.items() if before is None or before[name] != value}
@@ -92,11 +92,6 @@ def _newest_revision(to: CatalogueChange, row: Any) -> int:
     if row is not None:
         return revisions.last_revision(row)
     return revisions.history_of(to.kind, to.key).values_list("revision", flat=True).first() or 0
-
-
-def _refuse_restore(source: Source) -> None:
-    if source.follows:
-        raise ValidationError("Its code is gone: it comes back when the app that defines it is installed.")
 
 
 def _without_lost_upload(

@@ -96,12 +96,13 @@ def _is_within(column: str, least: int, most: int) -> Callable[[Tool], None]:
     return check
 
 
-def _is_as_in_code(switch: str, what: str) -> Callable[[Tool], None]:
-    """Return a check that a switch set in code stays on."""
+def _is_as_defined(switch: str) -> Callable[[Tool], None]:
+    """Return a check that a switch set by the source stays on."""
 
     def check(row: Tool) -> None:
-        if source_of(row).in_force(row).get(switch) and not getattr(row, switch):
-            raise UnfitError(f"The code {what}; that cannot be switched off here.")
+        source = source_of(row)
+        if source.in_force(row).get(switch) and not getattr(row, switch):
+            raise UnfitError(f"This is switched on in {source.origin} and cannot be switched off here.")
 
     return check
 
@@ -114,8 +115,7 @@ def _check_retries(row: Tool) -> None:
     annotations = (source_of(row).base_of(row) or row).annotations
     if not (isinstance(annotations, dict) and annotations.get("idempotentHint") is True):
         raise UnfitError(
-            "Only a tool that its code declares idempotent may be retried: "
-            "a lost attempt may have done its work."
+            "Only a tool that is declared idempotent may be retried: a lost attempt may have done its work."
         )
 
 
@@ -127,11 +127,11 @@ def _check_queue(row: Tool) -> None:
 _LIMIT_CHECKS: Final[dict[str, Callable[[Tool], None]]] = {
     "timeout": _check_timeout,
     **{limit: _is_positive(COLUMNS[limit]) for limit in POSITIVE},
-    "background": _is_as_in_code("background", "runs this tool in the background"),
+    "background": _is_as_defined("background"),
     "retries": _check_retries,
     "queue": _check_queue,
     "priority": _is_within("priority", 0, MAX_PRIORITY),
-    "needs_approval": _is_as_in_code("needs_approval", "has each call of this tool approved"),
+    "needs_approval": _is_as_defined("needs_approval"),
     "approval_minutes": _is_within("approval_minutes", 1, MAX_APPROVAL_MINUTES),
-    "four_eyes": _is_as_in_code("four_eyes", "has a user other than the caller approve"),
+    "four_eyes": _is_as_defined("four_eyes"),
 }

@@ -100,7 +100,7 @@ def save_entry(
         revisions.lock()
         row = _new(kind, source) if entry is None else locked(entry)
         if source_of(row).follows:
-            raise ValidationError("This entry is defined in code; use update_entry.")
+            raise ValidationError(f"This entry is defined in {source_of(row).origin}; use update_entry.")
         _refuse_unknown(row, values)
         if entry is not None:
             refuse_stale(row, seen)
@@ -156,9 +156,9 @@ def delete_entry(*, entry: Row, actor: Any, why: str = "") -> None:
 
 
 def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
-    """Delete admin-made entries and entries whose code is missing, as one revision; return their number.
+    """Delete admin-made entries and entries that are missing, as one revision; return their number.
 
-    Raises ValidationError, and deletes nothing, if one of them is defined in code or has presets.
+    Raises ValidationError, and deletes nothing, if one of them is defined elsewhere or has presets.
     """
     author = _author(actor, "deleted", why)
     with transaction.atomic():
@@ -234,7 +234,7 @@ def refuse_stale(row: Row, seen: int | None) -> None:
 
 
 def accept_definition(*, entry: Row, actor: Any) -> None:
-    """Mark the current definition in code as reviewed; clients see no change."""
+    """Mark the current definition as reviewed; clients see no change."""
     with transaction.atomic():
         row = locked(entry)
         if row.reviewed_hash != row.definition_hash:
@@ -272,7 +272,8 @@ def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
     allowed = source_of(row).editable(type(row))
     for name in values.keys() - allowed:
         if values[name] != getattr(row, name, None):
-            raise ValidationError({name: ["This is defined in code and cannot be changed here."]})
+            where = source_of(row).origin
+            raise ValidationError({name: [f"This is defined in {where} and cannot be changed here."]})
     return {name: values[name] for name in values.keys() & allowed}
 
 
@@ -391,8 +392,9 @@ def _remember(
 
 
 def _refuse_delete(row: Any) -> None:
-    if source_of(row).follows and not row.missing:
-        raise ValidationError(f"{row} is defined in code and stays; disable it instead.")
+    source = source_of(row)
+    if source.follows and not row.missing:
+        raise ValidationError(f"{row} is defined in {source.origin} and stays; disable it instead.")
     if isinstance(row, Tool) and PRESET.made_from([row]).exists():
         raise ValidationError(f"{row} has presets; delete them first.")
 

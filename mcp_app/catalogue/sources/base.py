@@ -11,7 +11,6 @@ from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS
 from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.precedence import stated, words_of
-from mcp_app.interface.text import marked
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
@@ -44,6 +43,9 @@ class Source:
     tone: ClassVar[str] = "plain"
     # The name of the origin of copied rows; empty if administrators create the rows.
     origin: ClassVar[str] = "its source"
+    # The reason why a missing row is not offered, and the condition under which a deleted one returns.
+    gone: ClassVar[str] = "its source no longer has it"
+    returns: ClassVar[str] = "Its source no longer has it: it comes back when the source has it again."
     # Fields from which administrators create an entry, in the order of forms, the key first.
     own_fields: ClassVar[Mapping[type[Row], tuple[str, ...]]] = {}
     # The texts of the choice between sources in the admin, for kinds that administrators create.
@@ -108,14 +110,9 @@ class Source:
 
     def problem(self, row: Row) -> str:
         """Return the reason why a row is not offered, or ""."""
-        base = self.base_of(row)
-        if row.missing or (base is not None and base.missing):
-            return "the code that defined it is not installed"
-        if not row.enabled:
-            return "it is disabled"
-        if base is not None and not base.enabled:
-            return f"the tool that it is a preset of, {marked(base.name)}, is disabled"
-        return self.unserved
+        if row.missing:
+            return self.gone
+        return self.unserved if row.enabled else "it is disabled"
 
     def check(self, row: Row, errors: Errors) -> None:
         """Add the problems of a row's own fields to ``errors``."""
@@ -125,8 +122,8 @@ class Source:
         if not self.follows or (row is not None and not row.missing):
             return ""
         if key in (self.provided(kind) or {}):
-            return "Its code is installed but not in the catalogue yet: run `manage.py mcp_prepare` first."
-        return "Unknown to this installation: install the app that defines it, or take it out of the file."
+            return f"It is in {self.origin} but not in the catalogue yet: run `manage.py mcp_prepare` first."
+        return f"Unknown to this installation: {self.origin} must have it first, or take it out of the file."
 
     def base_of(self, row: Row) -> Tool | None:
         """Return the row that provides an entry's definition, or None for the entry itself."""

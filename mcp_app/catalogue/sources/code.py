@@ -9,6 +9,7 @@ from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models.catalogue import Row
 
 
 class CodeSource(Source):
@@ -17,6 +18,8 @@ class CodeSource(Source):
     stored = label = "code"
     tone = "info"
     origin = "code"
+    gone = "the code that defined it is not installed"
+    returns = "Its code is gone: it comes back when the app that defines it is installed."
     unserved = ""
     travels = True
     rank = 0
@@ -30,6 +33,14 @@ class CodeSource(Source):
             ResourceTemplate: registry.templates,
         }
         return homes[kind]
+
+    def unavailable(self, kind: type[Any], key: str, row: Row | None) -> str:
+        """Return the reason why a catalogue file cannot contain this entry here, or ""."""
+        if row is not None and not row.missing:
+            return ""
+        if key in self.provided(kind):
+            return "Its code is installed but not in the catalogue yet: run `manage.py mcp_prepare` first."
+        return "Unknown to this installation: install the app that defines it, or take it out of the file."
 
 
 CODE: Final = CodeSource()

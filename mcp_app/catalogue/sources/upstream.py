@@ -14,6 +14,7 @@ class UpstreamSource(Source):
     label = "upstream server"
     tone = "warn"
     origin = "its server"
+    gone = "its server no longer has it"
     unserved = "what other servers offer is not served"
 
 

@@ -228,7 +228,7 @@ def _source_fault(kind: type[Any], key: str, source: Any, row: Any) -> str:
 
 def _unknown_field(kind: type[Any], source: Source, name: str, known: list[str]) -> str:
     if name in own_fields(kind) and source.follows:
-        return "This is defined in code and cannot be changed here: take it out of the file."
+        return f"This is defined in {source.origin} and cannot be changed here: take it out of the file."
     return f"There is no such field; there are: {', '.join(known)}."
 
 

@@ -106,7 +106,7 @@ def test_bench_form_has_the_schema_of_the_entry(root: Client, seeded: Seed) -> N
     ("change", "words"),
     [
         ({"enabled": False}, "This entry is disabled"),
-        ({"missing": True}, "no longer installed"),
+        ({"missing": True}, "the code that defined it is not installed"),
         ({"permission": "auth.view_group"}, "Callers need the permission auth.view_group"),
     ],
 )

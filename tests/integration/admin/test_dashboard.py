@@ -405,7 +405,7 @@ def test_pending_tasks_link_to_their_pages(root: Client, seeded: Seed) -> None:
     assert found == {
         "2 calls wait for approval": page("approval", "changelist"),
         "3 drafts wait to be published: 2 tools, 1 prompt": page("draft", "changelist"),
-        "1 tool was changed by code and not reviewed": page("tool", "changelist") + "?drift=yes",
+        "1 tool was changed at its source and not reviewed": page("tool", "changelist") + "?drift=yes",
         "1 API key ends within 14 days": page("apikey", "changelist") + "?state=ends+soon",
     }
     for url in found.values():

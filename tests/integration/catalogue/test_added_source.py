@@ -99,7 +99,7 @@ def test_entry_removed_from_an_added_source_is_missing(phrases: dict[str, str]) 
     mirror()
     row = Tool.objects.get(name="hello")
     assert (row.missing, is_offered()) == (True, False)
-    assert source_of(row).problem(row) == "the code that defined it is not installed"
+    assert source_of(row).problem(row) == "its source no longer has it"
 
 
 def test_row_of_an_unknown_source_is_shown_and_not_served(someone: Any, client: Browser) -> None:

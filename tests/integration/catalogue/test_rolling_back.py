@@ -143,7 +143,7 @@ def test_roll_back_of_a_code_entry_restores_overrides_only(registered: Any) -> N
     assert plan_roll_back(change(1, "add")).notes == ()
     Tool.objects.filter(pk=add.pk).update(definition={"name": "add", "description": "new code"})
     plan = plan_roll_back(change(1, "add"))
-    assert plan.notes == ("What code defines stays as the code has it now.",)
+    assert plan.notes == ("The definition stays as it is in code now.",)
     assert "definition" not in plan.after
     row = back(1, "add")
     assert (row.title, row.calls_per_minute, row.definition["description"]) == ("One", 3, "new code")

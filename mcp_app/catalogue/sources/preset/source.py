@@ -16,6 +16,7 @@ from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.precedence import described, overlaid, stated
 from mcp_app.catalogue.sources.preset.arguments import arguments_of, without_arguments
 from mcp_app.catalogue.sources.preset.checks import check_preset
+from mcp_app.interface.text import marked
 from mcp_app.models import Tool
 
 
@@ -45,6 +46,15 @@ class PresetSource(Source):
         if row.permission or base is None:
             return str(row.permission)
         return registry.source_of(base).permission_of(base)
+
+    def problem(self, row: Any) -> str:
+        """Return the reason why a preset or its tool is not offered, or ""."""
+        base = self.base_of(row)
+        if base is not None and base.missing and not row.missing:
+            return registry.source_of(base).gone
+        if (found := super().problem(row)) or base is None or base.enabled:
+            return found
+        return f"the tool that it is a preset of, {marked(base.name)}, is disabled"
 
     def check(self, row: Any, errors: Errors) -> None:
         """Check name, tool and fixed arguments."""
