@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.changes import revisions, row_checks
 from mcp_app.catalogue.definitions.definition import (
     Definition,
     DefinitionError,
@@ -23,13 +24,15 @@ from mcp_app.catalogue.sources.registry import SOURCES
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 _STEP = 10
+_Registered = list[tuple[Source, type[Row], dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
     """The outcome of one run: the new revision or 0, the number of changed rows, and names already taken.
 
-    ``unreadable`` has the error of each tool with an unreadable schema; its row stays unchanged.
+    ``unreadable`` has the error of each entry whose definition cannot be read or stored; its row stays
+    unchanged.
     """
 
     revision: int = 0
@@ -45,6 +48,21 @@ def mirror() -> Mirrored:
     """
     # Before the transaction: reading may run queries of the project, which may fail.
     registered, unreadable = _registered()
+    return _mirrored(registered, unreadable, lambda row: None, None, "")
+
+
+def mirror_checked(
+    source: Source, kind: type[Row], definitions: Mapping[str, Definition], actor: Any, why: str
+) -> Mirrored:
+    """Update the rows of one source and kind like ``mirror``, each only if it passes the checks of rows."""
+    errors: list[str] = []
+    read = {key: _read(each, errors) for key, each in definitions.items()}
+    return _mirrored([(source, kind, read)], errors, row_checks.check, actor, why)
+
+
+def _mirrored(
+    registered: _Registered, unreadable: list[str], check: Callable[[Row], None], actor: Any, why: str
+) -> Mirrored:
     with transaction.atomic():
         # A second process waits here, then finds no differences.
         revisions.lock()
@@ -56,15 +74,14 @@ def mirror() -> Mirrored:
                 row = rows.get(key)
                 if row is not None and not source.owns(row):
                     refused.append(key)
-                elif definition is None:
-                    continue
-                elif row is None:
-                    new = _created(source, kind, definition, (index + 1) * _STEP)
-                    changes.append((new, "mirrored", None))
-                elif (before := _updated(row, definition)) is not None:
-                    changes.append((row, "mirrored", before))
+                elif definition is not None:
+                    try:
+                        position = (index + 1) * _STEP
+                        changes += _written(source, kind, row, definition, position, check)
+                    except ValidationError as error:
+                        unreadable.append(f"{key}: {' '.join(error.messages)}")
             changes += [(row, "missing", before) for row, before in _gone(source, rows, definitions)]
-        revision = _record(changes)
+        revision = _record(changes, actor, why)
     return Mirrored(revision, len(changes), tuple(refused), tuple(unreadable))
 
 
@@ -78,7 +95,7 @@ def not_in_database() -> list[str]:
     return absent
 
 
-def _registered() -> tuple[list[tuple[Source, type[Row], dict[str, Any]]], list[str]]:
+def _registered() -> tuple[_Registered, list[str]]:
     """Return the final definitions by source, kind and key, None for unreadable ones, and the errors."""
     errors: list[str] = []
     homes = (
@@ -102,22 +119,25 @@ def _read(definition: Definition, errors: list[str]) -> Definition | None:
         return None
 
 
-def _created(source: Source, kind: type[Row], definition: Definition, position: int) -> Any:
-    row = source.new(kind, position=position, permission=definition.permission, **_values(definition))
-    row.save()
-    return row
-
-
-def _updated(row: Any, definition: Definition) -> dict[str, Any] | None:
-    """Update a row; return its former state if it changed, else None."""
-    values = {**_values(definition), "missing": False}
-    if all(getattr(row, name) == value for name, value in values.items()):
-        return None
-    before = revisions.state_of(row)
+def _written(
+    source: Source,
+    kind: type[Row],
+    row: Any,
+    definition: Definition,
+    position: int,
+    check: Callable[[Row], None],
+) -> Iterator[tuple[Any, str, dict[str, Any] | None]]:
+    """Create (``row`` None) or update a row; yield it with its former state if it changed."""
+    values = {**_values(source, definition), "missing": False}
+    if row is not None and all(getattr(row, name) == value for name, value in values.items()):
+        return
+    before = None if row is None else revisions.state_of(row)
+    row = row or source.new(kind, position=position, permission=definition.permission)
     for name, value in values.items():
         setattr(row, name, value)
+    check(row)
     row.save()
-    return before
+    yield row, "mirrored", before
 
 
 def _gone(
@@ -131,23 +151,28 @@ def _gone(
             yield row, before
 
 
-def _record(changes: list[tuple[Any, str, dict[str, Any] | None]]) -> int:
+def _record(changes: list[tuple[Any, str, dict[str, Any] | None]], actor: Any, why: str) -> int:
     if not changes:
         return 0
     revision = revisions.bump({revisions.kind_of(row) for row, _, _ in changes})
     for row, action, before in changes:
         after = revisions.state_of(row)
-        revisions.record(revision=revision, row=row, action=action, before=before, after=after, actor=None)
-    detail = {"revision": revision, "changed": len(changes)}
-    revisions.audit(actor=None, action="catalogue.mirrored", detail=detail)
+        revisions.record(
+            revision=revision, row=row, action=action, before=before, after=after, actor=actor, why=why
+        )
+    detail = {"revision": revision, "changed": len(changes), **({"why": why} if why else {})}
+    revisions.audit(actor=actor, action="catalogue.mirrored", detail=detail)
     return revision
 
 
-def _values(definition: Definition) -> dict[str, Any]:
+def _values(source: Source, definition: Definition) -> dict[str, Any]:
     """Return the read-only columns of a mirrored row."""
     # Through JSON, so that later comparisons use the values that a database returns.
     wire = orjson.loads(orjson.dumps(definition.wire))
-    digest = hashlib.sha256(orjson.dumps(wire, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    columns = orjson.loads(orjson.dumps(source.columns(definition)))
+    # The hash is part of a tool's identity, so that columns are as well.
+    hashed = [wire, columns] if columns else wire
+    digest = hashlib.sha256(orjson.dumps(hashed, option=orjson.OPT_SORT_KEYS)).hexdigest()
     values: dict[str, Any] = {
         "definition": wire,
         "definition_hash": digest,
@@ -166,4 +191,4 @@ def _values(definition: Definition) -> dict[str, Any]:
         values["annotations"] = wire.get("annotations", {})
     else:
         values["arguments"] = wire.get("arguments", [])
-    return values
+    return values | columns

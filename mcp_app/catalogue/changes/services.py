@@ -18,6 +18,8 @@ from django.db import transaction
 
 from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changes import pending_drafts, revisions, row_checks
+from mcp_app.catalogue.changes.code_mirror import Mirrored, mirror_checked
+from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.content.source import listed_mime_type
 from mcp_app.catalogue.sources.preset.source import PRESET
@@ -198,6 +200,20 @@ def change_entries(
             _remember(row, revision, author, before, after)
         uploads.pop_all()
     return revision
+
+
+def mirror_entries(
+    *, source: Source, kind: type[Row], definitions: Mapping[str, Definition], actor: Any, why: str = ""
+) -> Mirrored:
+    """Update the rows that a source fetches to ``definitions``, by key, as one revision.
+
+    Values of administrators stay. Rows without a definition are marked missing and can return. Raises
+    ValueError for sources whose rows are made in the admin or follow code.
+    """
+    if not source.follows or source.provided(kind) is not None:
+        raise ValueError(f"Rows of the source {source.stored!r} are not fetched.")
+    author = _author(actor, "mirrored", why)
+    return mirror_checked(source, kind, definitions, revisions.known(actor), author.why)
 
 
 def write_change(*, change: EntryChange, author: ChangeAuthor) -> Any:

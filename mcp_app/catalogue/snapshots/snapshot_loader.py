@@ -98,7 +98,7 @@ def _catalogue(
 def _entry(row: Row) -> Any:
     """Return the entry of a row, or None with a warning: an unusable row must not fail the catalogue."""
     try:
-        definition = source_of(row).definition(row)
+        definition = source_of(row).offered(row)
         return None if definition is None else entry_builder.BUILDERS[type(row)](row, definition.read())
     except (SchemaError, DefinitionError) as error:
         log.warning("%s %r is not offered: %s", row.KIND.capitalize(), str(row), error)

@@ -91,9 +91,21 @@ class Source:
         """Return the definitions from which rows are made, by key; None if rows are created otherwise."""
         return None
 
+    def columns(self, definition: Definition) -> Mapping[str, Any]:
+        """Return further columns of a row that is copied from a definition, as JSON."""
+        return {}
+
     def definition(self, row: Row) -> Definition | None:
         """Return the definition of a row, None if it cannot be offered; may raise DefinitionError."""
         return self._provided(row)
+
+    def offered(self, row: Row) -> Definition | None:
+        """Return the definition of a row, None for a fetched row that is missing.
+
+        Rows that follow the definitions of this process are offered as long as the process has these.
+        """
+        fetched = self.follows and self.provided(type(row)) is None
+        return None if fetched and row.missing else self.definition(row)
 
     def in_force(self, row: Row) -> dict[str, Any]:
         """Return the effective values without an administrator's, by column.

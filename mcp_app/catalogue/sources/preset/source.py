@@ -37,7 +37,7 @@ class PresetSource(Source):
     def definition(self, row: Any) -> ToolDefinition | None:
         """Return the definition of the tool behind a preset, adapted to the preset."""
         base = self.base_of(row)
-        found = registry.source_of(base).definition(base) if base is not None and base.enabled else None
+        found = registry.source_of(base).offered(base) if base is not None and base.enabled else None
         return fixed(found.read(), base, row) if isinstance(found, ToolDefinition) and base else None
 
     def permission_of(self, row: Any) -> str:
