@@ -25,7 +25,7 @@ async def read_bounded(response: httpx2.Response, policy: Policy) -> bytes:
         return b"".join([chunk async for chunk in chunks])
     if coding in ("gzip", "x-gzip"):
         return await _inflate(chunks, policy)
-    raise EgressRefused("The page came in a content coding that was not asked for, so it was not read.")
+    raise EgressRefused("The answer came in a content coding that was not asked for, so it was not read.")
 
 
 async def _counted(response: httpx2.Response, policy: Policy) -> AsyncIterator[bytes]:
@@ -46,12 +46,12 @@ async def _inflate(chunks: AsyncIterator[bytes], policy: Policy) -> bytes:
             if len(decoded) > policy.max_bytes:
                 raise _too_large(policy)
     except zlib.error:
-        raise EgressFailed("The page's compressed body is damaged. Try again later.") from None
+        raise EgressFailed("The answer's compressed body is damaged. Try again later.") from None
     if not decoder.eof:
-        raise EgressFailed("The page's compressed body ended early. Try again later.")
+        raise EgressFailed("The answer's compressed body ended early. Try again later.")
     return bytes(decoded)
 
 
 def _too_large(policy: Policy) -> EgressRefused:
     limit = min(policy.max_bytes, policy.max_raw_bytes) // 1024
-    return EgressRefused(f"The page is larger than the {limit} KiB that are read. Ask for a smaller page.")
+    return EgressRefused(f"The answer is larger than the {limit} KiB that are read. Ask for less.")

@@ -9,9 +9,10 @@ HTTPS_PROXY are never read.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -26,19 +27,32 @@ from mcp_app.egress.target import Resolve, Target
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_ATTEMPTS = 3
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# Headers of the connection and of the message's length: a caller that sets them could reach another host.
+_OWN_HEADERS = frozenset(
+    {
+        "host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect",
+        "keep-alive", "proxy-authorization", "proxy-connection", "accept-encoding",
+    }
+)  # fmt: skip
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _DEFAULT_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An answer: the final URL after redirects, the status, the type without parameters, the body."""
+    """An answer: the final URL after redirects, the status, the type without parameters, the body.
+
+    Names of ``headers`` are in lower case; repeated ones are joined by commas.
+    """
 
     url: str
     status: int
     content_type: str
     charset: str
     body: bytes
-    cache_control: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def json_object(self) -> dict[str, Any] | None:
         """Return the body as a JSON object; None if it is not one."""
@@ -51,13 +65,17 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Additional headers of a request; with a ``form`` it is a POST."""
+    """A request to one place: method, additional headers and body.
 
+    Headers of the connection, such as Host, are the client's own.
+    """
+
+    method: str
     headers: Mapping[str, str]
-    form: bytes | None = None
+    body: bytes | None = None
 
 
-_NOTHING = Sent({})
+_GET = Sent("GET", {})
 
 
 async def fetch(
@@ -68,18 +86,30 @@ async def fetch(
     resolve: Resolve = targets.resolve_by_system,
     tls: ssl.SSLContext | None = None,
 ) -> Fetched:
-    """GET ``url`` within ``policy``, or POST the form of ``sent``; return the answer, whatever its status.
+    """Send a GET, or the request ``sent``, within ``policy``; return the answer, whatever its status.
 
     ``resolve`` and ``tls`` replace the system's name lookup and trust store. Raise EgressRefused if the
     policy forbids the request (at any redirect) and EgressFailed if the network or the server fails.
     """
-    if sent is not None and policy.max_redirects:
-        raise ValueError("What is sent to one place is not sent on to another: allow no redirects.")
+    if sent is not None:
+        _check(sent, policy)
     try:
         async with asyncio.timeout(policy.seconds):
             return await _follow(targets.read(url, policy), policy, resolve, tls or _trust_store(), sent)
     except TimeoutError:
-        raise EgressFailed(f"The page was not complete within {policy.seconds:g} seconds.") from None
+        raise EgressFailed(f"The answer was not complete within {policy.seconds:g} seconds.") from None
+
+
+def _check(sent: Sent, policy: Policy) -> None:
+    if policy.max_redirects:
+        raise ValueError("What is sent to one place is not sent on to another: allow no redirects.")
+    if sent.method not in METHODS:
+        raise EgressRefused(f"{sent.method} is not a method that can be sent.")
+    for name, value in sent.headers.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise EgressRefused("A header has a character that cannot be sent.")
+        if name.lower() in _OWN_HEADERS:
+            raise EgressRefused(f"The header {name} is set by this server.")
 
 
 @lru_cache(maxsize=1)
@@ -100,7 +130,9 @@ async def _follow(
         if isinstance(answer, Fetched):
             return answer
         target = answer
-    raise EgressRefused(f"The page redirects more than {policy.max_redirects} times. Give its final address.")
+    raise EgressRefused(
+        f"The address redirects more than {policy.max_redirects} times. Give its final address."
+    )
 
 
 async def _ask(
@@ -114,7 +146,7 @@ async def _ask(
     for address in found[:_MAX_ATTEMPTS]:
         # One transport per request: no connection, cookie or credential is shared.
         async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=_proxied(proxy)) as transport:
-            request = _request(target, address, policy, sent or _NOTHING)
+            request = _request(target, address, policy, sent or _GET)
             try:
                 response = await transport.handle_async_request(request)
                 return await _read(target, response, policy)
@@ -137,19 +169,20 @@ def _proxied(proxy: str) -> httpx2.Proxy | None:
 
 
 def _request(target: Target, address: str, policy: Policy, sent: Sent) -> httpx2.Request:
-    headers = {
-        "Host": target.authority,
-        "User-Agent": policy.user_agent,
-        "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
-        "Accept-Encoding": ACCEPT_ENCODING,
-        **sent.headers,
-        "Connection": "close",
-    }
+    headers = httpx2.Headers(
+        {
+            "Host": target.authority,
+            "User-Agent": policy.user_agent,
+            "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
+            "Accept-Encoding": ACCEPT_ENCODING,
+            "Connection": "close",
+        }
+    )
+    headers.update(sent.headers)
     timeout = httpx2.Timeout(policy.seconds, connect=policy.connect_seconds).as_dict()
     extensions = {"timeout": timeout, "sni_hostname": target.host.rstrip(".")}
-    method = "GET" if sent.form is None else "POST"
     return httpx2.Request(
-        method, target.at(address), headers=headers, content=sent.form, extensions=extensions
+        sent.method, target.at(address), headers=headers, content=sent.body, extensions=extensions
     )
 
 
@@ -160,8 +193,8 @@ async def _read(target: Target, response: httpx2.Response, policy: Policy) -> Fe
             return _redirected(target, location, policy)
         content_type, charset = _content_type(response, policy)
         body = await read_bounded(response, policy)
-        cache_control = response.headers.get("cache-control", "")
-        return Fetched(str(target.url), response.status_code, content_type, charset, body, cache_control)
+        headers = dict(response.headers)
+        return Fetched(str(target.url), response.status_code, content_type, charset, body, headers)
     finally:
         await response.aclose()
 
@@ -170,10 +203,10 @@ def _redirected(target: Target, location: str, policy: Policy) -> Target:
     try:
         url = target.url.join(location)
     except (httpx2.InvalidURL, UnicodeError, ValueError):
-        raise EgressRefused("The page redirects to something that is not a web address.") from None
+        raise EgressRefused("The address redirects to something that is not a web address.") from None
     following = targets.read(url, policy)
     if target.scheme == "https" and following.scheme == "http":
-        raise EgressRefused("The page redirects from https to http, which would give up its protection.")
+        raise EgressRefused("The address redirects from https to http, which would give up its protection.")
     return following
 
 
@@ -182,7 +215,7 @@ def _content_type(response: httpx2.Response, policy: Policy) -> tuple[str, str]:
     content_type = name.strip().lower()
     if policy.content_types is not None and content_type not in policy.content_types:
         raise EgressRefused(
-            "The address does not answer with a text page. Only HTML, text, XML and JSON are read."
+            f"The answer is not of a type that is read here: {', '.join(sorted(policy.content_types))}."
         )
     _, _, charset = parameters.lower().partition("charset=")
     return content_type, charset.partition(";")[0].strip(" \"'")

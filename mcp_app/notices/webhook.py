@@ -57,7 +57,7 @@ def send(address: str, secret: str, needs: Sequence[Attention]) -> None:
     body = orjson.dumps({"type": "needs_you", "needs": [_shown(need) for need in needs]})
     identity = hashlib.sha256("\n".join(need.key for need in needs).encode()).hexdigest()[:32]
     try:
-        sent = Sent(signed(secret, f"msg_{identity}", int(time.time()), body), body)
+        sent = Sent("POST", signed(secret, f"msg_{identity}", int(time.time()), body), body)
         answer = asyncio.run(fetch(address, _policy(address), sent=sent))
     except (EgressError, Unsealed) as error:
         raise Undelivered(str(error)) from None

@@ -136,7 +136,7 @@ def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:
         raise DocumentRefused("Too many clients are being looked up now. Try again in a moment.")
     try:
         got = async_to_sync(fetch)(client_id, POLICY)
-        return _document(client_id, got), _freshness(got.cache_control)
+        return _document(client_id, got), _freshness(got.headers.get("cache-control", ""))
     except (EgressError, DocumentRefused) as error:
         if len(_failed) >= MAX_BACKED_OFF:
             _failed.clear()

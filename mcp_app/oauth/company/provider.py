@@ -163,7 +163,7 @@ class ProviderSession:
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> ProviderResponse:
         """Fetch the userinfo endpoint."""
-        return _asked(url, Sent(dict(headers or {})))
+        return _asked(url, Sent("GET", dict(headers or {})))
 
     def request(
         self,
@@ -181,7 +181,7 @@ class ProviderSession:
             # RFC 6749 section 2.3.1 requires quoting, which the library omits: a colon would end the id.
             pair = f"{quote_plus(auth.username)}:{quote_plus(auth.password)}"
             sent["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
-        return _asked(url, Sent(sent, urlencode(data).encode()))
+        return _asked(url, Sent("POST", sent, urlencode(data).encode()))
 
 
 def _asked(url: str, sent: Sent) -> ProviderResponse:

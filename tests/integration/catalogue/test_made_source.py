@@ -144,7 +144,7 @@ def test_draft_of_a_new_tool_is_edited_and_published_with_its_source(root: Brows
 
 
 def test_draft_of_a_source_that_is_gone_is_shown_and_not_published(root: Browser, source: Source) -> None:
-    values = {"name": "hello", "input_schema": schema("Hello, {who}!")}
+    values: dict[str, Any] = {"name": "hello", "input_schema": schema("Hello, {who}!")}
     draft = drafts.save_draft(kind=Tool, actor=None, source=source, **values)
     source.own_fields = {}  # type: ignore[misc]
     page = root.get(reverse("admin:mcp_app_draft_change", args=[draft.pk])).content.decode()

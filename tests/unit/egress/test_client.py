@@ -10,7 +10,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from mcp_app.egress import EgressFailed, EgressRefused, Policy, fetch
+from mcp_app.egress import EgressFailed, EgressRefused, Policy, Sent, fetch
+from mcp_app.egress.client import METHODS
 from tests.unit.egress.sites import Names, page, raw, redirect, serve
 
 HOME = Names(site_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
@@ -272,7 +273,7 @@ async def test_deadline_covers_name_lookup_and_all_redirects() -> None:
 )
 async def test_non_text_content_type_is_refused(kind: str) -> None:
     async with serve(page(b"x", kind=kind)) as site:
-        with pytest.raises(EgressRefused, match="text page"):
+        with pytest.raises(EgressRefused, match="not of a type that is read here: application/atom"):
             await fetch(f"http://site.test:{site.port}/", site.policy(), resolve=HOME)
 
 
@@ -320,3 +321,72 @@ async def test_cancelled_fetch_closes_its_connection() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(closed.wait(), 2)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+async def test_request_of_each_method_returns_status_headers_and_body(method: str) -> None:
+    body = b"" if method in ("GET", "HEAD") else b'{"a": 1}'
+    given = {"Accept": "application/json", "x-trace": "7", "Content-Type": "application/json"}
+    answer = raw(b"HTTP/1.1 202 Accepted\r\nX-Left: 3\r\nX-Left: 4\r\nContent-Length: 0\r\n\r\n")
+    async with serve(answer) as site:
+        policy = site.policy(max_redirects=0, content_types=None)
+        sent = Sent(method, given, body or None)
+        got = await fetch(f"http://site.test:{site.port}/items?b=%20c", policy, sent=sent, resolve=HOME)
+    assert (got.status, got.headers["x-left"], got.body) == (202, "3, 4", b"")
+    assert site.requests[0].startswith(f"{method} /items?b=%20c HTTP/1.1\r\n")
+    assert {name: site.header(name.lower()) for name in given} == given
+    assert site.header("content-length") == (str(len(body)) if body else None)
+    assert site.header("host") == f"site.test:{site.port}"
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "reason"),
+    [
+        ("CONNECT", {}, "CONNECT is not a method"),
+        ("get", {}, "get is not a method"),
+        ("GET / HTTP/1.1\r\nX: ", {}, "is not a method"),
+        ("GET", {"Host": "inside.test"}, "Host is set by this server"),
+        ("GET", {"hOST": "inside.test"}, "hOST is set by this server"),
+        ("POST", {"Transfer-Encoding": "chunked"}, "set by this server"),
+        ("POST", {"content-length": "5"}, "set by this server"),
+        ("GET", {"X-A": "1\r\nHost: inside.test"}, "cannot be sent"),
+        ("GET", {"X-A\r\nHost": "inside.test"}, "cannot be sent"),
+        ("GET", {"X-A": "caf\xe9"}, "cannot be sent"),
+        ("GET", {"": "x"}, "cannot be sent"),
+    ],
+)
+async def test_request_that_changes_its_connection_is_refused(
+    method: str, headers: dict[str, str], reason: str
+) -> None:
+    async with serve(page()) as canary:
+        sent, policy = Sent(method, headers), canary.policy(max_redirects=0)
+        with pytest.raises(EgressRefused, match=reason):
+            await fetch(f"http://site.test:{canary.port}/", policy, sent=sent, resolve=HOME)
+    assert canary.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"max_raw_bytes": 1024}, "larger than the 1 KiB"),
+        ({"allow": frozenset()}, "public internet"),
+        ({"ports": frozenset({443})}, "is not open for fetching"),
+        ({"content_types": frozenset({"text/plain"})}, "type that is read here: text/plain"),
+    ],
+)
+async def test_sent_request_is_bound_by_policy(changes: dict[str, object], reason: str) -> None:
+    async with serve(page(b"x" * 2000)) as site:
+        policy = site.policy(**{"max_redirects": 0, **changes})
+        with pytest.raises(EgressRefused, match=reason):
+            await fetch(f"http://site.test:{site.port}/", policy, sent=Sent("PUT", {}, b"x"), resolve=HOME)
+
+
+async def test_sent_request_follows_no_redirect() -> None:
+    sent = Sent("DELETE", {})
+    async with serve(redirect("/other")) as site:
+        url = f"http://site.test:{site.port}/"
+        with pytest.raises(EgressRefused, match="redirects more than 0 times"):
+            await fetch(url, site.policy(max_redirects=0), sent=sent, resolve=HOME)
+        with pytest.raises(ValueError, match="allow no redirects"):
+            await fetch(url, site.policy(), sent=sent, resolve=HOME)
+    assert site.connections == 1

@@ -100,7 +100,7 @@ def published(address: str, callback: str) -> None:
 
     async def fetched(url: str, policy: Policy) -> Fetched:
         said = {"client_id": url, "client_name": "Published", "redirect_uris": [callback]}
-        return Fetched(url, 200, "application/json", "", orjson.dumps(said), "")
+        return Fetched(url, 200, "application/json", "", orjson.dumps(said))
 
     find_or_fetch(address, fetched)
 

@@ -40,7 +40,14 @@ class Place:
         self.asked += 1
         if self.said is None:
             raise EgressFailed("Nobody answers.")
-        return Fetched(url, self.status, "application/json", "", orjson.dumps(self.said), self.cache_control)
+        return Fetched(
+            url,
+            self.status,
+            "application/json",
+            "",
+            orjson.dumps(self.said),
+            {"cache-control": self.cache_control},
+        )
 
 
 @pytest.fixture(autouse=True)

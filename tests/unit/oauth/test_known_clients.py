@@ -100,7 +100,7 @@ def test_known_client_connects_by_document(
     said = {"client_id": address, "client_name": "Published", "redirect_uris": uris, "grant_types": GRANTS}
 
     async def fetched(url: str, policy: Policy) -> Fetched:
-        return Fetched(url, 200, "application/json", "", orjson.dumps(said), "")
+        return Fetched(url, 200, "application/json", "", orjson.dumps(said))
 
     find_or_fetch(address, fetched)
     program = Program(browser, address, wanted)

@@ -63,10 +63,10 @@ def test_changed_document_is_audited() -> None:
     said = {"client_id": ADDRESS, "client_name": "One", "redirect_uris": ["https://client.example/cb"]}
 
     async def fetched(url: str, policy: Policy) -> Fetched:
-        return Fetched(url, 200, "application/json", "", orjson.dumps(said), "")
+        return Fetched(url, 200, "application/json", "", orjson.dumps(said))
 
     async def broken(url: str, policy: Policy) -> Fetched:
-        return Fetched(url, 200, "application/json", "", b"", "")
+        return Fetched(url, 200, "application/json", "", b"")
 
     def fetch_again(fetch: object) -> None:
         rows = Client.objects.filter(client_id=ADDRESS)

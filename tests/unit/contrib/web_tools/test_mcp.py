@@ -62,7 +62,7 @@ async def test_long_response_is_truncated(allow) -> None:
     [
         (page(b"gone", status="404 Not Found"), "HTTP status 404"),
         (page(b"oops", status="500 Internal Server Error"), "HTTP status 500"),
-        (page(b"\x89PNG", kind="image/png"), "text page"),
+        (page(b"\x89PNG", kind="image/png"), "type that is read"),
         (redirect("http://169.254.169.254/latest/meta-data/"), "Port 80|public internet"),
         (redirect("file:///etc/passwd"), "http://"),
     ],
