@@ -56,7 +56,9 @@ class DraftPages(CallersPages):
         return found
 
     def add_url(self, source: Source) -> str:
-        """Return the URL of the add form for a source."""
+        """Return the URL of the add form for a source, or of the page in its place."""
+        if page := source.adding_of(self.model).page:
+            return reverse(page)
         named_by = "" if source is made_here(self.model) else f"?{urlencode({'source': source.stored})}"
         return f"{self.page_url('add')}{named_by}"
 

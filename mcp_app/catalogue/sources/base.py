@@ -22,10 +22,14 @@ _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
 
 
 class Adding(NamedTuple):
-    """The texts about new entries in the admin: the noun after "Add" on a button, and a sentence."""
+    """The way to new entries in the admin: the noun after "Add" on a button, and a sentence.
+
+    ``page`` is the URL name of a page that takes the place of the add form, such as an import.
+    """
 
     noun: str
     help: str
+    page: str = ""
 
 
 class Source:
@@ -48,7 +52,7 @@ class Source:
     returns: ClassVar[str] = "Its source no longer has it: it comes back when the source has it again."
     # Fields from which administrators create an entry, in the order of forms, the key first.
     own_fields: ClassVar[Mapping[type[Row], tuple[str, ...]]] = {}
-    # The texts of the choice between sources in the admin, for kinds that administrators create.
+    # The choice between sources in the admin, for kinds that administrators create.
     adding: ClassVar[Mapping[type[Row], Adding]] = {}
     # Relations to rows of the same kind that are always loaded with an entry.
     related: ClassVar[tuple[str, ...]] = ()
@@ -84,7 +88,7 @@ class Source:
         return frozenset((*DRESS, *limits, *self.own_fields.get(kind, ())))
 
     def adding_of(self, kind: type[Any]) -> Adding:
-        """Return the texts about new entries of a kind."""
+        """Return the way to new entries of a kind."""
         return self.adding.get(kind) or Adding(self.label, "")
 
     def provided(self, kind: type[Any]) -> Mapping[str, Definition] | None:

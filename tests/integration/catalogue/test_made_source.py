@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from mcp_app.catalogue.changes import drafts, revisions, services
 from mcp_app.catalogue.changes.rolling_back import roll_back
-from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.models import CatalogueChange, Draft, Tool
 from mcp_app.testing import call_tool
@@ -60,6 +60,12 @@ def test_list_links_to_the_add_form_of_each_source(root: Browser) -> None:
     page = root.get(reverse("admin:mcp_app_tool_changelist")).content.decode()
     assert f'href="{ADD}" title="Another tool by a new name, with some arguments fixed.">Preset</a>' in page
     assert f'href="{ADD}?source=greeting" title="A tool that says a text of yours.">Greeting</a>' in page
+
+
+def test_page_of_a_source_takes_the_place_of_its_add_form(root: Browser, source: Source) -> None:
+    source.adding = {Tool: Adding("greeting", "", "admin:mcp_app_catalogue_import")}  # type: ignore[misc]
+    page = root.get(reverse("admin:mcp_app_tool_changelist")).content.decode()
+    assert f'href="{reverse("admin:mcp_app_catalogue_import")}" title="">Greeting</a>' in page
 
 
 def test_list_has_no_choice_while_one_source_makes_tools(root: Browser, source: Source) -> None:
