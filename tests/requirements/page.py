@@ -1,4 +1,4 @@
-"""Writes ``docs/conformance.md`` from the manifest: ``python -m tests.requirements.page``."""
+"""Write ``docs/conformance.md`` from the manifest: ``python -m tests.requirements.page``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ reason that is named, or still to come. This page is written from the manifest t
 (`tests/requirements`): `python -m tests.requirements.page`.
 
 R1 is 2024-11-05, R2 2025-03-26, R3 2025-06-18, R4 2025-11-25 and R5 2026-07-28. Levels are those of the
-specification; REC is a recommendation of our own.
+specification; REC is our own recommendation.
 
 """
 
@@ -43,7 +43,7 @@ def text(items: Iterable[Requirement]) -> str:
         states = [_state(item) for item in own]
         counts = (len(own), *(states.count(state) for state in ("proved", "not applicable", "later")))
         summary.append(f"| {revision} | " + " | ".join(map(str, counts)) + " |")
-    table = ["| Id | Level | Revisions | State | What |", "|---|---|---|---|---|", *map(_row, rows)]
+    table = ["| Id | Level | Revisions | State | Requirement |", "|---|---|---|---|---|", *map(_row, rows)]
     return HEAD + "\n".join(summary) + "\n\n" + "\n".join(table) + "\n"
 
 
