@@ -115,7 +115,8 @@ def _check_retries(row: Tool) -> None:
     annotations = (source_of(row).base_of(row) or row).annotations
     if not (isinstance(annotations, dict) and annotations.get("idempotentHint") is True):
         raise UnfitError(
-            "Only a tool that is declared idempotent may be retried: a lost attempt may have done its work."
+            "Only a tool that its source declares idempotent may be retried: "
+            "a lost attempt may have done its work."
         )
 
 

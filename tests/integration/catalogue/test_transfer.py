@@ -307,7 +307,7 @@ for _ in range(70):
         ("tools", code(timeout_seconds=True), "tool add: timeout_seconds: Must be a number or null."),
         ("tools", code(timeout_seconds=10**400), "tool add: timeout_seconds: Must be a number or null."),
         ("tools", code(timeout_seconds=0), "tool add: timeout_seconds: This must be more than 0"),
-        ("tools", code(retries=1), "tool add: retries: Only a tool that its code declares idempotent"),
+        ("tools", code(retries=1), "tool add: retries: Only a tool that its source declares idempotent"),
         ("tools", code(icons={}), "tool add: icons: Must be a list."),
         ("tools", code(icons=["x"]), "tool add: icons: An icon must be an object"),
         ("tools", code(meta=[]), "tool add: meta: Must be an object."),
