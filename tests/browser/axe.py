@@ -1,4 +1,4 @@
-"""What axe finds on a page: which rules of WCAG 2.2 A and AA are broken there."""
+"""Axe on a page: violations of the WCAG 2.2 A and AA rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 from tests.clients import node
 
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
-# Without ``preload``: the policy of our pages lets no script fetch a style sheet.
+# Without ``preload``: the pages' policy lets no script fetch a style sheet.
 LOOK: Final = """async (rules) => (await axe.run(document, {
   runOnly: { type: "tag", values: rules }, preload: false, resultTypes: ["violations"],
 })).violations.map(({ id, help, nodes }) => `${id}: ${help}: ` +
@@ -19,19 +19,19 @@ LOOK: Final = """async (rules) => (await axe.run(document, {
 
 @cache
 def program() -> str:
-    """The text of axe; raises NodeUnavailable where npm packages cannot be had."""
+    """Return the source of axe; raise NodeUnavailable if npm packages are unavailable."""
     return (node.install("axe") / "axe-core" / "axe.min.js").read_text()
 
 
 def violations(page: Page) -> list[str]:
-    """What is wrong with the page as it is now."""
+    """Return the violations of the current page."""
     page.evaluate(program())
     found: list[str] = page.evaluate(LOOK, RULES)
     return found
 
 
 def seen(page: Page) -> list[str]:
-    """What is wrong with the page, where axe can be had; CI has it."""
+    """Return the violations of the page, or none if axe is unavailable; CI has it."""
     try:
         program()
     except node.NodeUnavailable:

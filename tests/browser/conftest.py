@@ -1,4 +1,4 @@
-"""A live server with seeded rows, and pages of a headless chromium that is the machine's own."""
+"""A live server with seeded rows, and pages of the machine's headless chromium."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.samples.admin_seed import PASSWORD
 from tests.servers.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
-# Where pictures of the pages are kept, to be looked at. Without it none are taken: they cost time.
+# The folder for screenshots of the pages. Without it none are taken, because they take time.
 PICTURES = os.environ.get("PICTURES")
 TALLEST_PICTURE = 15_000
-# Both colour schemes and both widths, of pages that are loaded twice.
+# Both colour schemes and both widths, on pages that are loaded twice.
 LOOKS = [("light", (1440, 390)), ("dark", (390, 1440))]
-# The one without a window first: it draws the same pages in half the processor time.
+# The headless shell first: it draws the same pages in half the processor time.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
 ARGUMENTS = [
@@ -37,16 +37,16 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 LOAD_SECONDS = 15.0
-# Begun first: they take so long that otherwise one process works on them at the end, and the others wait.
+# The longest tests start first, so that none is left alone at the end.
 LONG = ("test_every_page.py", "test_tasks.py", "test_accessible.py")
 UNDER_WAY = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
-# Loaded, no longer hidden by the skin, and every JSON field in sight has its editor.
+# Loaded, no longer hidden by the skin, and every visible JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
   && document.querySelectorAll("textarea[data-json-editor][hidden]").length
   === document.querySelectorAll(".mcp-json-editor .jse-text-mode .cm-content").length"""
 
-# In every page before its own scripts: what its policy refused, and elements that were made of planted text,
-# even for a moment, are told in the console, where every visitor listens.
+# Runs in every page before its scripts: policy violations, and elements made of planted text, even for a
+# moment, are logged to the console, where every visitor listens.
 WATCH = """
 document.addEventListener("securitypolicyviolation", (event) => {
   console.error(`policy: ${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`);
@@ -64,7 +64,7 @@ new MutationObserver((records) => {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs a browser; without one it is skipped, saying so."""
+    """Skip the tests without a browser, and run long tests first."""
     missing = pytest.mark.skip(
         reason="No chromium on this machine: install the package chromium-headless-shell or chromium, or set "
         "CHROMIUM."
@@ -84,7 +84,7 @@ def _place(item: pytest.Item) -> int:
 
 @dataclass
 class Visitor:
-    """One browser page, and everything that went wrong on it."""
+    """A browser page, and everything that went wrong on it."""
 
     page: Page
     base: str
@@ -110,19 +110,19 @@ class Visitor:
 
     def _failed(self, request: Any) -> None:
         self.loading.discard(request)
-        # Leaving a page ends the look at a running call, at figures, or of the console, under way.
+        # Leaving a page aborts requests of running calls, figures or the console.
         if UNDER_WAY.search(request.url) and "ERR_ABORTED" in (request.failure or ""):
             return
-        # What is saved as a file leaves the page where it is.
+        # A download leaves the page where it is.
         if "/export/?" in request.url and request.failure == "net::ERR_ABORTED":
             return
-        # So it does with the streams of the test bench.
+        # As do streams of the test bench.
         if request.url.endswith("/mcp") and request.failure == "net::ERR_ABORTED":
             return
-        # The browser fetches the tab's icon when it likes, and drops that when it is sent to the next page.
+        # The browser fetches the icon of the tab at any time, and aborts the request when it navigates.
         if request.url.endswith("/icon.svg") and request.failure == "net::ERR_ABORTED":
             return
-        # The editor of JSON is fetched when a field of it comes in sight: leaving the page ends that, too.
+        # The JSON editor is fetched when its field becomes visible: leaving the page aborts that as well.
         if "/svelte_jsoneditor" in request.url and request.failure == "net::ERR_ABORTED":
             return
         self.trouble.append(f"request failed: {request.url}: {request.failure}")
@@ -142,7 +142,7 @@ class Visitor:
         dialog.dismiss()
 
     def goto(self, path: str) -> Page:
-        """Open a page of the site and wait until it is drawn; it must answer 200."""
+        """Open a page of the site, and wait until it is drawn; it must return 200."""
         answer = self.page.goto(self.base + path)
         assert answer is not None
         assert answer.status == 200, (path, answer.status)
@@ -150,7 +150,7 @@ class Visitor:
         return self.page
 
     def drawn(self) -> None:
-        """Wait until the page is drawn and nothing is loading: leaving sooner would cut a request off."""
+        """Wait until the page is drawn and no request is running: leaving earlier would abort requests."""
         self.page.wait_for_function(DRAWN)
         deadline = time.monotonic() + LOAD_SECONDS
         while self.loading:
@@ -162,7 +162,7 @@ Visit = Callable[..., Visitor]
 
 
 def picture(page: Page, name: str) -> None:
-    """Keep what the page looks like now, if pictures are wanted."""
+    """Save a screenshot if screenshots are enabled."""
     if not PICTURES:
         return
     Path(PICTURES).mkdir(parents=True, exist_ok=True)
@@ -172,13 +172,13 @@ def picture(page: Page, name: str) -> None:
 
 
 def widen(page: Page, width: int) -> None:
-    """Make the window that wide, and wait until the page has its new shape."""
+    """Set the width of the window, and wait for the new layout."""
     page.set_viewport_size({"width": width, "height": 900})
     page.evaluate("() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
 
 
 def type_json(page: Page, field: str, text: str) -> None:
-    """Write into the JSON editor of a field, as a person does."""
+    """Type into the JSON editor of a field."""
     closed = page.locator(f"details:not([open]):has(#id_{field}) > summary")
     if closed.count():
         closed.click()
@@ -190,7 +190,7 @@ def type_json(page: Page, field: str, text: str) -> None:
 
 
 def sign_in(chromium: Browser, base: str, name: str) -> Any:
-    """The cookies of a person who signed in at the login form."""
+    """Return the cookies of a user who logged in at the login form."""
     context = chromium.new_context()
     page = context.new_page()
     page.goto(f"{base}/admin/login/")
@@ -205,7 +205,7 @@ def sign_in(chromium: Browser, base: str, name: str) -> Any:
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[LiveServer]:
-    """The real server without the demo, filled with realistic and hostile rows."""
+    """Start the real server without the demo, with realistic and hostile rows."""
     with LiveServer(web_processes=1, env={"DEMO": "off"}) as server:
         server.shell(
             "from tests.samples.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
@@ -217,7 +217,7 @@ def site() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """The machine's chromium."""
+    """Start the machine's chromium."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
@@ -226,19 +226,19 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def base(site: LiveServer) -> str:
-    """The address of the site."""
+    """Return the address of the site."""
     return f"http://127.0.0.1:{site.port}"
 
 
 @pytest.fixture(scope="session")
 def logins(chromium: Browser, base: str) -> dict[str, Any]:
-    """The cookies of each role, from the login form."""
+    """Return the cookies of each role, from the login form."""
     return {role: sign_in(chromium, base, role) for role in ("root", "viewer")}
 
 
 @contextmanager
 def opened_pages(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visit]:
-    """Open pages of people who signed in: ``visit(role="root", scheme="light", width=1440)``."""
+    """Open pages of logged-in users: ``visit(role="root", scheme="light", width=1440)``."""
     contexts: list[BrowserContext] = []
 
     def start(role: str = "root", scheme: Any = "light", width: int = 1440, **more: Any) -> Visitor:
@@ -263,7 +263,9 @@ def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visi
 
 @contextmanager
 def peopled(web_processes: int) -> Iterator[LiveServer]:
-    """The real server with the demo, a worker and people, and nothing else; all went well at the end."""
+    """Start the real server with the demo, a worker and users; assert at the end that its logs show no
+    trouble.
+    """
     with LiveServer(web_processes=web_processes, worker=True) as live:
         live.shell("from tests.samples.admin_seed import people; people()")
         yield live
@@ -272,6 +274,6 @@ def peopled(web_processes: int) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def two_processes() -> Iterator[LiveServer]:
-    """People are at the first process, clients at the second."""
+    """Start a server with two web processes: one for browsers, one for clients."""
     with peopled(web_processes=2) as live:
         yield live

@@ -1,7 +1,7 @@
 """Makes the small fonts of the skin from its large ones: ``python -m tests.browser.fonts``.
 
-Needs requirements-pictures.txt. Text gets the Latin letters of Inter; icons are those whose names are words
-of our pages or of the skin's.
+Needs requirements-pictures.txt. Text fonts get the Latin letters of Inter; the icon font gets icons
+whose names are words of the pages or of the skin.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ WORD: Final = re.compile(r"(?<![\w-])[a-z0-9_]{3,}(?![\w-])")
 
 
 def main() -> None:
-    """All of them."""
+    """Write all fonts."""
     package = Path(unfold.__path__[0])
     fonts = package / "static" / "unfold" / "fonts"
-    # As the style sheet says for which characters it is.
+    # The same characters as in the style sheet.
     said = re.search(r"unicode-range: (U\+20-[^;]+)", (OURS / "inter" / "styles.css").read_text())
     assert said is not None
     letters = subset.parse_unicodes(said[1].replace("U+", ""))
@@ -53,7 +53,7 @@ def _keep(large: Path, small: Path, **what: Any) -> None:
 
 
 def _ligatures(path: Path) -> dict[str, str]:
-    """The glyph of each icon by the word that is written for it."""
+    """Return the glyph of each icon by its name."""
     font = subset.load_font(str(path), subset.Options())
     letters: dict[str, str] = {}
     for code, glyph in font.getBestCmap().items():
@@ -70,7 +70,7 @@ def _ligatures(path: Path) -> dict[str, str]:
 
 
 def _words(skin: Path) -> set[str]:
-    """Every word of our pages and the skin's: too many rather than too few."""
+    """Return every word of the pages and the skin: better too many than too few."""
     files = [
         file
         for folder in (skin, ROOT / "mcp_app", ROOT / "mcpsite")

@@ -1,4 +1,4 @@
-"""How a person works a page: by the mouse or by keys alone; both count what they press."""
+"""Input by the mouse or by the keyboard alone; both count presses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
-# More places than any page has before what is looked for.
+# More tab stops than any page has before an element.
 MOST_TABS = 250
 MOST_LINES = 200
 # Milliseconds.
@@ -15,7 +15,7 @@ IS_FOCUSED = "node => node === document.activeElement"
 
 
 class Mouse:
-    """Presses by clicks; a field that has no focus takes one, too."""
+    """Input by clicks; a field without the focus takes a click as well."""
 
     name = "mouse"
 
@@ -24,12 +24,12 @@ class Mouse:
         self.presses = 0
 
     def press(self, what: Locator) -> None:
-        """A link, a button, a box to tick."""
+        """Press a link, a button or a checkbox."""
         what.click()
         self.presses += 1
 
     def write(self, field: Locator, text: str) -> None:
-        """Text in the place of what a field has."""
+        """Replace the text of a field."""
         expect(field).to_be_visible()
         if not field.evaluate(IS_FOCUSED):
             self.reach(field)
@@ -37,44 +37,44 @@ class Mouse:
         self.page.keyboard.insert_text(text)
 
     def reach(self, field: Locator) -> None:
-        """Go to a field."""
+        """Focus a field."""
         self.press(field)
 
     def choose(self, field: Locator, label: str) -> None:
-        """One of a list of choices."""
+        """Select a choice of a list."""
         field.select_option(label=label)
         self.presses += 1
 
     def upload(self, field: Locator, file: Path) -> None:
-        """A file of this machine."""
+        """Upload a file of this machine."""
         field.set_input_files(file)
         self.presses += 1
 
     def pick_line(self, line: Locator) -> None:
-        """A message of the console's list."""
+        """Select a message of the console's list."""
         self.press(line)
 
 
 class Keys(Mouse):
-    """Presses by Enter and Space what Tab has reached."""
+    """Input by Tab, and by Enter or Space on the focused element."""
 
     name = "keys"
 
     def __init__(self, page: Page) -> None:
         super().__init__(page)
-        # Long before the key: a browser that is told only then may open its own window first, and without a
-        # screen that is cancelled at once.
+        # Long before the key press: a browser that is told later may open its own dialog first, which is
+        # cancelled immediately without a screen.
         page.on("filechooser", lambda chooser: None)
 
     def press(self, what: Locator) -> None:
-        """Enter, or Space for a box to tick."""
+        """Press Enter, or Space for a checkbox."""
         self.reach(what)
         box = what.evaluate("node => node.type === 'checkbox'")
         self.page.keyboard.press("Space" if box else "Enter")
         self.presses += 1
 
     def reach(self, field: Locator) -> None:
-        """By Tab alone, from wherever the focus is."""
+        """Focus the field by Tab alone, from the current focus."""
         expect(field).to_be_visible()
         for _ in range(MOST_TABS):
             if field.evaluate(IS_FOCUSED):
@@ -83,14 +83,14 @@ class Keys(Mouse):
         raise AssertionError(f"Tab does not reach {field}")
 
     def choose(self, field: Locator, label: str) -> None:
-        """By typing how it begins."""
+        """Select the choice by typing its beginning."""
         self.reach(field)
         self.page.keyboard.type(label)
         expect(field.locator("option:checked")).to_have_text(label)
         self.presses += 1
 
     def upload(self, field: Locator, file: Path) -> None:
-        """The window that asks for a file belongs to the system; that it opens by a key is seen here."""
+        """Open the file dialog by a key; the dialog itself belongs to the system."""
         self.reach(field)
         with self.page.expect_file_chooser() as opened:
             self.page.keyboard.press("Enter")
@@ -98,7 +98,7 @@ class Keys(Mouse):
         self.presses += 1
 
     def pick_line(self, line: Locator) -> None:
-        """The arrows go from the newest line upwards, once the lines are there."""
+        """Move by arrow keys from the newest line upwards."""
         expect(self.page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
         expect(line).to_be_visible(timeout=SLOW)
         self.reach(self.page.locator("#mcp-scroll"))

@@ -1,4 +1,4 @@
-"""The official Python client in a thread of its own, which remembers when it was told that a list changed."""
+"""The official Python client in a separate thread, which records list change notifications."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from playwright.sync_api import Page
 from tests.servers.live import eventually
 
 T = TypeVar("T")
-# A second is promised; test machines are shared.
+# One second is guaranteed; test machines are shared.
 HEARD_WITHIN = 2.0
 
 
 class Listener:
-    """``with Listener(url, mode) as listener:``; in mode ``legacy`` its session hears, else it subscribes."""
+    """``with Listener(url, mode) as listener:``; mode ``legacy`` uses its session, other modes subscribe."""
 
     def __init__(self, url: str, mode: str) -> None:
         self._url = url
@@ -56,24 +56,26 @@ class Listener:
                     self._note(message)
 
     def ask(self, question: Coroutine[Any, Any, T]) -> T:
-        """The answer to a request of the client."""
+        """Return the response to a request of the client."""
         return asyncio.run_coroutine_threadsafe(question, self._loop).result(15)
 
     def names(self, kind: str) -> list[str]:
-        """The names of the tools or prompts it is offered."""
+        """Return the names of the tools or prompts offered to the client."""
         listed: Any = self.ask(getattr(self.client, f"list_{kind}")())
         return [each.name for each in getattr(listed, kind)]
 
     def text_of(self, prompt: str) -> str:
-        """A prompt as the client gets it."""
+        """Return the text of a prompt."""
         return str(self.ask(self.client.get_prompt(prompt)).messages[0].content.text)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> str:
-        """The first text of a tool's result."""
+        """Return the first text of a tool result."""
         return str(self.ask(self.client.call_tool(tool, arguments)).content[0].text)
 
     def hears(self, kind: str, page: Page, press: Callable[[], None]) -> None:
-        """Press what changes a list: the client is told soon after the answer."""
+        """Press a button that changes a list, and assert that the client is notified soon after the
+        response.
+        """
         before = len(self.told[kind])
         with page.expect_response(lambda answer: answer.request.method == "POST") as posted:
             press()

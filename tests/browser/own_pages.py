@@ -1,4 +1,4 @@
-"""The pages of a site, for tests that look at each of them."""
+"""The pages of a site, for tests that examine each of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.servers.live import LiveServer
 
 
 def every_page(site: LiveServer) -> dict[str, str]:
-    """Every page of a seeded site by a short name; keys are looked up where the rows are."""
+    """Return every page of a seeded site by a short name; keys are looked up in its database."""
     code = """
 import json
 from django.contrib.auth import get_user_model

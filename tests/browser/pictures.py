@@ -1,7 +1,7 @@
 """Makes the pictures of README and docs: ``python -m tests.browser.pictures``.
 
-Needs chromium and requirements-pictures.txt. A real server with the demo is worked by clients, and
-looked at in a real browser. The animation has each frame for as long as it was seen.
+Needs chromium and requirements-pictures.txt. Clients use a real server with the demo, shown in a real
+browser. The animation shows each frame for its real duration.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILM_SIZE: Final[Any] = {"width": 1024, "height": 768}
 FILM_SECONDS: Final = 20.0
 FRAME_SECONDS: Final = 0.2
 
-# An hour of calls, and people with keys.
+# An hour of calls, and users with keys.
 ROWS: Final = """
 import json, math, random
 from datetime import timedelta
@@ -63,7 +63,7 @@ print(json.dumps([issue_api_key(user=user, name=name, actor=root)[1]
 
 
 def main() -> None:
-    """Everything anew."""
+    """Make all pictures."""
     FOLDER.mkdir(exist_ok=True)
     with peopled(web_processes=1) as server, sync_playwright() as playwright:
         keys = json.loads(server.shell(ROWS).strip().splitlines()[-1])
@@ -141,7 +141,7 @@ def _keep(page: Page, name: str) -> None:
 
 
 def _film(chromium: Browser, base: str, cookies: Any, cursor: Mcp) -> None:
-    """Somebody opens a session, watches a call that runs, looks at it and cancels it."""
+    """Film an operator who opens a session, watches a running call and cancels it."""
     page = _page(chromium, cookies, FILM_SIZE)
     page.goto(f"{base}/console/")
     page.wait_for_function(DRAWN)

@@ -1,4 +1,4 @@
-"""The settings of an installation that dropped Unfold: the same pages in Django's own admin."""
+"""Settings of an installation without Unfold: the same pages in Django's own admin."""
 
 from __future__ import annotations
 

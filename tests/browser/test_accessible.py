@@ -1,4 +1,4 @@
-"""The pages of login and identity, read by axe: no rule of WCAG 2.2 A and AA is broken."""
+"""Pages of login and identity, checked by axe: no violation of WCAG 2.2 A and AA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.samples.admin_seed import PASSWORD
 from tests.servers.live import LiveServer
 from tests.unit.oauth.second_factor.app import App
 
-# Somebody with two connected programs, and an administrator; one client is verified.
+# A user with two connected clients, and an administrator; one client is verified.
 ROWS = """
 import json
 from datetime import timedelta
@@ -68,14 +68,14 @@ print(json.dumps({"client": unverified.pk, "entered": verified.pk, "off": off.pk
 
 @pytest.fixture(scope="module")
 def identity() -> Iterator[tuple[LiveServer, dict[str, Any]]]:
-    """A server that lets nobody in without a login, and its rows by name."""
+    """Start a server that requires authentication; return it with its rows by name."""
     with LiveServer(web_processes=1, env={"MCP_AUTH": "required", "DEMO": "off"}) as running:
         yield running, json.loads(running.shell(ROWS).strip().splitlines()[-1])
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _axe() -> None:
-    """Skips these tests where the program that looks cannot be had."""
+    """Skip these tests if axe is unavailable."""
     try:
         program()
     except node.NodeUnavailable as missing:
@@ -87,13 +87,13 @@ Look = tuple[str, tuple[int, int]]
 
 @pytest.fixture(params=LOOKS, ids=lambda look: look[0])
 def look(request: pytest.FixtureRequest) -> Look:
-    """A colour scheme, and the widths each page is looked at in."""
+    """Return a colour scheme, and the widths of each page."""
     found: Look = request.param
     return found
 
 
 class Reader:
-    """Looks at one page after the other, and keeps what is wrong with each."""
+    """A reader of pages that records the violations of each."""
 
     def __init__(self, context: BrowserContext, base: str, look: Look) -> None:
         self.page: Page = context.new_page()
@@ -102,12 +102,12 @@ class Reader:
         self.wrong: dict[str, list[str]] = {}
 
     def goto(self, name: str, path: str) -> None:
-        """Open a page and look."""
+        """Open a page and check it."""
         self.page.goto(path if path.startswith("http") else self.base + path)
         self.read(name)
 
     def read(self, name: str) -> None:
-        """Look at the page that is open."""
+        """Check the open page."""
         self.page.wait_for_function(DRAWN)
         for width in self.widths:
             widen(self.page, width)
@@ -118,7 +118,7 @@ class Reader:
 
 
 def reader(chromium: Browser, base: str, look: Look, stored: Any = None) -> Reader:
-    """Somebody's browser in one look."""
+    """Open a browser in one look."""
     scheme, widths = look
     context = chromium.new_context(
         storage_state=stored,
@@ -130,7 +130,7 @@ def reader(chromium: Browser, base: str, look: Look, stored: Any = None) -> Read
     return Reader(context, base, look)
 
 
-def test_a_person_can_read_login_question_and_refusal(
+def test_login_consent_and_errors_are_accessible(
     identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: Look
 ) -> None:
     server, rows = identity
@@ -160,7 +160,7 @@ def test_a_person_can_read_login_question_and_refusal(
     assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
 
 
-def test_an_administrator_can_read_the_pages_of_identity(
+def test_identity_admin_pages_are_accessible(
     identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: Look
 ) -> None:
     server, rows = identity
@@ -193,15 +193,13 @@ def test_an_administrator_can_read_the_pages_of_identity(
 
 @pytest.fixture(scope="module")
 def two_factors() -> Iterator[LiveServer]:
-    """A server that requires a second factor, and one person without."""
+    """Start a server that requires a second factor, with a user without one."""
     pytest.importorskip("qrcode", reason="requirements-sso.txt is not installed")
     with LiveServer(web_processes=1, env={"MCP_AUTH": "required", "SECOND_FACTOR": "everybody"}) as running:
         yield running
 
 
-def test_a_person_can_read_the_pages_of_a_second_factor(
-    two_factors: LiveServer, chromium: Browser, look: Look
-) -> None:
+def test_second_factor_pages_are_accessible(two_factors: LiveServer, chromium: Browser, look: Look) -> None:
     name = f"ada-{look[0]}"
     two_factors.shell(
         "from django.contrib.auth import get_user_model\n"
@@ -247,7 +245,7 @@ def test_a_person_can_read_the_pages_of_a_second_factor(
 
 
 def log_in(visitor: Reader, name: str) -> None:
-    """Give user name and password."""
+    """Enter user name and password."""
     visitor.page.goto(f"{visitor.base}/accounts/login/")
     visitor.page.get_by_label("User name").fill(name)
     visitor.page.get_by_label("Password").fill(PASSWORD)
@@ -256,14 +254,14 @@ def log_in(visitor: Reader, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[LiveServer]:
-    """A server that accepts the tokens of a provider, which is not there."""
+    """Start a server that accepts tokens of an unreachable identity provider."""
     env = {"MCP_AUTH": "external", "OAUTH_ISSUER": "http://127.0.0.1:9", "OAUTH_AUDIENCE": "api://mcp"}
     with LiveServer(web_processes=1, env=env) as running:
         running.shell("from tests.samples.admin_seed import people; people()")
         yield running
 
 
-def test_an_operator_can_read_how_the_provider_is_and_why_a_token_is_refused(
+def test_provider_status_and_token_test_are_accessible(
     elsewhere: LiveServer, chromium: Browser, look: Look
 ) -> None:
     base = elsewhere.url.removesuffix("/mcp")
@@ -279,7 +277,7 @@ def test_an_operator_can_read_how_the_provider_is_and_why_a_token_is_refused(
 
 @pytest.fixture(scope="module")
 def company() -> Iterator[LiveServer]:
-    """A server whose people log in by a provider, which is not there."""
+    """Start a server whose users log in by an unreachable identity provider."""
     pytest.importorskip("allauth", reason="requirements-sso.txt is not installed")
     env = {
         "MCP_AUTH": "required",
@@ -291,7 +289,7 @@ def company() -> Iterator[LiveServer]:
         yield running
 
 
-def test_a_person_can_read_the_login_by_a_company_and_why_it_failed(
+def test_company_login_and_its_failure_are_accessible(
     company: LiveServer, chromium: Browser, look: Look
 ) -> None:
     visitor = reader(chromium, company.url.removesuffix("/mcp"), look)

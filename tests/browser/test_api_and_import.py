@@ -1,4 +1,4 @@
-"""The API's page and the import of a catalogue in a browser: nothing broken, executed or asked elsewhere."""
+"""The API's page and the catalogue import in a browser: layout, escaping and requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _is_whole(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_the_api_can_be_read_and_tried_on_its_page(
+def test_api_page_sends_requests_and_shows_responses(
     scheme: Any, widths: tuple[int, int], visit: Visit
 ) -> None:
     visitor = visit(scheme=scheme, width=widths[0])
@@ -47,7 +47,7 @@ def test_the_api_can_be_read_and_tried_on_its_page(
     assert visitor.trouble == []
 
 
-def test_what_changes_anything_is_sent_with_the_token_of_the_login(visit: Visit, site: LiveServer) -> None:
+def test_api_page_sends_changes_with_the_csrf_token(visit: Visit, site: LiveServer) -> None:
     visitor = visit()
     page = visitor.goto("/api/docs/#prompts_create")
     block = page.locator("#prompts_create")
@@ -60,7 +60,7 @@ def test_what_changes_anything_is_sent_with_the_token_of_the_login(visit: Visit,
     assert visitor.trouble == []
 
 
-def test_parameters_go_to_the_place_they_belong_to(visit: Visit) -> None:
+def test_api_page_sends_query_and_path_parameters(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/api/docs/#tools_list")
     block = page.locator("#tools_list")
@@ -82,13 +82,13 @@ def test_parameters_go_to_the_place_they_belong_to(visit: Visit) -> None:
 def _document(site: LiveServer) -> dict[str, Any]:
     text = site.shell("from mcp_app.catalogue.transfer import export_catalogue; print(export_catalogue())")
     document: dict[str, Any] = json.loads(text)
-    # A prompt that was seeded past the services, which would not take it again.
+    # A prompt that was seeded without the services, which refuse it.
     document["prompts"] = [each for each in document["prompts"] if each["name"] != "summarise"]
     return document
 
 
 @pytest.mark.parametrize(("scheme", "width"), SCREENS)
-def test_a_catalogue_is_looked_at_before_it_is_imported(
+def test_import_is_previewed_before_it_is_applied(
     scheme: Any, width: int, visit: Visit, site: LiveServer
 ) -> None:
     visitor = visit(scheme=scheme, width=width)
@@ -110,7 +110,7 @@ def test_a_catalogue_is_looked_at_before_it_is_imported(
     assert visitor.trouble == []
 
 
-def test_what_is_wrong_with_a_file_is_told_on_the_page(visit: Visit) -> None:
+def test_invalid_import_file_is_explained(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(IMPORT)
     page.fill("textarea[name=text]", '{"format": "<svg onload=window.pwned=1>"}')

@@ -1,4 +1,4 @@
-"""An administrator marks a tool, the official client calls it, and people approve and refuse in the admin."""
+"""An administrator requires approval for a tool, the official client calls it, and operators decide."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ QUEUE = "/admin/mcp_app/approval/"
 
 @pytest.fixture(scope="module")
 def server(two_processes: LiveServer) -> LiveServer:
-    """People at one process, clients at the other."""
+    """Return a server with separate processes for browsers and clients."""
     return two_processes
 
 
 @pytest.fixture(scope="module")
 def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
-    """The cookies of the superuser."""
+    """Return the cookies of the superuser."""
     return {"root": sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", "root")}
 
 
 @pytest.fixture(scope="module")
 def open_page(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visit]:
-    """Visit a signed-in page."""
+    """Return a factory of logged-in pages."""
     with opened_pages(chromium, f"http://127.0.0.1:{server.ports[0]}", logins) as start:
         yield start
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _marked(open_page: Visit) -> None:
-    """An administrator ticks the box on the page of the tool ``count``."""
+    """Require approval on the page of the tool ``count``."""
     visitor = open_page()
     page = visitor.goto("/admin/mcp_app/tool/?q=count")
     page.locator("#result_list a", has_text="count").first.click()
@@ -57,7 +57,7 @@ def _marked(open_page: Visit) -> None:
 
 @dataclass
 class Asking:
-    """The official client calls ``count`` in a thread and waits as long as it takes."""
+    """A call of ``count`` by the official client in a thread, waiting without a timeout."""
 
     port: int
     to: int = 5
@@ -85,7 +85,7 @@ class Asking:
             return await client.call_tool("count", arguments, progress_callback=hear)
 
     def text(self) -> str:
-        """What the client was answered."""
+        """Return the text of the tool result."""
         self.thread.join(30)
         assert self.failure is None, self.failure
         assert isinstance(self.result.content[0], types.TextContent)
@@ -98,7 +98,7 @@ def _wide(page: Page) -> bool:
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_waiting_call_is_approved_and_its_client_answered(
+def test_pending_call_is_approved_and_answered(
     scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
     visitor = open_page(scheme=scheme, width=width)
@@ -133,7 +133,7 @@ def test_a_waiting_call_is_approved_and_its_client_answered(
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_a_refusal_needs_a_reason_which_the_client_reads(
+def test_refusal_requires_a_reason_that_the_client_receives(
     scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
     visitor = open_page(scheme=scheme, width=width)
@@ -155,7 +155,7 @@ def test_a_refusal_needs_a_reason_which_the_client_reads(
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_a_call_is_refused_in_its_row_whose_columns_stay_as_they_are(
+def test_refusing_in_the_row_keeps_the_column_widths(
     scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
     visitor = open_page(scheme=scheme, width=width)
@@ -182,7 +182,7 @@ def test_a_call_is_refused_in_its_row_whose_columns_stay_as_they_are(
     assert visitor.trouble == []
 
 
-def test_click_beside_refuse_dialog_reaches_nothing_behind_it(server: LiveServer, open_page: Visit) -> None:
+def test_refuse_dialog_is_modal(server: LiveServer, open_page: Visit) -> None:
     visitor = open_page()
     asking = Asking(server.ports[1])
     page = visitor.goto(QUEUE)
@@ -213,7 +213,7 @@ def test_click_beside_refuse_dialog_reaches_nothing_behind_it(server: LiveServer
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
+def test_queue_reports_changes_and_approves_selected_calls(
     scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
     visitor, other = open_page(scheme=scheme, width=width), open_page()
@@ -243,7 +243,7 @@ def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
     assert visitor.trouble == other.trouble == []
 
 
-def test_who_watches_a_call_sees_that_somebody_else_decided(server: LiveServer, open_page: Visit) -> None:
+def test_call_page_shows_a_decision_made_elsewhere(server: LiveServer, open_page: Visit) -> None:
     visitor, other = open_page(), open_page()
     asking = Asking(server.ports[1])
     for each in (visitor, other):
@@ -253,7 +253,7 @@ def test_who_watches_a_call_sees_that_somebody_else_decided(server: LiveServer, 
         each.drawn()
     visitor.page.get_by_role("button", name="Approve").click()
     asking.text()
-    # The other page notices by itself: there is nothing left to decide.
+    # The other page updates automatically: no decision is left to make.
     expect(other.page.get_by_role("button", name="Approve")).to_have_count(0, timeout=15_000)
     expect(other.page.locator("body")).to_contain_text("Decided by")
     assert visitor.trouble == other.trouble == []

@@ -26,7 +26,7 @@ iframe { width: 560px; height: 280px; border: 1px solid #888 }
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the host's page."""
+    """Return the address of the host's page."""
     try:
         packages = node.install("apps-host")
     except node.NodeUnavailable as missing:
@@ -41,7 +41,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    """A web process with a tool that has a page."""
+    """Start a web process with a tool that has a page."""
     with LiveServer(1, settings="tests.interop.settings") as live:
         yield live
         assert not live.trouble(), live.logs()[-4000:]

@@ -1,4 +1,4 @@
-"""The test bench as people use it: forms, live runs, questions, results, history, presets, other users."""
+"""The test bench in a browser: forms, live runs, elicitation, results, history, presets, other users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ORDER: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    """Two web processes and a worker, with the demo and the entries of bench_app."""
+    """Start two web processes and a worker, with the demo and the entries of bench_app."""
     with LiveServer(web_processes=2, worker=True, settings="tests.browser.bench_settings") as live:
         yield live
         assert live.trouble() == []
@@ -50,14 +50,14 @@ def server() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def keys(server: LiveServer) -> dict[str, dict[str, int]]:
-    """The row of each entry, by kind and name."""
+    """Return the row id of each entry, by kind and name."""
     found: dict[str, dict[str, int]] = json.loads(server.shell(KEYS).strip().splitlines()[-1])
     return found
 
 
 @pytest.fixture(scope="module")
 def cookies(chromium: Browser, server: LiveServer, keys: Any) -> Any:
-    """The cookies of the superuser."""
+    """Return the cookies of the superuser."""
     return sign_in(chromium, f"http://127.0.0.1:{server.port}", "root")
 
 
@@ -71,12 +71,12 @@ class Bench(Visitor):
         self.page.get_by_role("button", name="Run", exact=True).click()
 
     def ends(self, state: str) -> None:
-        """The run ends in ``state``."""
+        """Assert that the run ends in ``state``."""
         expect(self.part("state")).to_have_text(state)
 
     @property
     def json(self) -> Any:
-        """The arguments as JSON, from the other way to edit them."""
+        """The arguments as JSON, from the JSON view."""
         self.page.get_by_role("button", name="Edit as JSON").click()
         value = json.loads(self.page.locator("#mcp-bench-json").input_value())
         self.page.get_by_role("button", name="Edit as a form").click()
@@ -114,7 +114,7 @@ def _value(page: Page) -> float:
     return float(page.evaluate("document.querySelector('[data-bench-progress] progress').value"))
 
 
-def test_count_is_followed_live_and_stopped(bench: Open) -> None:
+def test_run_shows_live_progress_and_is_cancelled(bench: Open) -> None:
     visitor = bench("tool", "count")
     visitor.page.get_by_label("to required").fill("600")
     visitor.run()
@@ -128,7 +128,7 @@ def test_count_is_followed_live_and_stopped(bench: Open) -> None:
     expect(visitor.part("runs")).to_contain_text("cancelled")
 
 
-def test_a_question_is_answered_or_declined_in_the_page(bench: Open) -> None:
+def test_elicitation_is_accepted_or_declined(bench: Open) -> None:
     visitor = bench("tool", "ask_name")
     visitor.run()
     question = visitor.page.get_by_role("group", name="The tool asks")
@@ -145,7 +145,7 @@ def test_a_question_is_answered_or_declined_in_the_page(bench: Open) -> None:
     expect(visitor.part("output")).to_contain_text("The tool reports an error")
 
 
-def test_a_person_speaks_for_the_model(bench: Open) -> None:
+def test_sampling_is_answered_by_the_user(bench: Open) -> None:
     visitor = bench("tool", "ask_model")
     visitor.run()
     question = visitor.page.get_by_role("group", name="The tool asks the client's model")
@@ -156,7 +156,7 @@ def test_a_person_speaks_for_the_model(bench: Open) -> None:
     expect(visitor.part("output")).to_contain_text("Paris")
 
 
-def test_an_address_to_visit_is_a_link_that_people_open_themselves(bench: Open) -> None:
+def test_elicited_url_is_a_link_the_user_opens(bench: Open) -> None:
     visitor = bench("tool", "ask_visit")
     visitor.run()
     question = visitor.page.get_by_role("group", name="The tool asks for a visit")
@@ -168,7 +168,7 @@ def test_an_address_to_visit_is_a_link_that_people_open_themselves(bench: Open) 
     expect(visitor.part("output")).to_contain_text("accept")
 
 
-def test_news_of_the_catalogue_reach_the_page(bench: Open, server: LiveServer) -> None:
+def test_catalogue_change_is_shown_on_the_page(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "echo", '?arguments={"text":"hi"}')
     visitor.run()
     visitor.ends("completed")
@@ -180,7 +180,7 @@ set_enabled(entries=[Tool.objects.get(name="burn")], enabled=False, actor=None)
     expect(visitor.part("trouble")).to_contain_text("The catalogue has changed", timeout=10_000)
 
 
-def test_a_broken_stream_is_resumed(bench: Open) -> None:
+def test_broken_stream_is_resumed(bench: Open) -> None:
     visitor = bench("tool", "broken_stream")
     visitor.run()
     visitor.ends("completed")
@@ -188,7 +188,7 @@ def test_a_broken_stream_is_resumed(bench: Open) -> None:
     expect(visitor.part("log")).to_contain_text("before")
 
 
-def test_a_session_that_an_operator_ends_is_opened_anew(bench: Open, server: LiveServer) -> None:
+def test_ended_session_is_replaced_by_a_new_one(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "echo", '?arguments={"text":"still here"}')
     visitor.run()
     visitor.ends("completed")
@@ -202,10 +202,10 @@ print([end_session_now(session_id=session.pk) for session in eventually])
     visitor.run()
     expect(visitor.part("runs").get_by_text("run 2", exact=True)).to_be_visible()
     visitor.ends("completed")
-    visitor.trouble.clear()  # The browser reports by itself that the old session is gone (404).
+    visitor.trouble.clear()  # The browser itself logs the 404 of the old session.
 
 
-def test_a_nested_form_gives_and_takes_the_same_value(bench: Open) -> None:
+def test_nested_form_round_trips_its_value(bench: Open) -> None:
     visitor = bench("tool", "order")
     page = visitor.page
     fresh = {"count": 2, "address": {"country": "ch"}, "items": [{}], "gift": False}
@@ -241,7 +241,7 @@ def test_a_nested_form_gives_and_takes_the_same_value(bench: Open) -> None:
     expect(visitor.part("output")).to_contain_text("Main Street 1")
 
 
-def test_what_the_server_finds_wrong_stands_beside_the_field(bench: Open) -> None:
+def test_validation_error_appears_beside_the_field(bench: Open) -> None:
     arguments = {**ORDER, "items": [{"sku": "a"}, {"sku": "b", "price": "dear"}]}
     visitor = bench("tool", "order", f"?arguments={quote(json.dumps(arguments))}", "dark", 390)
     visitor.run()
@@ -253,7 +253,7 @@ def test_what_the_server_finds_wrong_stands_beside_the_field(bench: Open) -> Non
     assert visitor.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_json_that_is_none_is_not_sent(bench: Open) -> None:
+def test_invalid_json_is_not_sent(bench: Open) -> None:
     visitor = bench("tool", "order")
     visitor.page.get_by_label("anything").fill("{nope")
     visitor.run()
@@ -267,7 +267,7 @@ def test_json_that_is_none_is_not_sent(bench: Open) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_every_kind_of_content_is_shown_as_what_it_is(scheme: str, width: int, bench: Open) -> None:
+def test_every_kind_of_content_is_rendered(scheme: str, width: int, bench: Open) -> None:
     visitor = bench("tool", "every_content", "", scheme, width)
     visitor.run()
     visitor.ends("completed")
@@ -287,7 +287,7 @@ def test_every_kind_of_content_is_shown_as_what_it_is(scheme: str, width: int, b
     assert visitor.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_hostile_text_is_text_in_forms_questions_results_and_runs(bench: Open) -> None:
+def test_hostile_text_is_escaped_in_the_bench(bench: Open) -> None:
     visitor = bench("tool", "hostile", "", "dark", 390)
     page = visitor.page
     visitor.run()
@@ -304,7 +304,7 @@ def test_hostile_text_is_text_in_forms_questions_results_and_runs(bench: Open) -
     for name in ("fields", "output", "log", "progress-text", "messages", "snippets"):
         text = visitor.part(name).inner_text()
         assert not [f"U+{ord(each):04X}" for each in RAW_HIDDEN if each in text], name
-    # The marks, and not what they stand for; the address that runs a script is no link.
+    # Marks instead of hidden characters; an address with a script is not a link.
     expect(visitor.part("output")).to_contain_text("safeU+202Egnp.exe")
     assert page.locator("[data-bench] a[href^='javascript:']").count() == 0
     assert HOSTILE["svg"] in page.locator("[data-bench-fields] textarea").first.input_value()
@@ -313,7 +313,7 @@ def test_hostile_text_is_text_in_forms_questions_results_and_runs(bench: Open) -
     assert page.evaluate("Object.prototype.text ?? null") is None
 
 
-def test_a_run_becomes_a_preset_that_can_be_tried(bench: Open) -> None:
+def test_run_is_saved_as_a_preset(bench: Open) -> None:
     visitor = bench("tool", "echo")
     page = visitor.page
     page.get_by_label("text").fill("as <b>ever</b>")
@@ -335,7 +335,7 @@ def test_a_run_becomes_a_preset_that_can_be_tried(bench: Open) -> None:
     expect(visitor.part("output")).to_contain_text("as <b>ever</b>")
 
 
-def test_a_run_as_another_user_has_that_users_rights_and_is_audited(bench: Open, server: LiveServer) -> None:
+def test_run_as_another_user_has_its_permissions_and_is_audited(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "whoami")
     visitor.run()
     visitor.ends("completed")
@@ -347,7 +347,7 @@ def test_a_run_as_another_user_has_that_users_rights_and_is_audited(bench: Open,
     visitor.page.get_by_label("Run as").fill("nobody")
     visitor.run()
     expect(visitor.part("output")).to_contain_text("There is no such user.")
-    visitor.trouble.clear()  # The browser reports the refusal (403) by itself.
+    visitor.trouble.clear()  # The browser itself logs the refusal (403).
     audited = """
 from mcp_app.models import AuditEvent
 events = AuditEvent.objects.filter(action="bench.run_as")
@@ -356,7 +356,7 @@ print([*events.values_list("actor_name", "object_key")])
     assert "[('root', 'viewer')]" in server.shell(audited)
 
 
-def test_runs_are_kept_loaded_again_and_compared(bench: Open) -> None:
+def test_runs_are_stored_reloaded_and_compared(bench: Open) -> None:
     visitor = bench("tool", "calculate")
     page = visitor.page
     for expression in ("1 + 1", "1 + 2"):
@@ -385,12 +385,12 @@ def test_runs_are_kept_loaded_again_and_compared(bench: Open) -> None:
     expect(page.get_by_label("expression")).to_have_value("1 + 1")
     page.get_by_label("expression").fill("1 + 4")
     visitor.run()
-    # What was opened to be made again is compared with what came of it.
+    # A replayed call is compared with its new result.
     expect(compared.locator(".mcp-added").first).to_have_text('      "text": "5",')
     expect(compared.locator("th").first).to_have_text(f"message {message}")
 
 
-def test_a_prompt_is_completed_and_rendered(bench: Open) -> None:
+def test_prompt_argument_is_completed_and_prompt_rendered(bench: Open) -> None:
     visitor = bench("prompt", "travel")
     visitor.page.get_by_label("city").press_sequentially("ber")
     suggestions = visitor.page.locator(".mcp-bench-suggestions")
@@ -403,14 +403,14 @@ def test_a_prompt_is_completed_and_rendered(bench: Open) -> None:
     assert visitor.json == {"city": ""}
 
 
-def test_a_prompt_without_its_argument_says_so_beside_it(bench: Open) -> None:
+def test_missing_prompt_argument_is_reported_beside_the_field(bench: Open) -> None:
     visitor = bench("prompt", "travel")
     visitor.run()
     visitor.ends("error")
     expect(visitor.page.locator(".mcp-bench-error:visible")).to_have_text("A value is needed.")
 
 
-def test_a_template_makes_an_address_and_a_resource_is_read(bench: Open) -> None:
+def test_template_uri_is_built_and_resource_read(bench: Open) -> None:
     visitor = bench("resourcetemplate", "demo://greeting/{name}")
     visitor.page.get_by_label("name").fill("Ada & Bob?")
     visitor.run()
@@ -423,7 +423,7 @@ def test_a_template_makes_an_address_and_a_resource_is_read(bench: Open) -> None
     expect(visitor.part("output").get_by_role("listitem")).to_have_text(["bread", "milk"])
 
 
-def test_the_session_ends_when_the_page_is_left(bench: Open, server: LiveServer) -> None:
+def test_leaving_the_page_ends_the_session(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "get_timestamp")
     visitor.run()
     visitor.ends("completed")

@@ -1,4 +1,4 @@
-"""The modules of the test bench by themselves, in a real browser."""
+"""The modules of the test bench in isolation, in a real browser."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ EVENTS = [["a", None, ""], ["b", None, "é😀\ntwo"], [None, 50, ""], [None, No
 
 @pytest.fixture
 def page(visit: Visit) -> Iterator[Page]:
-    """A page of the site."""
+    """Open a page of the site."""
     visitor = visit()
     yield visitor.goto("/admin/")
     assert visitor.trouble == []
 
 
-def test_events_are_read_however_the_bytes_are_cut(page: Page) -> None:
+def test_event_stream_parser_handles_any_chunking(page: Page) -> None:
     encoded = STREAM.encode()
     for size in (1, 2, 3, 7, 1000):
         chunks = [list(encoded[start : start + size]) for start in range(0, len(encoded), size)]
@@ -66,7 +66,7 @@ SCHEMAS: list[Any] = [
 ]
 
 
-def test_a_form_of_any_schema_is_there_soon_and_keeps_what_it_is_given(page: Page) -> None:
+def test_form_of_any_schema_is_fast_and_keeps_its_value(page: Page) -> None:
     given = {"a": {"deep": [1, None]}, "other": "x"}
     for schema in SCHEMAS:
         kept, milliseconds = page.evaluate(
@@ -117,8 +117,8 @@ VALUES: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-def test_required_choice_of_one_value_is_made_already(page: Page) -> None:
-    """Discriminators of made schemas are such choices."""
+def test_required_choice_of_one_value_is_preselected(page: Page) -> None:
+    """Discriminators of generated schemas are such choices."""
     kind = {"type": "string", "enum": ["card"]}
     made = page.evaluate(
         """async (kind) => {
@@ -131,7 +131,7 @@ def test_required_choice_of_one_value_is_made_already(page: Page) -> None:
     assert made == [{"kind": "card"}, {}]
 
 
-def test_a_form_gives_back_the_value_it_is_given(page: Page) -> None:
+def test_form_returns_the_value_it_was_given(page: Page) -> None:
     lost = page.evaluate(
         """async (cases) => {
           const { Form } = await import("/static/mcp_app/bench/form.js");
@@ -161,7 +161,7 @@ PAIRS: list[tuple[str, str, Any]] = [
 ]
 
 
-def test_lines_that_differ_stand_beside_each_other(page: Page) -> None:
+def test_comparison_aligns_different_lines(page: Page) -> None:
     for one, other, expected in PAIRS:
         found = page.evaluate(
             """async ([one, other]) => {

@@ -1,4 +1,4 @@
-"""Background calls seen by people: the live page of a call that really runs, stopping it, making it again."""
+"""Background calls in a browser: the live page of a running call, cancelling and retrying."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.servers.live import LiveServer, eventually
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    """The real server with the demo, a worker and nobody's calls."""
+    """Start the real server with the demo and a worker, without calls."""
     with peopled(web_processes=1) as live:
         yield live
 
 
 @pytest.fixture(scope="module")
 def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
-    """The cookies of the superuser."""
+    """Return the cookies of the superuser."""
     return {"root": sign_in(chromium, f"http://127.0.0.1:{server.port}", "root")}
 
 
 @pytest.fixture
 def open_page(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visit]:
-    """Visit a signed-in page."""
+    """Return a factory of logged-in pages."""
     with opened_pages(chromium, f"http://127.0.0.1:{server.port}", logins) as start:
         yield start
 
@@ -40,7 +40,7 @@ def _address(call_id: str) -> str:
 
 @contextmanager
 def _counting(server: LiveServer, to: int) -> Iterator[None]:
-    """A call of ``count`` that reports ten times a second; a worker runs it when this is entered."""
+    """Run a call of ``count`` that reports ten times a second; a worker runs it on entry."""
     client = server.mcp()
     try:
         client.initialize()
@@ -56,7 +56,7 @@ def _counting(server: LiveServer, to: int) -> Iterator[None]:
 
 @pytest.fixture
 def counting(server: LiveServer) -> Iterator[str]:
-    """The id of a call of ``count`` that reports for a minute."""
+    """Return the id of a call of ``count`` that reports for a minute."""
     with _counting(server, 600):
         code = "from mcp_app.models import Call; print(Call.objects.latest('accepted_at').pk)"
         yield server.shell(code).strip().splitlines()[-1]
@@ -69,7 +69,7 @@ def _value(page: Page) -> float:
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str, open_page: Visit) -> None:
+def test_running_call_page_updates_live(scheme: str, width: int, counting: str, open_page: Visit) -> None:
     visitor = open_page(scheme=scheme, width=width)
     page = visitor.goto(_address(counting))
     before = _value(page)
@@ -87,14 +87,14 @@ def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str,
     assert visitor.trouble == []
 
 
-def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: Visit) -> None:
+def test_call_is_cancelled_and_retried_by_buttons(counting: str, open_page: Visit) -> None:
     visitor = open_page()
     page = visitor.goto(_address(counting))
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the call").click()
-    # The second where the worker was quicker than the page.
+    # The second text appears if the worker was faster than the page.
     expect(page.locator("body")).to_contain_text(re.compile("You cancelled the call|The call is cancelled"))
-    # The page looks once more by itself when the call is over, and no longer after that.
+    # The page polls once more when the call has ended, and then stops.
     expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
     expect(page.locator("[data-live]")).to_have_count(0)
     expect(page.locator("body")).to_contain_text("stopped by an operator (root)")
@@ -110,7 +110,7 @@ def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: V
     assert visitor.trouble == []
 
 
-def test_the_answer_appears_by_itself_when_the_call_ends(server: LiveServer, open_page: Visit) -> None:
+def test_response_appears_when_the_call_ends(server: LiveServer, open_page: Visit) -> None:
     visitor = open_page()
     with _counting(server, 100):
         page = visitor.goto("/admin/mcp_app/call/?state=running")

@@ -1,4 +1,4 @@
-"""The live console in a real browser: a session of another process is watched, narrowed and acted on."""
+"""The live console in a real browser: watching, filtering and acting on a session of another process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.browser.hands import Keys, Mouse
 from tests.clients.raw_http import Mcp
 from tests.servers.live import LiveServer, eventually
 
-# The hostile rows of the seed; the demo's own tools stay.
+# The hostile rows of the seed; the demo's tools stay.
 MAKE = """
 from django.contrib.auth import get_user_model
 from tests.samples.admin_seed import hostile_traffic
@@ -29,7 +29,7 @@ get_user_model().objects.filter(username="viewer").update(is_active={})
 """
 HOSTILE_SESSION = f"{9:032x}"
 SLOW = 30_000
-# Whether a choice is as wide as the words in it.
+# Returns true if a select is as wide as its longest choice.
 IS_WHOLE = """field => {
   const whole = field.cloneNode(true);
   whole.style.cssText = "flex: none; width: max-content";
@@ -42,14 +42,14 @@ IS_WHOLE = """field => {
 
 @pytest.fixture(scope="module")
 def server(two_processes: LiveServer) -> LiveServer:
-    """People at one process, clients at the other; with hostile rows."""
+    """Return a server with separate processes for browsers and clients, and hostile rows."""
     two_processes.shell(MAKE)
     return two_processes
 
 
 @pytest.fixture(scope="module")
 def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
-    """The cookies of the superuser and of one who may only look."""
+    """Return the cookies of the superuser and of a viewer."""
     return {
         role: sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", role) for role in ("root", "viewer")
     }
@@ -57,14 +57,14 @@ def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
 
 @pytest.fixture
 def open_page(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visit]:
-    """Visit a signed-in page."""
+    """Return a factory of logged-in pages."""
     with opened_pages(chromium, f"http://127.0.0.1:{server.ports[0]}", logins) as start:
         yield start
 
 
 @pytest.fixture
 def client(server: LiveServer) -> Iterator[Mcp]:
-    """A client at the other process than the browser's."""
+    """Open a client at another process than the browser's."""
     with closing(server.mcp(1)) as made:
         made.initialize()
         yield made
@@ -85,9 +85,7 @@ def _lines(page: Page, **more: Any) -> Any:
     return page.locator("#mcp-lines .mcp-line", **more)
 
 
-def test_sessions_appear_and_end_in_the_list_by_themselves(
-    open_page: Visit, server: LiveServer, client: Mcp
-) -> None:
+def test_session_list_updates_live(open_page: Visit, server: LiveServer, client: Mcp) -> None:
     visitor = open_page()
     page = visitor.goto("/console/")
     expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
@@ -108,7 +106,7 @@ def test_sessions_appear_and_end_in_the_list_by_themselves(
             expect(count).to_contain_text("of them of sessions that are not in this list", timeout=SLOW)
             page.fill("#mcp-search", "")
             expect(row).to_be_visible(timeout=SLOW)
-        # A session that is used again comes first, when the list is read anew.
+        # A session that is used again comes first when the list is reloaded.
         _echo(client, "hello")
 
         def is_first() -> bool:
@@ -125,9 +123,7 @@ def test_sessions_appear_and_end_in_the_list_by_themselves(
     assert visitor.trouble == []
 
 
-def test_who_stands_at_a_session_by_key_stays_there_while_the_list_is_read_again(
-    open_page: Visit, client: Mcp
-) -> None:
+def test_keyboard_focus_survives_reloading_the_session_list(open_page: Visit, client: Mcp) -> None:
     page = open_page().goto("/console/")
     row = page.locator(f'tr[data-session="{client.session}"]')
     row.get_by_role("link").focus()
@@ -143,9 +139,7 @@ def test_who_stands_at_a_session_by_key_stays_there_while_the_list_is_read_again
     page.wait_for_url(f"**/{client.session}/**")
 
 
-def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_pinned(
-    open_page: Visit, client: Mcp
-) -> None:
+def test_session_messages_are_watched_filtered_paused_and_pinned(open_page: Visit, client: Mcp) -> None:
     visitor = open_page(permissions=["clipboard-read", "clipboard-write"])
     _echo(client, "before anybody watched")
     page = _watch(visitor, client)
@@ -154,7 +148,7 @@ def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_p
     expect(_lines(page, has_text="while it is watched")).to_have_count(1)
     client.call("tools/call", {"name": "calculate", "arguments": {"expression": "1/0"}})
     expect(_lines(page, has_text="Division by zero")).to_have_count(1)
-    # Narrowed: what was, and what comes.
+    # Filtered: stored messages and new ones.
     page.fill("#mcp-search", "tool:echo watched")
     expect(_lines(page)).to_have_count(2)
     _echo(client, "not looked for")
@@ -171,7 +165,7 @@ def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_p
     expect(_lines(page)).to_have_count(1)
     page.select_option("#mcp-method", "")
     expect(_lines(page, has_text="not looked for")).to_have_count(1)
-    # Paused: nothing moves, and what came meanwhile is counted.
+    # Paused: the list stays, and new messages are counted.
     page.click("#mcp-pause")
     for number in range(3):
         _echo(client, f"paused {number}")
@@ -179,7 +173,7 @@ def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_p
     expect(_lines(page, has_text="paused")).to_have_count(0)
     page.click("#mcp-new")
     expect(_lines(page, has_text="paused")).to_have_count(3)
-    # Chosen, pinned, linked to.
+    # Selected, pinned and linked.
     line = _lines(page, has_text="while it is watched")
     line.click()
     detail = page.locator("#mcp-detail")
@@ -196,13 +190,13 @@ def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_p
     assert visitor.trouble == []
 
 
-def test_messages_of_all_sessions_say_whose_client_sent_them(open_page: Visit, client: Mcp) -> None:
+def test_messages_of_all_sessions_show_their_client(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
-    # Words of this test alone: until the search is applied, lines of other sessions stand there, too.
+    # A text unique to this test: until the search is applied, the list contains lines of other sessions.
     _echo(client, "of one of many, before")
     page = visitor.goto("/console/messages/")
     page.fill("#mcp-search", f"session:{client.session}")
-    # The search is applied: lines are made anew then, and a click on a former one would be lost.
+    # The search is applied: lines are replaced then, and an earlier click would be lost.
     expect(_lines(page)).to_have_count(3, timeout=SLOW)
     line = page.locator("#mcp-lines .mcp-line", has_text="of one of many, before")
     expect(line.locator(".mcp-line-client")).to_have_text(client.client_name, timeout=SLOW)
@@ -216,7 +210,7 @@ def test_messages_of_all_sessions_say_whose_client_sent_them(open_page: Visit, c
     assert visitor.trouble == []
 
 
-def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Visit, client: Mcp) -> None:
+def test_running_call_shows_progress_and_is_cancelled(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
     params = {
@@ -238,7 +232,7 @@ def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Visit
         detail.get_by_role("alertdialog").get_by_role("button", name="Cancel the call").click()
         expect(_lines(page, has_text="cancelled")).to_contain_text("count", timeout=SLOW)
         over = _lines(page, has_text="answered")
-        # Its answer says how long it took, and its sign is not that of a hidden character.
+        # The response has a duration, and its sign differs from that of hidden characters.
         expect(over.locator(".mcp-took")).to_have_text("")
         expect(over.locator(".mcp-mark")).to_have_count(0)
         expect(page.locator("#mcp-running")).to_be_hidden(timeout=SLOW)
@@ -262,13 +256,13 @@ CAME = """async (times) => {
 }"""
 
 
-def test_a_line_that_comes_late_goes_where_its_time_is(open_page: Visit, client: Mcp) -> None:
+def test_late_line_is_inserted_by_time(open_page: Visit, client: Mcp) -> None:
     page = _watch(open_page(), client)
     assert page.evaluate(CAME, [[2, 4], [1, 3], [5]]) == "12345"
 
 
 @pytest.mark.parametrize("hands", [Mouse, Keys], ids=lambda hands: hands.name)
-def test_cancelling_beside_a_running_call_asks_and_the_question_stays(
+def test_cancel_confirmation_survives_updates_and_keeps_the_focus(
     hands: type[Mouse], open_page: Visit, server: LiveServer, client: Mcp
 ) -> None:
     visitor = open_page()
@@ -282,7 +276,7 @@ def test_cancelling_beside_a_running_call_asks_and_the_question_stays(
         question = page.get_by_role("alertdialog", name=re.compile("Cancel this call.*is answered that"))
         keep = question.get_by_role("button", name="Keep it running")
         expect(keep).to_be_focused()
-        # Drawn anew when another call begins and ends: the question is still there, with the focus.
+        # The list is redrawn when another call starts and ends: the confirmation stays, with the focus.
         with (
             closing(client.via(server.ports[0])) as other,
             other.open_call("tools/call", {**asked, "_meta": {"progressToken": "q"}}),
@@ -301,12 +295,12 @@ def test_cancelling_beside_a_running_call_asks_and_the_question_stays(
         at.press(question.get_by_role("button", name="Cancel the call"))
         assert "error" in stream.messages(60)[-1]
         expect(page.locator("#mcp-running")).to_be_hidden(timeout=SLOW)
-        # Whoever works by keys is not sent to the top of the page.
+        # Keyboard users are not sent to the top of the page.
         expect(page.locator("#mcp-scroll")).to_be_focused()
     assert visitor.trouble == []
 
 
-def test_a_busy_session_stays_bounded_and_says_what_it_left_out(open_page: Visit, client: Mcp) -> None:
+def test_busy_session_shows_a_bounded_number_of_lines(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
     for number in range(1_100):
@@ -316,9 +310,7 @@ def test_a_busy_session_stays_bounded_and_says_what_it_left_out(open_page: Visit
     assert visitor.trouble == []
 
 
-def test_the_connection_comes_back_after_its_process_was_restarted(
-    open_page: Visit, server: LiveServer, client: Mcp
-) -> None:
+def test_connection_recovers_after_a_restart(open_page: Visit, server: LiveServer, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
     server.restart(0)
@@ -330,7 +322,7 @@ def test_the_connection_comes_back_after_its_process_was_restarted(
     ] == []
 
 
-def test_what_came_while_a_paused_page_had_no_connection_is_counted(
+def test_messages_missed_by_a_paused_page_are_counted(
     open_page: Visit, server: LiveServer, client: Mcp
 ) -> None:
     page = _watch(open_page(), client)
@@ -346,7 +338,7 @@ def test_what_came_while_a_paused_page_had_no_connection_is_counted(
     expect(_lines(page, has_text="paused")).to_have_count(3)
 
 
-def test_a_session_is_ended_from_its_page(open_page: Visit, client: Mcp) -> None:
+def test_session_is_ended_from_its_page(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
     page.get_by_role("button", name="End session").click()
@@ -357,9 +349,7 @@ def test_a_session_is_ended_from_its_page(open_page: Visit, client: Mcp) -> None
     assert visitor.trouble == []
 
 
-def test_a_page_is_told_that_its_visitor_signed_out(
-    open_page: Visit, server: LiveServer, client: Mcp
-) -> None:
+def test_page_shows_that_access_was_lost(open_page: Visit, server: LiveServer, client: Mcp) -> None:
     visitor = open_page(role="viewer")
     page = _watch(visitor, client)
     assert page.locator("#mcp-end, #mcp-running .mcp-danger").count() == 0
@@ -370,7 +360,7 @@ def test_a_page_is_told_that_its_visitor_signed_out(
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_broken_and_hostile_text_stays_text(
+def test_console_pages_fit_and_escape_hostile_text(
     scheme: str, width: int, open_page: Visit, client: Mcp
 ) -> None:
     _echo(client, "<script>window.pwned=8</script> \u202e")
@@ -399,7 +389,7 @@ def test_no_page_is_broken_and_hostile_text_stays_text(
     expect(_lines(page).first.locator(".mcp-mark").first).to_have_text(re.compile("^U\\+"))
 
 
-def test_the_download_is_what_was_searched_for(open_page: Visit, client: Mcp) -> None:
+def test_download_contains_the_search_results(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     _echo(client, "taken home")
     page = _watch(visitor, client)
@@ -410,7 +400,7 @@ def test_the_download_is_what_was_searched_for(open_page: Visit, client: Mcp) ->
         answer = page.request.get(f"{visitor.base}{page.locator('#mcp-jsonl').get_attribute('href')}")
         return answer.text()
 
-    # What is downloaded is what is stored: written by the worker a moment later.
+    # The download contains stored messages; the worker stores them a moment later.
     for _ in range(100):
         if text := stored():
             break

@@ -1,4 +1,4 @@
-"""The figures of the first page stay fresh while somebody looks, and take nothing from who reads them."""
+"""The dashboard updates while it is open, without disturbing its reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ rollups.write(tally)
 """
 
 
-def test_figures_are_fetched_again_without_losing_place_or_focus(visit: Visit, site: LiveServer) -> None:
+def test_dashboard_refreshes_without_losing_place_or_focus(visit: Visit, site: LiveServer) -> None:
     visitor = visit()
     page = visitor.page
     page.clock.install()
@@ -37,7 +37,7 @@ def test_figures_are_fetched_again_without_losing_place_or_focus(visit: Visit, s
     assert page.locator("[data-stale]").is_hidden()
 
     def is_told_anew() -> bool:
-        """In whole seconds of the server, of which a quick machine needs none for all this."""
+        """Return the time in whole seconds of the server; a fast machine may need none for all this."""
         page.clock.fast_forward(10_100)
         return page.locator("[data-part=at]").text_content() != before
 
@@ -45,9 +45,7 @@ def test_figures_are_fetched_again_without_losing_place_or_focus(visit: Visit, s
     assert visitor.trouble == []
 
 
-def test_a_tab_that_nobody_sees_asks_for_nothing_and_one_seen_again_asks_at_once(
-    visit: Visit, site: LiveServer
-) -> None:
+def test_hidden_tab_requests_nothing_and_refreshes_when_shown(visit: Visit, site: LiveServer) -> None:
     visitor = visit()
     page = visitor.page
     page.clock.install()
@@ -64,7 +62,7 @@ def test_a_tab_that_nobody_sees_asks_for_nothing_and_one_seen_again_asks_at_once
     assert visitor.trouble == []
 
 
-def test_figures_that_cannot_be_fetched_are_marked(visit: Visit) -> None:
+def test_failed_refresh_is_marked_as_stale(visit: Visit) -> None:
     visitor = visit()
     page = visitor.page
     page.clock.install()
@@ -77,7 +75,7 @@ def test_figures_that_cannot_be_fetched_are_marked(visit: Visit) -> None:
     page.wait_for_selector("[data-stale][hidden]", state="attached")
 
 
-def test_another_time_is_chosen_by_a_link_that_needs_no_script(visit: Visit) -> None:
+def test_period_links_work_without_scripts(visit: Visit) -> None:
     visitor = visit(width=390, java_script_enabled=False)
     answer = visitor.page.goto(f"{visitor.base}/admin/?range=day")
     assert answer is not None
@@ -88,14 +86,14 @@ def test_another_time_is_chosen_by_a_link_that_needs_no_script(visit: Visit) -> 
 
 
 def _shows(page: Page, minutes: int) -> None:
-    """The page is of that many minutes, whose calls are as many in the log."""
+    """Assert that the page shows that many minutes, with as many calls as in the log."""
     chosen = page.locator(".mcp-periods [aria-current]")
     expect(chosen).to_have_text(re.compile(r"^(\S+ )?\d\d:\d\d to (\S+ )?\d\d:\d\d$"))
     expect(page.locator("figure").first.locator(".mcp-touch")).to_have_count(minutes)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_a_time_is_chosen_by_dragging_over_a_chart(scheme: str, width: int, visit: Visit) -> None:
+def test_dragging_over_a_chart_selects_a_period(scheme: str, width: int, visit: Visit) -> None:
     visitor = visit(scheme=scheme, width=width)
     page = visitor.goto("/admin/")
     chart = page.locator("[data-brush]").first
@@ -121,7 +119,7 @@ def test_a_time_is_chosen_by_dragging_over_a_chart(scheme: str, width: int, visi
     assert visitor.trouble == []
 
 
-def test_a_time_is_chosen_on_a_chart_by_keys_alone(visit: Visit) -> None:
+def test_keyboard_selects_a_period_on_a_chart(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/")
     brush = page.get_by_role("slider", name="A time of Calls per minute")
@@ -137,7 +135,7 @@ def test_a_time_is_chosen_on_a_chart_by_keys_alone(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
-def test_a_click_on_a_chart_and_a_choice_that_is_given_up_stay_on_the_page(visit: Visit) -> None:
+def test_click_or_cancelled_selection_stays_on_the_page(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/")
     page.locator("[data-brush]").first.click()
@@ -151,9 +149,7 @@ def test_a_click_on_a_chart_and_a_choice_that_is_given_up_stay_on_the_page(visit
     assert visitor.trouble == []
 
 
-def test_a_chart_that_somebody_chooses_on_is_not_replaced_under_their_hand(
-    visit: Visit, site: LiveServer
-) -> None:
+def test_refresh_keeps_a_chart_with_an_active_selection(visit: Visit, site: LiveServer) -> None:
     visitor = visit()
     page = visitor.page
     page.clock.install()
@@ -171,9 +167,7 @@ def test_a_chart_that_somebody_chooses_on_is_not_replaced_under_their_hand(
     assert visitor.trouble == []
 
 
-def test_a_time_that_is_chosen_on_the_chart_of_an_error_leads_to_the_log(
-    visit: Visit, site: LiveServer
-) -> None:
+def test_period_selected_on_an_error_chart_links_the_log(visit: Visit, site: LiveServer) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/message/errors/?show=all")
     page.locator("#content a, main a").filter(has_text="web_scrape").first.click()

@@ -1,4 +1,4 @@
-"""The documents are read on a telephone as well."""
+"""The documents on a phone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from mcp_app.admin.search import documents
 from tests.browser.conftest import Visit
 
-# Cells that are drawn in more lines than they have words: some words are broken.
+# Cells drawn in more lines than they have words: some words are broken.
 BROKEN = """() => [...document.querySelectorAll(".mcp-document :is(td, th)")].filter((cell) => {
   const words = cell.textContent.trim().split(/[\\s-]+/).length;
   const drawn = document.createRange();
@@ -17,7 +17,7 @@ BROKEN = """() => [...document.querySelectorAll(".mcp-document :is(td, th)")].fi
 }).map((cell) => cell.textContent.slice(0, 60))"""
 
 
-def test_no_table_of_a_document_breaks_its_words_on_a_telephone(visit: Visit) -> None:
+def test_document_tables_break_no_words_on_a_phone(visit: Visit) -> None:
     visitor = visit(width=390)
     wrong, tables = {}, 0
     for name in documents.pages():

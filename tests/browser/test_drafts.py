@@ -1,4 +1,4 @@
-"""The pages about drafts and history: in every look, and by the keyboard."""
+"""Pages of drafts and history: in every look, and by the keyboard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(f"{row.pk} {Draft.objects.get(key='weekly_report').pk} {echo.pk} {change} 
 
 @pytest.fixture(scope="module")
 def pages(site: LiveServer) -> dict[str, str]:
-    """The pages about drafts and history, by a short name."""
+    """Return the pages of drafts and history by a short name."""
     prompt, new, echo, gone, first, draft = site.shell(SHOWN).strip().splitlines()[-1].split()
     base = "/admin/mcp_app"
     return {
@@ -60,7 +60,9 @@ def pages(site: LiveServer) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("scheme", "width"), [("light", 1440), ("dark", 390), ("dark", 1440), ("light", 390)]
 )
-def test_no_page_about_drafts_is_broken(scheme: str, width: int, visit: Visit, pages: dict[str, str]) -> None:
+def test_draft_pages_fit_and_escape_hostile_text(
+    scheme: str, width: int, visit: Visit, pages: dict[str, str]
+) -> None:
     visitor = visit(scheme=scheme, width=width)
     for name, path in pages.items():
         page = visitor.goto(path)
@@ -73,9 +75,7 @@ def test_no_page_about_drafts_is_broken(scheme: str, width: int, visit: Visit, p
         assert visitor.trouble == [], name
 
 
-def test_a_draft_is_discarded_only_after_a_question_that_names_what_is_lost(
-    visit: Visit, pages: dict[str, str]
-) -> None:
+def test_discarding_a_draft_asks_and_names_the_lost_fields(visit: Visit, pages: dict[str, str]) -> None:
     visitor = visit()
     page = visitor.goto(pages["drafts-new"])
     page.get_by_role("button", name="Discard").click()
@@ -95,7 +95,7 @@ def test_a_draft_is_discarded_only_after_a_question_that_names_what_is_lost(
     assert visitor.trouble == []
 
 
-def test_the_key_enter_saves_and_never_publishes_what_waits(visit: Visit, pages: dict[str, str]) -> None:
+def test_enter_saves_a_draft_and_never_publishes(visit: Visit, pages: dict[str, str]) -> None:
     visitor = visit()
     page = visitor.goto(pages["drafts-entry"])
     page.fill("#id_title", "Typed")

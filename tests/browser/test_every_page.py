@@ -1,4 +1,4 @@
-"""Every admin page, light and dark, wide and narrow: nothing broken, nothing executed."""
+"""Every admin page, light and dark, wide and narrow: layout, escaping and accessibility."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.servers.live import LiveServer
 
 @pytest.fixture(scope="module")
 def pages(site: LiveServer) -> dict[str, str]:
-    """Every page by a short name."""
+    """Return every page by a short name."""
     return every_page(site)
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_no_page_is_broken_and_axe_finds_nothing(
+def test_every_page_fits_and_is_accessible(
     scheme: str, widths: tuple[int, int], visit: Visit, pages: dict[str, str]
 ) -> None:
     visitor = visit(scheme=scheme, width=widths[0])
@@ -44,7 +44,7 @@ def test_no_page_is_broken_and_axe_finds_nothing(
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_axe_finds_nothing_in_what_opens_over_a_page(
+def test_dialogs_are_accessible(
     scheme: str, widths: tuple[int, int], visit: Visit, pages: dict[str, str]
 ) -> None:
     visitor = visit(scheme=scheme, width=widths[0])
@@ -70,7 +70,7 @@ def test_axe_finds_nothing_in_what_opens_over_a_page(
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_the_login_page_is_not_broken(scheme: Any, widths: tuple[int, int], base: str, visit: Visit) -> None:
+def test_login_page_is_accessible(scheme: Any, widths: tuple[int, int], base: str, visit: Visit) -> None:
     visitor = visit(scheme=scheme)
     visitor.page.context.clear_cookies()
     page = visitor.goto("/admin/login/")
@@ -86,7 +86,7 @@ def test_the_login_page_is_not_broken(scheme: Any, widths: tuple[int, int], base
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_the_connect_page_is_not_broken_and_copies(
+def test_connect_page_is_accessible_and_copies(
     scheme: Any, widths: tuple[int, int], base: str, visit: Visit
 ) -> None:
     visitor = visit(scheme=scheme, permissions=["clipboard-read", "clipboard-write"])
@@ -104,7 +104,7 @@ def test_the_connect_page_is_not_broken_and_copies(
     assert visitor.trouble == []
 
 
-def test_the_connect_page_is_whole_without_scripts(visit: Visit) -> None:
+def test_connect_page_works_without_scripts(visit: Visit) -> None:
     visitor = visit(width=390, java_script_enabled=False)
     answer = visitor.page.goto(f"{visitor.base}/connect/")
     assert answer is not None
@@ -114,15 +114,15 @@ def test_the_connect_page_is_whole_without_scripts(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
-def test_text_that_got_into_a_page_as_markup_would_run_nothing(visit: Visit) -> None:
+def test_csp_blocks_injected_inline_handlers(visit: Visit) -> None:
     page = visit().goto("/admin/")
-    # No page is reported by the site's policy (above); here it shows that it would.
+    # No page violates the site's policy (above); this shows that a violation would be reported.
     with page.expect_console_message(lambda message: "Content Security Policy" in message.text):
         page.evaluate("document.body.insertAdjacentHTML('beforeend', '<svg onload=window.pwned=3>')")
     assert page.evaluate("window.pwned ?? null") is None
 
 
-def test_a_viewer_meets_no_button_that_acts(visit: Visit, pages: dict[str, str]) -> None:
+def test_viewer_sees_no_action_buttons(visit: Visit, pages: dict[str, str]) -> None:
     visitor = visit(role="viewer")
     for name in (
         "tool-list",

@@ -1,4 +1,4 @@
-"""People at one web process, the official Python client at the other: what is made arrives."""
+"""Browsers at one web process, the official Python client at the other: changes reach the client."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ ERAS = ["legacy", "2026-07-28"]
 
 @pytest.fixture(scope="module")
 def server(two_processes: LiveServer) -> LiveServer:
-    """People at one process, clients at the other."""
+    """Return a server with separate processes for browsers and clients."""
     return two_processes
 
 
 @pytest.fixture(scope="module")
 def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
-    """The cookies of the superuser."""
+    """Return the cookies of the superuser."""
     return {"root": sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", "root")}
 
 
 @pytest.fixture
 def visitor(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visitor]:
-    """A signed-in page; nothing may go wrong on it."""
+    """Open a logged-in page, and assert that nothing went wrong on it."""
     with opened_pages(chromium, f"http://127.0.0.1:{server.ports[0]}", logins) as start:
         made = start()
         yield made
@@ -47,7 +47,7 @@ def _press(page: Page, button: str) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_preset_and_a_prompt_that_are_added_are_heard_of_and_used(
+def test_added_preset_and_prompt_notify_the_client_and_are_used(
     mode: str, visitor: Visitor, server: LiveServer
 ) -> None:
     name = f"made_for_{mode.replace('-', '_')}"
@@ -76,7 +76,7 @@ def _history(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_an_edit_is_drafted_published_to_a_listening_client_and_rolled_back(
+def test_edit_is_drafted_published_and_rolled_back_for_a_client(
     mode: str, visitor: Visitor, server: LiveServer
 ) -> None:
     name = f"greeting_{mode.replace('-', '_')}"
@@ -115,9 +115,7 @@ def test_an_edit_is_drafted_published_to_a_listening_client_and_rolled_back(
         visitor.drawn()
 
 
-def test_a_call_is_found_in_the_console_replayed_with_other_arguments_and_compared(
-    visitor: Visitor, server: LiveServer
-) -> None:
+def test_console_call_is_replayed_and_compared_in_the_bench(visitor: Visitor, server: LiveServer) -> None:
     page = visitor.goto("/console/")
     expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
     with _client(server, "legacy") as client:
@@ -129,7 +127,7 @@ def test_a_call_is_found_in_the_console_replayed_with_other_arguments_and_compar
         line = page.locator("#mcp-lines .mcp-line", has_text="calculate")
         expect(line).to_have_count(1, timeout=SLOW)
         replay = page.locator("#mcp-detail").get_by_role("link", name="Replay")
-        # A message can be replayed once it is stored, a moment after it is seen.
+        # A message can be replayed once it is stored, a moment after it appears.
         for _ in range(100):
             line.click()
             page.wait_for_timeout(100)

@@ -1,4 +1,4 @@
-"""Every list of the admin is as wide as its page, so that nobody has to scroll sideways to read a row."""
+"""Every list of the admin fits its page, without horizontal scrolling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser.axe import seen
 from tests.browser.conftest import Visit, picture, widen
 from tests.servers.live import LiveServer
 
-# The width of a small laptop, and the usual ones above it.
+# The width of a small laptop, and common widths above it.
 WIDTH: Final = 1280
 WIDER: Final = (1366, 1440, 1536, 1600, 1920)
 LISTS: Final = """
@@ -21,7 +21,7 @@ from django.urls import reverse
 print(json.dumps([reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
                   for model in admin.site._registry]))
 """
-# What holds more than it shows, and would have to be scrolled sideways to read it.
+# Elements with more content than they show, which need horizontal scrolling.
 SCROLLING: Final = """() => [document.documentElement, ...document.querySelectorAll("#content *, #main *")]
   .filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0)
   .filter((node) => node === document.documentElement || /auto|scroll/.test(getComputedStyle(node).overflowX))
@@ -30,13 +30,13 @@ SCROLLING: Final = """() => [document.documentElement, ...document.querySelector
 
 @pytest.fixture(scope="module")
 def lists(site: LiveServer) -> list[str]:
-    """The addresses of all lists."""
+    """Return the addresses of all lists."""
     found: list[str] = json.loads(site.shell(LISTS).strip().splitlines()[-1])
     assert len(found) > 12
     return found
 
 
-def test_no_list_of_the_admin_scrolls_sideways_from_a_small_laptop_on(visit: Visit, lists: list[str]) -> None:
+def test_admin_lists_do_not_scroll_horizontally(visit: Visit, lists: list[str]) -> None:
     visitor = visit(width=WIDTH)
     wrong: dict[str, list[str]] = {}
     for address in lists:
@@ -45,7 +45,7 @@ def test_no_list_of_the_admin_scrolls_sideways_from_a_small_laptop_on(visit: Vis
         name = "-".join(address.split("/")[3:-1])
         picture(page, f"list-{name}-light-{WIDTH}")
         found = page.evaluate(SCROLLING) + seen(page) + visitor.trouble
-        # Texts have more room on wider screens, though not more than there is.
+        # Wider screens leave more room for texts, but not unlimited room.
         for width in WIDER:
             widen(page, width)
             found += [f"at {width}: {each}" for each in page.evaluate(SCROLLING)]

@@ -1,4 +1,4 @@
-"""Notifications in the browser: switched on by a press, told once by an open page, leading to the call."""
+"""Notifications in the browser: enabled by a button, shown once, and linked to the call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.browser.conftest import Visit, opened_pages, picture, sign_in
 from tests.servers.live import LiveServer
 
 PAGE = "/notifications/"
-# What a browser with a person before it does: it asks, and shows. Headless ones have nobody to ask.
+# A browser with a user: it asks and shows. Headless browsers have no user to ask.
 PERSON = """
 window.shown = [];
 window.Notification = class extends EventTarget {
@@ -40,13 +40,13 @@ print(undecided_call("e" * 32, %d, tool="burn", arguments='{"all": "hunter2"}').
 
 @pytest.fixture(scope="module")
 def server(two_processes: LiveServer) -> LiveServer:
-    """People at one process, clients at the other."""
+    """Return a server with separate processes for browsers and clients."""
     return two_processes
 
 
 @pytest.fixture(scope="module")
 def open_page(chromium: Browser, server: LiveServer) -> Iterator[Visit]:
-    """Visit a signed-in page."""
+    """Return a factory of logged-in pages."""
     base = f"http://127.0.0.1:{server.ports[0]}"
     with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
         yield start
@@ -57,9 +57,7 @@ def _shown(page: Page) -> list[dict[str, Any]]:
     return found
 
 
-def test_an_open_page_tells_of_a_call_that_waits_once_and_leads_to_it(
-    server: LiveServer, open_page: Visit
-) -> None:
+def test_open_page_notifies_of_a_pending_call_once(server: LiveServer, open_page: Visit) -> None:
     visitor = open_page()
     visitor.page.context.add_init_script(PERSON)
     page = visitor.goto(PAGE)
@@ -77,7 +75,7 @@ def test_an_open_page_tells_of_a_call_that_waits_once_and_leads_to_it(
     [told] = _shown(page)
     assert told["body"].endswith("asks for burn")
     assert told["tag"] == f"call:{call}"
-    # One page of a browser tells; what was told is not told again.
+    # One page of a browser notifies, and only once.
     assert _shown(other) == []
     other.close()
     page.evaluate("window.shown[0].click()")
@@ -88,7 +86,7 @@ def test_an_open_page_tells_of_a_call_that_waits_once_and_leads_to_it(
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_the_page_breaks_no_rule_of_access_and_fits(scheme: str, width: int, open_page: Visit) -> None:
+def test_notifications_page_fits_and_is_accessible(scheme: str, width: int, open_page: Visit) -> None:
     visitor = open_page(scheme=scheme, width=width)
     page = visitor.goto(PAGE)
     visitor.drawn()
@@ -98,7 +96,7 @@ def test_the_page_breaks_no_rule_of_access_and_fits(scheme: str, width: int, ope
     assert visitor.trouble == []
 
 
-def test_a_test_is_sent_by_a_button_and_enter_in_a_field_sends_none(open_page: Visit) -> None:
+def test_test_notification_is_sent_by_its_button_only(open_page: Visit) -> None:
     visitor = open_page()
     page = visitor.goto(PAGE)
     page.locator("#mcp-webhook").fill("https://hooks.invalid/")
@@ -113,7 +111,7 @@ def test_a_test_is_sent_by_a_button_and_enter_in_a_field_sends_none(open_page: V
     assert visitor.trouble == []
 
 
-def test_the_box_in_the_side_bar_is_the_search_for_anything(open_page: Visit) -> None:
+def test_sidebar_box_opens_the_global_search(open_page: Visit) -> None:
     visitor = open_page()
     page = visitor.goto("/admin/")
     page.get_by_role("link", name="Search for anything").click()

@@ -1,4 +1,4 @@
-"""A person in a real browser: login, the question, and the way back to the client."""
+"""OAuth in a real browser: login, consent, and the redirect to the client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ get_user_model().objects.create_user("ada", password="a long enough password")
 
 @pytest.fixture(scope="module")
 def oauth_server() -> Iterator[LiveServer]:
-    """A server that lets nobody in without a login, and one person."""
+    """Start a server that requires authentication, with a user."""
     with LiveServer(web_processes=1, env={"MCP_AUTH": "required"}) as running:
         running.shell(PERSON)
         yield running
@@ -29,7 +29,7 @@ def oauth_server() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def tab(chromium: Browser) -> Iterator[Page]:
-    """A page of somebody whom no site knows."""
+    """Open a page without cookies."""
     context = chromium.new_context()
     yield context.new_page()
     context.close()
@@ -37,13 +37,13 @@ def tab(chromium: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def callback() -> Iterator[str]:
-    """The address at which a client on the person's own machine waits for its answer."""
+    """Return the address at which a client on the user's machine waits for the redirect."""
     with page_server(b"The client's own page.") as address:
         yield f"{address}/callback"
 
 
 def question(server: LiveServer, callback: str) -> str:
-    """The address that a client opens which has just registered."""
+    """Return the authorization address of a newly registered client."""
     base = server.url.removesuffix("/mcp")
     said = json.dumps({"client_name": "Test client", "redirect_uris": [callback]}).encode()
     request = urllib.request.Request(
@@ -63,7 +63,7 @@ def question(server: LiveServer, callback: str) -> str:
 
 
 @pytest.mark.parametrize(("button", "told"), [("Allow", "code"), ("Deny", "error")])
-def test_the_answer_of_a_person_reaches_the_client(
+def test_decision_of_the_user_reaches_the_client(
     oauth_server: LiveServer, tab: Page, callback: str, button: str, told: str
 ) -> None:
     tab.goto(question(oauth_server, callback))

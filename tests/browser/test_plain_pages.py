@@ -1,4 +1,4 @@
-"""Our pages in Django's own admin, for projects without Unfold: whole, and nothing that axe finds."""
+"""The project's pages in Django's own admin, for projects without Unfold: layout and accessibility."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.browser.own_pages import every_page
 from tests.browser.test_lists_fit import SCROLLING
 from tests.servers.live import LiveServer
 
-# One of each shape; Django's own pages of people are as Django made them.
+# One page of each shape; Django's own user pages are unchanged.
 SHAPES = (
     *("index", "errors", "error-own", "figures-tool", "doctor", "draft-list", "auditevent-list"),
     *("tool-list", "tool-code", "tool-history", "tool-bench", "tool-callers", "tool-import", "tool-deleted"),
@@ -34,7 +34,7 @@ SHAPES = (
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[LiveServer]:
-    """A server without the skin, with the rows of the other one."""
+    """Start a server without the skin, with the same rows."""
     with LiveServer(web_processes=1, settings="tests.browser.plain_settings", env={"DEMO": "off"}) as server:
         server.shell(
             "from tests.samples.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
@@ -45,7 +45,7 @@ def plain() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def visit_plain(chromium: Browser, plain: LiveServer) -> Iterator[Visit]:
-    """Open a page of it as the superuser."""
+    """Return a factory of pages as the superuser."""
     base = f"http://127.0.0.1:{plain.port}"
     with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
         yield start
@@ -53,12 +53,12 @@ def visit_plain(chromium: Browser, plain: LiveServer) -> Iterator[Visit]:
 
 @pytest.fixture(scope="module")
 def addresses(plain: LiveServer) -> dict[str, str]:
-    """Its pages."""
+    """Return the pages of the server."""
     return every_page(plain)
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_no_page_of_ours_is_broken_without_the_skin(
+def test_pages_without_the_skin_fit_and_are_accessible(
     scheme: str, widths: tuple[int, int], visit_plain: Visit, addresses: dict[str, str]
 ) -> None:
     visitor = visit_plain(scheme=scheme, width=widths[0])
@@ -77,7 +77,7 @@ def test_no_page_of_ours_is_broken_without_the_skin(
     assert not wrong, json.dumps(wrong, indent=1)
 
 
-def test_the_queue_of_approvals_hides_no_column_without_the_skin(
+def test_approval_queue_without_the_skin_does_not_scroll(
     visit_plain: Visit, addresses: dict[str, str]
 ) -> None:
     visitor = visit_plain(width=1440)

@@ -1,4 +1,4 @@
-"""What a form needs and is not there yet is made in a window of its own, and then is chosen in the form."""
+"""Related objects are created in a separate window and selected in the form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ viewer = get_user_model().objects.get(username="viewer")
 
 @pytest.fixture(scope="module", params=["skin", "plain"])
 def server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
-    """A server with the skin, and one without."""
+    """Start a server with the skin, and one without."""
     more: dict[str, Any] = {"settings": "tests.browser.plain_settings"} if request.param == "plain" else {}
     with LiveServer(web_processes=1, env={"DEMO": "off"}, **more) as live:
         live.shell("from tests.samples.admin_seed import people; people()")
@@ -32,7 +32,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def open_here(chromium: Browser, server: LiveServer) -> Iterator[Visit]:
-    """Open a page as the superuser."""
+    """Return a factory of pages as the superuser."""
     base = f"http://127.0.0.1:{server.port}"
     with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
         yield start
@@ -40,31 +40,31 @@ def open_here(chromium: Browser, server: LiveServer) -> Iterator[Visit]:
 
 @pytest.fixture(params=[Mouse, Keys], ids=lambda hands: hands.name)
 def hands(request: pytest.FixtureRequest) -> type[Mouse]:
-    """By the mouse, and by keys alone."""
+    """Return the mouse, and the keyboard alone."""
     found: type[Mouse] = request.param
     return found
 
 
 def opened_by(link: Locator, at: Mouse, visitor: Visitor) -> Visitor:
-    """The window that a link opens, looked at."""
+    """Open the window of a link, and check its accessibility."""
     with visitor.page.expect_popup() as opened:
         at.press(link)
     window = Visitor(opened.value, visitor.base)
     window.drawn()
-    # Django's own pages of people are as Django made them.
+    # Django's own user pages are unchanged.
     assert visitor.page.locator("#nav-sidebar").count() or seen(window.page) == []
     return window
 
 
 def save(window: Visitor, at: Mouse) -> None:
-    """Save what the window is for: it closes by itself."""
+    """Save the form of the window, which closes automatically."""
     with window.page.expect_event("close"):
         at.press(window.page.locator("[name=_save]"))
     assert window.trouble == []
 
 
 def said(server: LiveServer, code: str) -> str:
-    """The last line that a few words of Python print in the installation."""
+    """Return the last line printed by Python code in the installation."""
     return server.shell(code).strip().splitlines()[-1]
 
 
@@ -72,9 +72,7 @@ def chosen(page: Page, field: str) -> Locator:
     return page.locator(f"#id_{field} option:checked")
 
 
-def test_a_user_is_made_beside_the_field_for_whom_a_key_is_and_the_key_is_theirs(
-    open_here: Visit, hands: type[Mouse]
-) -> None:
+def test_user_created_in_a_window_is_selected_for_the_key(open_here: Visit, hands: type[Mouse]) -> None:
     visitor = open_here()
     page = visitor.goto("/admin/mcp_app/apikey/add/")
     at, name = hands(page), f"made-by-{hands.name}"
@@ -93,9 +91,7 @@ def test_a_user_is_made_beside_the_field_for_whom_a_key_is_and_the_key_is_theirs
     assert visitor.trouble == []
 
 
-def test_a_group_is_made_beside_the_field_of_who_may_use_an_entry_and_holds(
-    open_here: Visit, hands: type[Mouse]
-) -> None:
+def test_group_created_in_a_window_restricts_the_entry(open_here: Visit, hands: type[Mouse]) -> None:
     visitor = open_here()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     at, name = hands(page), f"Group by {hands.name}"
@@ -113,7 +109,7 @@ def test_a_group_is_made_beside_the_field_of_who_may_use_an_entry_and_holds(
     assert visitor.trouble == []
 
 
-def test_what_is_wrong_in_the_window_is_said_there_and_nothing_is_chosen(
+def test_invalid_window_form_shows_its_error_and_selects_nothing(
     open_here: Visit, hands: type[Mouse]
 ) -> None:
     visitor = open_here()
@@ -128,7 +124,7 @@ def test_what_is_wrong_in_the_window_is_said_there_and_nothing_is_chosen(
     assert visitor.trouble == []
 
 
-def test_a_group_is_made_on_the_page_of_a_user_and_the_user_is_in_it(
+def test_group_created_in_a_window_is_added_to_the_user(
     open_here: Visit, server: LiveServer, hands: type[Mouse]
 ) -> None:
     visitor = open_here()

@@ -1,6 +1,6 @@
-"""What operators come to do, from the first page of the admin and by what can be seen; presses are counted.
+"""Operators' tasks, from the first page of the admin by visible links and buttons; presses are counted.
 
-Each is done by the mouse and by keys alone. No step uses an address.
+Each task is done by the mouse and by the keyboard alone. No step uses an address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.servers.live import LiveServer, eventually
 
 SLOW: Final = 30_000
 MOST_IN_THE_MIDDLE: Final = 3
-# Of everything that is altered, one for each pair of hands.
+# One object of each kind that is changed, for each kind of input.
 ROWS: Final = """
 import json
 from django.contrib.auth import get_user_model
@@ -54,7 +54,7 @@ print(json.dumps(secret))
 
 @dataclass
 class Operator:
-    """Somebody at the first page, what they work with, and what happens meanwhile at clients."""
+    """An operator on the first page, the input method, and the clients."""
 
     visitor: Visitor
     hands: Mouse
@@ -69,40 +69,43 @@ class Operator:
 
     @property
     def mine(self) -> str:
-        """What tells the rows of these hands from those of the others."""
+        """The suffix of the rows of this input method."""
         return self.hands.name
 
     def link(self, name: str, exact: bool = True) -> Locator:
-        """A link that says so; of several the first that can be seen. Icons of the skin are words, too."""
+        """Return a link by its text; of several, the first visible one.
+
+        Icon names of the skin are text as well.
+        """
         words = rf"(^|\s){re.escape(name)}\s*$" if exact else re.escape(name)
         return self.page.locator("a:visible", has_text=re.compile(words)).first
 
     def button(self, name: str, exact: bool = True) -> Locator:
-        """A button that says so."""
+        """Return a button by its text."""
         return self.page.get_by_role("button", name=name, exact=exact).first
 
     def press(self, what: Locator) -> None:
-        """Press it, and wait for the page that comes."""
+        """Press it, and wait for the next page."""
         self.page.evaluate("window.isLeft = true")
         self.hands.press(what)
         self.page.wait_for_function("!window.isLeft")
         self.visitor.drawn()
 
     def follow(self, *names: str) -> None:
-        """One link after the other."""
+        """Follow one link after the other."""
         for name in names:
             self.press(self.link(name))
 
     def lines(self, words: str) -> Locator:
-        """The lines of the console that say so."""
+        """Return the console lines with that text."""
         return self.page.locator("#mcp-lines .mcp-line", has_text=words)
 
     def offered(self) -> list[str]:
-        """The names of the tools that a client is offered now."""
+        """Return the names of the tools offered to a client."""
         return [tool["name"] for tool in self.orion.call("tools/list")["result"]["tools"]]
 
     def client(self, name: str) -> Mcp:
-        """One more client, with a session of its own."""
+        """Open another client with a new session."""
         return _client(self.server, name, self.secret)
 
 
@@ -118,7 +121,7 @@ TASKS: Final[dict[str, tuple[int, Work]]] = {}
 
 
 def task(presses: int) -> Callable[[Work], Work]:
-    """A task, and how many presses it takes at most."""
+    """Register a task with its maximum number of presses."""
 
     def note(work: Work) -> Work:
         TASKS[work.__name__] = presses, work
@@ -286,7 +289,7 @@ def publish_a_draft_of_a_description(at: Operator) -> None:
     in_code = words.get_attribute("placeholder") or ""
     at.hands.write(words, f"In force by {at.mine}")
     at.press(at.button("Save as draft"))
-    # What goes is what clients see now: the text in code.
+    # The field contains the text in effect: that from code.
     expect(at.page.locator(".mcp-draft")).to_contain_text(in_code.splitlines()[0][:40])
     at.press(at.button("Publish"))
     _is_described(at, name, f"In force by {at.mine}")
@@ -350,7 +353,7 @@ def see_what_a_person_does_not_see_and_why(at: Operator) -> None:
     expect(row).to_contain_text("lacks auth.view_group")
 
 
-# One of them says whose key it is, which nothing chooses for one.
+# One press selects the user of the key, for whom there is no default.
 @task(4)
 def issue_a_key_that_ends(at: Operator) -> None:
     at.press(at.link("Issue an API key"))
@@ -429,21 +432,21 @@ def save_a_search_and_open_it_again(at: Operator) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    """One server for all tasks, with what they are about."""
+    """Start one server for all tasks, with their rows."""
     with peopled(web_processes=1) as live:
         yield live
 
 
 @pytest.fixture(scope="module")
 def secret(server: LiveServer) -> str:
-    """The key of the clients; the rows are made with it."""
+    """Return the key of the clients; the rows are created with it."""
     found: str = json.loads(server.shell(ROWS).strip().splitlines()[-1])
     return found
 
 
 @pytest.fixture(scope="module")
 def orion(server: LiveServer, secret: str) -> Iterator[Mcp]:
-    """A client that has failed once, was slow once and asked for approval."""
+    """Return a client with a failed call, a slow call and a pending call."""
     with closing(_client(server, "Orion Desktop", secret)) as made:
         made.tool("calculate", expression="1/0")
         made.tool("count", to=3, delay_seconds=0.4)
@@ -457,7 +460,7 @@ def orion(server: LiveServer, secret: str) -> Iterator[Mcp]:
 
 @pytest.fixture(scope="module")
 def visit_here(chromium: Browser, server: LiveServer, secret: str) -> Iterator[Visit]:
-    """Open a page as the superuser."""
+    """Return a factory of pages as the superuser."""
     base = f"http://127.0.0.1:{server.port}"
     with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
         yield start
@@ -465,7 +468,7 @@ def visit_here(chromium: Browser, server: LiveServer, secret: str) -> Iterator[V
 
 @pytest.mark.parametrize("hands", [Mouse, Keys], ids=lambda hands: hands.name)
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_is_done_from_the_first_page(
+def test_task_is_done_from_the_first_page_within_its_presses(
     name: str,
     hands: type[Mouse],
     server: LiveServer,
@@ -478,7 +481,7 @@ def test_a_task_is_done_from_the_first_page(
     visitor = visit_here()
     at = Operator(visitor, hands(visitor.page), server, orion, secret, tmp_path)
     work(at)
-    # Keys reach a field that the mouse has to press; what is pressed is the same.
+    # The keyboard reaches a field that the mouse has to press; other presses are equal.
     assert at.hands.presses <= most, f"{name} took {at.hands.presses} presses"
     assert visitor.trouble == []
     visitor.page.context.close()
@@ -489,7 +492,7 @@ def test_half_of_the_tasks_take_three_presses_or_fewer() -> None:
     assert median(presses for presses, _ in TASKS.values()) <= MOST_IN_THE_MIDDLE
 
 
-def test_the_keys_of_a_page_are_shown_by_a_question_mark(visit_here: Visit) -> None:
+def test_question_mark_shows_the_keyboard_shortcuts(visit_here: Visit) -> None:
     visitor = visit_here()
     page = visitor.goto("/admin/")
     page.keyboard.press("?")

@@ -1,4 +1,4 @@
-"""The time zone of all pages, named and chosen in the head of each, by the mouse and by keys alone."""
+"""The time zone of all pages, shown and chosen in their header, by the mouse and by the keyboard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.servers.live import LiveServer
 
 AT = "2026-03-02T01:30:05Z"
 IN_UTC, IN_NEW_YORK = "2026-03-02 01:30:05", "2026-03-01 20:30:05"
-# A stored message of that time, and nobody's choice.
+# A stored message of that time, and no chosen zone.
 BEGIN = f"""
 from datetime import datetime
 from mcp_app.models import Message, TimeZoneChoice
@@ -28,7 +28,7 @@ print(made.pk)
 
 @pytest.fixture
 def message(site: LiveServer) -> Iterator[int]:
-    """The message; afterwards times are the project's again."""
+    """Create the message; afterwards, restore the project's zone."""
     yield int(site.shell(BEGIN).strip().splitlines()[-1])
     site.shell(BEGIN)
 
@@ -38,7 +38,7 @@ def zone(page: Page) -> Any:
 
 
 @pytest.mark.parametrize("hands", [Mouse, Keys])
-def test_times_are_in_the_browsers_zone_after_two_presses_and_in_utc_after_two_more(
+def test_browser_zone_is_chosen_and_reset_by_two_presses(
     hands: type[Mouse], visit: Visit, message: int
 ) -> None:
     visitor = visit(timezone_id="America/New_York")
@@ -61,7 +61,7 @@ def test_times_are_in_the_browsers_zone_after_two_presses_and_in_utc_after_two_m
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_every_kind_of_page_names_the_zone_and_the_console_keeps_to_it(
+def test_every_page_shows_the_zone_and_the_console_uses_it(
     scheme: str, width: int, visit: Visit, message: int
 ) -> None:
     visitor = visit(timezone_id="America/New_York", scheme=scheme, width=width)

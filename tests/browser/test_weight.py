@@ -1,4 +1,4 @@
-"""What a page weighs for somebody who comes for the first time, and what it does not bring."""
+"""The size of pages on a first visit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_OF_FONTS = 100_000
 
 
 def came(visitor: Visitor, path: str) -> dict[str, int]:
-    """The bytes of everything a page brought, as they were sent, by address."""
+    """Return the transferred bytes of everything a page loads, by address."""
     answers: list[Response] = []
     visitor.page.on("response", lambda answer: answers.append(answer))
     visitor.goto(path)
@@ -24,7 +24,7 @@ def came(visitor: Visitor, path: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def addresses(site: LiveServer) -> dict[str, str]:
-    """The pages people come to most."""
+    """Return the most visited pages."""
     tool = site.shell("from mcp_app.models import *; print(Tool.objects.get(name='echo').pk)").split()[-1]
     return {
         "first page": "/admin/",
@@ -35,9 +35,7 @@ def addresses(site: LiveServer) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["first page", "list", "tool form", "session"])
-def test_a_page_is_light_with_nothing_in_the_cache(
-    name: str, addresses: dict[str, str], visit: Visit
-) -> None:
+def test_page_is_small_with_an_empty_cache(name: str, addresses: dict[str, str], visit: Visit) -> None:
     visitor = visit()
     sent = came(visitor, addresses[name])
     assert sum(sent.values()) <= MOST_SENT, sent
@@ -49,7 +47,7 @@ def test_a_page_is_light_with_nothing_in_the_cache(
     assert visitor.trouble == []
 
 
-def test_a_page_of_another_app_gets_its_charts_and_all_icons(visit: Visit) -> None:
+def test_page_of_another_app_gets_charts_and_all_icons(visit: Visit) -> None:
     chart = '{"labels": ["a", "b"], "datasets": [{"label": "x", "data": [1, 2]}]}'
 
     def with_more(route: Route) -> None:
@@ -69,7 +67,7 @@ def test_a_page_of_another_app_gets_its_charts_and_all_icons(visit: Visit) -> No
     assert visitor.trouble == []
 
 
-def test_a_page_of_another_app_gets_the_script_its_attributes_are_for(visit: Visit) -> None:
+def test_page_of_another_app_gets_the_script_for_its_attributes(visit: Visit) -> None:
     def with_more(route: Route) -> None:
         answer = route.fetch()
         more = '<p id="more" hx-get="/healthz" hx-trigger="load"></p>'
@@ -82,7 +80,7 @@ def test_a_page_of_another_app_gets_the_script_its_attributes_are_for(visit: Vis
     assert visitor.trouble == []
 
 
-def test_what_has_not_changed_is_not_sent_again(visit: Visit, base: str) -> None:
+def test_unchanged_files_are_not_sent_again(visit: Visit, base: str) -> None:
     ask = visit().page.request
     style = f"{base}/static/unfold/css/styles.css"
     first = ask.get(style)

@@ -1,4 +1,4 @@
-"""What administrators do by hand: edit JSON, switch, preview, issue and copy a key, read a log."""
+"""Manual work of administrators: editing JSON, switching, previewing, copying keys, reading logs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def _add_prompt(page: Page, name: str) -> None:
     page.fill("#id_template", "Hello {{who}}, {{nobody}}")
 
 
-def test_json_is_edited_in_the_editor_and_faults_are_said_beside_the_field(visit: Visit) -> None:
+def test_json_errors_appear_beside_the_field_and_keep_the_text(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     page.fill("#id_name", "typed")
     page.fill("#id_template", "Hello {{who}}")
     type_json(page, "arguments", '[{"name" "who"}]')
-    # What rows cannot show stays in the editor.
+    # JSON that rows cannot show stays in the editor.
     expect(page.get_by_role("group", name="Argument who")).to_be_hidden()
     page.click("[name=_save]")
     expect(page.locator("body")).to_contain_text("Not valid JSON: line 1, column 10")
-    # What was typed is still there, in the editor as in the field.
+    # The typed text is still in the editor and in the field.
     expect(page.locator(".mcp-json-field:has(#id_arguments) .cm-content")).to_contain_text('"name" "who"')
     type_json(page, "arguments", '[{"name": "who", "required": true}]')
     page.click("[name=_save]")
@@ -37,7 +37,7 @@ def test_json_is_edited_in_the_editor_and_faults_are_said_beside_the_field(visit
     assert visitor.trouble == []
 
 
-def test_the_tree_view_of_the_editor_writes_the_same_field(visit: Visit) -> None:
+def test_tree_view_writes_the_same_field(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     box = page.locator(".mcp-json-field:has(#id_meta)")
@@ -48,7 +48,7 @@ def test_the_tree_view_of_the_editor_writes_the_same_field(visit: Visit) -> None
     assert visitor.trouble == []
 
 
-def test_a_prompt_is_previewed_while_it_is_typed_and_nothing_in_it_is_run(visit: Visit) -> None:
+def test_prompt_is_previewed_without_running_its_markup(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     _add_prompt(page, "previewed")
@@ -64,7 +64,7 @@ def test_a_prompt_is_previewed_while_it_is_typed_and_nothing_in_it_is_run(visit:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_arguments_are_rows_that_come_with_their_placeholders(scheme: str, width: int, visit: Visit) -> None:
+def test_prompt_arguments_follow_the_placeholders(scheme: str, width: int, visit: Visit) -> None:
     visitor = visit(scheme=scheme, width=width)
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     name = f"rows_{scheme}"
@@ -72,7 +72,7 @@ def test_arguments_are_rows_that_come_with_their_placeholders(scheme: str, width
     page.locator("#id_template").press_sequentially("Greet {{who}} in {{lang}} as {{style}}")
     rows = page.locator(".mcp-argument")
     expect(rows).to_have_count(3)
-    # A placeholder that is renamed before anybody touched its row takes the row with it.
+    # Renaming a placeholder renames its unedited row.
     page.fill("#id_template", "Greet {{who}} in {{language}} as {{style}}")
     expect(rows).to_have_count(3)
     who, style = (page.get_by_role("group", name=f"Argument {each}") for each in ("who", "style"))
@@ -84,13 +84,13 @@ def test_arguments_are_rows_that_come_with_their_placeholders(scheme: str, width
     page.keyboard.type("tone")
     expect(page.locator("[data-preview-notice]")).to_contain_text("Not declared as arguments: style.")
     picture(page, f"argument-rows-{scheme}-{width}")
-    # The sign that it opens stands before its word, and not at the edge of the form.
+    # The disclosure marker is beside its word, not at the edge of the form.
     marks = "node => [getComputedStyle(node).listStyleType, getComputedStyle(node, '::after').content]"
     assert page.get_by_text("As JSON").evaluate(marks) == ["disclosure-closed", "none"]
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert seen(page) == []
     page.fill("#id_template", "Greet {{who}} in {{language}}, {{tone}}")
-    # The editor of another field comes when it is in sight, and is not to be cut off by leaving.
+    # The editor of another field loads when visible, and must not be aborted by leaving.
     page.locator(".mcp-json-field:has(#id_meta)").scroll_into_view_if_needed()
     expect(page.locator(".mcp-json-field:has(#id_meta) .cm-content")).to_be_visible()
     visitor.drawn()
@@ -110,7 +110,7 @@ def test_arguments_are_rows_that_come_with_their_placeholders(scheme: str, width
     assert visitor.trouble == []
 
 
-def test_the_switch_in_the_list_works_at_one_click_and_keeps_the_filter(visit: Visit) -> None:
+def test_list_switch_works_in_place_and_keeps_the_filter(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/?source__exact=code")
     switch = page.locator("tr", has_text="add").locator(".mcp-switch")
@@ -120,7 +120,7 @@ def test_the_switch_in_the_list_works_at_one_click_and_keeps_the_filter(visit: V
     switch.click()
     expect(page.locator("body")).to_contain_text("Disabled: add. Clients are notified now.")
     expect(switch).to_have_attribute("aria-checked", "false")
-    # The time of its row has changed, and with it the width of a column, by a part of a pixel.
+    # The time in the row has changed, and with it a column's width by part of a pixel.
     assert switch.bounding_box() == pytest.approx(place, abs=2.0)
     assert page.evaluate("window.isSamePage")
     page.reload()
@@ -128,7 +128,7 @@ def test_the_switch_in_the_list_works_at_one_click_and_keeps_the_filter(visit: V
     assert visitor.trouble == []
 
 
-def test_a_bulk_action_runs_on_the_chosen_rows(visit: Visit) -> None:
+def test_bulk_action_runs_on_the_selected_rows(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/?q=burn")
     page.locator("tr", has_text="burn").locator("input.action-select").check()
@@ -138,9 +138,7 @@ def test_a_bulk_action_runs_on_the_chosen_rows(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
-def test_an_issued_key_is_copied_and_a_reload_leads_to_the_list_without_another_key(
-    visit: Visit, site: LiveServer
-) -> None:
+def test_issued_key_is_copied_and_reload_issues_no_second_key(visit: Visit, site: LiveServer) -> None:
     visitor = visit(permissions=["clipboard-read", "clipboard-write"])
     page = visitor.goto("/admin/mcp_app/apikey/add/")
     page.select_option("#id_user", label="root")
@@ -165,7 +163,7 @@ def test_an_issued_key_is_copied_and_a_reload_leads_to_the_list_without_another_
     assert visitor.trouble == []
 
 
-def test_a_log_is_expanded_followed_and_narrowed(visit: Visit) -> None:
+def test_session_log_is_expanded_paged_and_filtered(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/")
     expect(page.locator(".mcp-message")).to_have_count(50)
@@ -181,7 +179,7 @@ def test_a_log_is_expanded_followed_and_narrowed(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
-def test_a_cut_payload_is_opened_whole(visit: Visit) -> None:
+def test_truncated_payload_is_opened_whole(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/?request_id=63")
     page.locator(".mcp-message summary").click()
@@ -191,7 +189,7 @@ def test_a_cut_payload_is_opened_whole(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
-def test_a_question_stays_until_it_is_answered(visit: Visit) -> None:
+def test_confirmation_stays_until_answered(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/")
     page.clock.install()
@@ -204,7 +202,7 @@ def test_a_question_stays_until_it_is_answered(visit: Visit) -> None:
     page.clock.fast_forward("10:00:00")
     expect(question.get_by_role("button", name="End the session")).to_be_visible()
     assert seen(page) == []
-    # Escape, or the other button, keeps what is there, and leads back to where the question came from.
+    # Escape or the other button cancels, and returns the focus to the button.
     page.keyboard.press("Escape")
     expect(question).to_have_count(0)
     expect(ending).to_be_focused()
@@ -217,7 +215,7 @@ def test_a_question_stays_until_it_is_answered(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_the_list_of_background_calls_is_as_wide_as_its_page(scheme: str, width: int, visit: Visit) -> None:
+def test_background_call_list_fits_its_page(scheme: str, width: int, visit: Visit) -> None:
     visitor = visit(scheme=scheme, width=width)
     page = visitor.goto("/admin/mcp_app/call/")
     picture(page, f"background-calls-{scheme}-{width}")
@@ -232,7 +230,7 @@ def test_the_list_of_background_calls_is_as_wide_as_its_page(scheme: str, width:
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_question_can_be_read_everywhere(scheme: str, width: int, visit: Visit) -> None:
+def test_confirmation_fits_and_is_accessible(scheme: str, width: int, visit: Visit) -> None:
     visitor = visit(scheme=scheme, width=width)
     page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/")
     page.get_by_role("button", name="End session").click()
@@ -243,7 +241,7 @@ def test_a_question_can_be_read_everywhere(scheme: str, width: int, visit: Visit
     assert visitor.trouble == []
 
 
-def test_a_session_is_ended_from_its_page(visit: Visit) -> None:
+def test_session_is_ended_from_its_page(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(f"/admin/mcp_app/session/{1:032x}/change/")
     page.get_by_role("button", name="End session").click()
@@ -254,7 +252,7 @@ def test_a_session_is_ended_from_its_page(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_a_deleted_search_is_back_by_one_press(
+def test_deleted_search_is_restored_by_one_press(
     scheme: str, width: int, visit: Visit, site: LiveServer
 ) -> None:
     root = (
@@ -291,14 +289,14 @@ def test_drift_is_accepted_by_its_button(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
-def test_the_admin_refuses_to_be_framed(visit: Visit, base: str) -> None:
+def test_admin_refuses_framing(visit: Visit, base: str) -> None:
     page = visit().page
     page.set_content(f'<iframe src="{base}/admin/" id="frame"></iframe>')
     page.wait_for_load_state("networkidle")
     assert page.frame_locator("#frame").locator("#nav-sidebar, #id_username").count() == 0
 
 
-def test_the_box_above_the_menu_finds_anything_and_is_a_link_without_scripts(visit: Visit) -> None:
+def test_global_search_works_with_and_without_scripts(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/")
     box = page.get_by_role("link", name="Search for anything")
@@ -314,7 +312,7 @@ def test_the_box_above_the_menu_finds_anything_and_is_a_link_without_scripts(vis
     assert visitor.trouble == []
 
 
-def test_a_word_typed_into_the_search_opens_the_section_of_the_document_that_says_it(visit: Visit) -> None:
+def test_global_search_opens_a_document_section(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/")
     page.keyboard.press("Control+k")
@@ -326,7 +324,7 @@ def test_a_word_typed_into_the_search_opens_the_section_of_the_document_that_say
     assert visitor.trouble == []
 
 
-def test_keys_lead_to_the_search_of_the_log_and_to_its_messages(visit: Visit) -> None:
+def test_shortcuts_focus_the_log_search_and_messages(visit: Visit) -> None:
     visitor = visit()
     for address in ("/admin/mcp_app/message/", f"/admin/mcp_app/session/{0:032x}/change/"):
         page = visitor.goto(address)
@@ -349,14 +347,14 @@ def test_keys_lead_to_the_search_of_the_log_and_to_its_messages(visit: Visit) ->
     assert visitor.trouble == []
 
 
-def test_who_comes_to_the_login_types_the_user_name_at_once(chromium: Browser, base: str) -> None:
+def test_login_page_focuses_the_user_name(chromium: Browser, base: str) -> None:
     page = chromium.new_page()
     page.goto(f"{base}/admin/login/")
     expect(page.locator("#id_username")).to_be_focused()
     page.close()
 
 
-def test_the_button_that_adds_says_what(visit: Visit) -> None:
+def test_add_button_names_the_model(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/apikey/")
     picture(page, "apikey-add-button-light-1440")

@@ -1,1 +1,1 @@
-"""Entries to try in the test bench."""
+"""Entries for tests of the test bench."""

@@ -1,4 +1,4 @@
-"""Names the app to Django; its entries are imported by mcp.py."""
+"""The Django app of the bench tests; its entries are in mcp.py."""
 
 from __future__ import annotations
 

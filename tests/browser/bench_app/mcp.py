@@ -1,4 +1,4 @@
-"""Tools, prompts and resources of every shape that the bench shows, and of every text it must not believe."""
+"""Tools, prompts and resources of every shape that the bench shows, and hostile texts."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 
 @tool(input_schema=ORDER)
 async def order(**arguments: Any) -> str:
-    """Answers its arguments as JSON."""
+    """Return the arguments as JSON."""
     return json.dumps(arguments, sort_keys=True)
 
 
 @tool
 async def every_content() -> list[Text | Image | Audio | File | Link]:
-    """Answers one block of every kind."""
+    """Return one block of every kind."""
     return [
         Text("# Report\n\nAll **good**:\n\n- one\n- two `three`\n"),
         Text(json.dumps({"a": [1, {"b": None}]})),
@@ -117,7 +117,7 @@ HOSTILE_SCHEMA: dict[str, Any] = {
 
 @tool(input_schema=HOSTILE_SCHEMA, title=HOSTILE["image"])
 async def hostile(ctx: Context, **arguments: Any) -> list[Text | Image | File | Link]:
-    """Says what would do harm if it were believed."""
+    """Return hostile text in every kind of block."""
     ctx.progress(1, 2, ALL_HOSTILE)
     ctx.info(ALL_HOSTILE)
     answer = await ctx.aelicit(
@@ -140,21 +140,21 @@ async def hostile(ctx: Context, **arguments: Any) -> list[Text | Image | File | 
 
 @tool(input_schema=EMPTY)
 async def ask_model(ctx: Context) -> str:
-    """Has the client's model speak."""
+    """Request a message from the client's model."""
     result = await ctx.asample("What is the capital of France?", max_tokens=50)
     return str(result["content"]["text"])
 
 
 @tool(input_schema=EMPTY)
 async def ask_visit(ctx: Context) -> str:
-    """Sends the person to an address."""
+    """Elicit a visit of an address."""
     answer = await ctx.aelicit_url("Please pay first.", "https://example.com/pay?a=1", "pay-1")
     return str(answer.action)
 
 
 @tool(input_schema=EMPTY)
 async def broken_stream(ctx: Context) -> str:
-    """Closes its connection half way; the answer waits for the client's return."""
+    """Close the connection midway; the response waits for the client to resume."""
     ctx.info("before")
     ctx.close_stream(retry_ms=50)
     await asyncio.sleep(0.3)
@@ -163,17 +163,17 @@ async def broken_stream(ctx: Context) -> str:
 
 @tool(permission="auth.view_group")
 def whoami(ctx: Context) -> str:
-    """Answers who asks; not for everybody."""
+    """Return the caller's name; needs a permission."""
     return str(ctx.user)
 
 
 @prompt(completions={"city": ["Bern", "Berlin", "Basel"]})
 def travel(city: str, style: str = "") -> str:
-    """Asks for a journey."""
+    """Ask for a journey."""
     return f"Plan a journey to {city} {style}".strip()
 
 
 @resource("notes://today", mime_type="text/markdown")
 def today() -> str:
-    """Notes in Markdown."""
+    """Return notes in Markdown."""
     return "# Today\n\n- bread\n- milk\n"

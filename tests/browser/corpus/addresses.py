@@ -1,4 +1,4 @@
-"""Every address that Django serves, and which of them are no pages."""
+"""Every address that Django serves, and the addresses that are not pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.urls import URLPattern, get_resolver
 
-# What has an address and shows nothing: why, and which addresses that is.
+# Addresses without a page of their own, by the reason.
 _NO_HANDS = "externalidentity|session|message|auditevent|call|approval|draft"
 NO_PAGE = {
     "a redirect": "None|admin:view_on_site|admin:logout|mcp_person",
@@ -44,7 +44,7 @@ NO_PAGE = {
 
 
 def addresses(patterns: Any = None, before: str = "", space: str = "") -> Iterator[tuple[str, str]]:
-    """The name and the route of everything that Django serves."""
+    """Yield name and route of every address that Django serves."""
     for pattern in get_resolver().url_patterns if patterns is None else patterns:
         route = before + str(pattern.pattern)
         if isinstance(pattern, URLPattern):
@@ -55,5 +55,5 @@ def addresses(patterns: Any = None, before: str = "", space: str = "") -> Iterat
 
 
 def reason(name: str) -> str:
-    """Why that address is no page; empty when nothing says so."""
+    """Return the reason why the address is not a page; empty without one."""
     return next((why for why, which in NO_PAGE.items() if re.fullmatch(which, name)), "")

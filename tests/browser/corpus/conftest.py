@@ -1,4 +1,4 @@
-"""A server that people and clients who mean ill have filled, and a visitor who reads its pages closely."""
+"""A server filled by hostile users and clients, and a visitor that examines its pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.samples.admin_seed import RAW_HIDDEN
 from tests.servers.live import LiveServer
 
 ROWS = "from tests.browser.corpus import rows; rows."
-# Every text node, what fields hold, and what is said without being seen.
+# Every text node, the values of fields, and texts for assistive technology.
 READ = """() => {
   const found = [];
   const walker = document.createTreeWalker(document, NodeFilter.SHOW_TEXT);
@@ -46,7 +46,7 @@ FACTS = """() => [
 
 
 class Walker(Visitor):
-    """Remembers which fields were read on the page it is at."""
+    """A visitor that records the planted fields read on the current page."""
 
     read: set[str]
     hidden: set[str]
@@ -56,7 +56,9 @@ class Walker(Visitor):
         return super().goto(path)
 
     def visit(self, stop: Stop, widths: Sequence[int], look: str) -> list[str]:
-        """What is wrong with one page, loaded at the first width and looked at in each; ``look`` names it."""
+        """Load a page at the first width, examine it at each, and return its faults; ``look`` names the
+        run.
+        """
         self.page.set_viewport_size({"width": widths[0], "height": 900})
         try:
             self.goto(stop.path)
@@ -68,19 +70,19 @@ class Walker(Visitor):
                 found += self.faults(f"{stop.name} at {width}", stop.shows)
                 picture(self.page, f"{stop.name}-{look}-{width}")
         except (AssertionError, Error) as error:
-            # All faults of all pages are told at once.
+            # Faults of all pages are reported together.
             found = [f"{stop.name}: {str(error)[:500]}", *self.trouble]
             self.trouble.clear()
         return found
 
     def seen_more(self) -> None:
-        """Look at the page as it is now."""
+        """Examine the current state of the page."""
         text, typed = self.page.evaluate(READ)
         self.read |= marks(text + typed)
         self.hidden |= {f"U+{ord(each):04X}" for each in RAW_HIDDEN if each in text}
 
     def faults(self, name: str, shows: str = "") -> list[str]:
-        """All that is wrong with the page."""
+        """Return all faults of the page."""
         self.seen_more()
         wide, window, pwned, proto, elements, targets, shown = self.page.evaluate(FACTS)
         found = [*self.trouble]
@@ -99,14 +101,14 @@ class Walker(Visitor):
 
 @pytest.fixture(scope="module")
 def settings_module() -> str:
-    """The settings of the server; the plain skin has its own."""
+    """Return the settings of the server; the plain skin has others."""
     return "tests.browser.corpus.settings"
 
 
 @pytest.fixture(scope="module")
 def server(settings_module: str) -> Iterator[LiveServer]:
-    """Two web processes and a worker, filled by people and by clients that mean ill."""
-    # What hostile tools put into their results is not as published, and some fail in every way there is.
+    """Start two web processes and a worker, filled by hostile users and clients."""
+    # Results of hostile tools violate the published schema, and some fail in every possible way.
     env = {"DEMO": "off", wire.VARIABLE: ""}
     with LiveServer(web_processes=2, worker=True, settings=settings_module, env=env) as live:
         live.shell(f"{ROWS}fill()")
@@ -117,7 +119,7 @@ def server(settings_module: str) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def keys(server: LiveServer) -> dict[str, Any]:
-    """The keys of the rows whose pages are walked."""
+    """Return the keys of the rows whose pages are visited."""
     code = "import json; from tests.browser.corpus import rows; print(json.dumps(rows.keys()))"
     found: dict[str, Any] = json.loads(server.shell(code).strip().splitlines()[-1])
     return found
@@ -125,7 +127,7 @@ def keys(server: LiveServer) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def cookies(chromium: Browser, server: LiveServer) -> Any:
-    """The cookies of the superuser."""
+    """Return the cookies of the superuser."""
     return sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", "root")
 
 
@@ -134,7 +136,7 @@ Walk = Callable[..., Walker]
 
 @pytest.fixture
 def walk(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[Walk]:
-    """A signed-in page: ``walk("dark", 390)``."""
+    """Return a factory of logged-in pages: ``walk("dark", 390)``."""
     contexts: list[BrowserContext] = []
 
     def start(scheme: Any = "light", width: int = 1440) -> Walker:

@@ -1,4 +1,4 @@
-"""The same installation in a project that dropped Unfold."""
+"""The same installation in a project without Unfold."""
 
 from __future__ import annotations
 

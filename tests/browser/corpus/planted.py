@@ -1,7 +1,7 @@
-"""What a hostile client, tool or person could write, marked with the field that it was written into.
+"""Hostile texts of clients, tools and users, marked with the field that contains them.
 
-A text of ``planted("client.name")`` holds ``data-corpus=client.name`` in every shape: shown as text it can be
-read on the page, taken as markup it is an element with that attribute.
+The text ``planted("client.name")`` contains ``data-corpus=client.name`` in every shape: shown as text
+it is readable on the page, parsed as markup it is an element with that attribute.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 import zlib
 from typing import Any
 
-# Each would do harm on its own, and not only scripts would: the skin compiles expressions of Alpine and htmx
-# that it finds in attributes, which no content security policy stops.
+# Each shape is harmful, and not only scripts are: the skin compiles Alpine and htmx expressions in
+# attributes, which no content security policy stops.
 SHAPES = (
     "\"'><img data-corpus={0} src=x onerror=window.pwned=1>",
     "<svg data-corpus={0} onload=window.pwned=2>",
@@ -28,13 +28,13 @@ SHAPES = (
     "{{{{constructor.constructor('window.pwned=10')()}}}}{{% debug %}}${{7*7}} data-corpus={0}",
     "<b data-corpus={0}>",
 )
-# Turns the reading round, speaks to terminals, forges lines, cannot be seen.
+# Reverses the reading direction, controls terminals, forges lines, and is invisible.
 HIDDEN = "\u202egnp\u202c\u2066\u2069\u200b\ufeff\u2028\x1b[31m\x07\x9b\r\nforged"
 MARK = re.compile(r"data-corpus=([a-z_.]+)")
 
 
 def planted(field: str, most: int = 6000, *, hidden: bool = True) -> str:
-    """A text for this field of at most so many characters; which shape stands first depends on the field."""
+    """Return a text for this field of limited length; the first shape depends on the field."""
     first = zlib.crc32(field.encode()) % len(SHAPES)
     text = HIDDEN if hidden and most > 200 else ""
     for shape in (*SHAPES[first:], *SHAPES[:first]):
@@ -46,17 +46,17 @@ def planted(field: str, most: int = 6000, *, hidden: bool = True) -> str:
 
 
 def planted_uri(field: str, most: int = 120) -> str:
-    """The same as the end of an address."""
+    """Return the same text as the end of a URI."""
     return planted(field, most, hidden=False).translate(str.maketrans(" ", "+", "{}"))
 
 
 def marks(text: str) -> set[str]:
-    """The fields whose texts stand in this one."""
+    """Return the fields whose texts are in this text."""
     return set(MARK.findall(text))
 
 
 def planted_schema(field: str) -> dict[str, Any]:
-    """A schema every word of which is hostile."""
+    """Return a schema with hostile text in every member."""
     return {
         "type": "object",
         "title": planted(f"{field}.schema_title"),

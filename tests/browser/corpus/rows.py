@@ -1,6 +1,7 @@
-"""Fills an installation's database for the walk: ordinary rows, and hostile ones where people write words.
+"""Fills an installation's database for the walk: ordinary rows, and hostile rows of users.
 
-Runs inside the server's Django (``server.shell``). What clients write comes from ``corpus_traffic``.
+Runs inside the server's Django (``server.shell``). Hostile texts of clients come from
+``corpus_traffic``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ USER = planted("user.name", 150)
 
 
 def fill() -> None:
-    """Everything, into a database that only ``prepare`` has touched."""
+    """Create all rows in a database after ``prepare``."""
     ordinary = seed()
     for period in PERIODS.values():
         count_calls(period)
@@ -86,7 +87,7 @@ def _people(root: Any) -> Any:
 
 
 def _entries(root: Any, evil: Any) -> None:
-    """What an administrator may store through the services."""
+    """Create entries that an administrator may store through the services."""
     words: dict[str, Any] = {
         "title": planted("entry.title", 200),
         "description": planted("entry.description"),
@@ -111,7 +112,7 @@ def _entries(root: Any, evil: Any) -> None:
     )
     services.save_resource(
         actor=evil,
-        uri="notes://planted",  # What no address can hold is refused.
+        uri="notes://planted",  # A text with characters that no address may contain is refused.
         name=planted("entry.name", 200),
         text=planted("entry.text"),
         annotations={"audience": ["user"]},
@@ -135,7 +136,7 @@ def _entries(root: Any, evil: Any) -> None:
 
 
 def _versions(root: Any, evil: Any) -> None:
-    """Drafts, one of them in conflict, and an entry that was changed and rolled back."""
+    """Create drafts, one of them in conflict, and an entry that was changed and rolled back."""
     first = {"template": "Look at {{code}}.\nBe kind.\n", "title": "Check", "arguments": [{"name": "code"}]}
     row = services.save_prompt(actor=root, name="review", **first)
     services.save_prompt(actor=evil, entry=row, template=planted("version.template"), why="as asked")
@@ -171,7 +172,7 @@ def _versions(root: Any, evil: Any) -> None:
 
 
 def _upstream() -> None:
-    """What another server offers is taken as it is."""
+    """Store hostile definitions as another server would offer them."""
     everything = {
         "source": StoredSource.UPSTREAM,
         "title": planted("upstream.title", 200),
@@ -214,7 +215,7 @@ def _upstream() -> None:
 
 
 def _traces(session: Session, evil: Any) -> None:
-    """Columns that today's code fills with harmless words only, and that must not depend on it."""
+    """Fill columns that today's code fills with harmless text only; pages must not rely on that."""
     AuditEvent.objects.create(
         actor=evil,
         actor_name=planted("audit.actor", 200),
@@ -274,7 +275,7 @@ def _traces(session: Session, evil: Any) -> None:
 
 
 def decide() -> None:
-    """Of the calls that clients made meanwhile one is approved and one refused; the others wait."""
+    """Approve one call of the clients and refuse another; the others stay pending."""
     evil = get_user_model().objects.get(username=USER)
     waiting = Call.objects.filter(tool="hostile_gate", state="approval_needed").order_by("accepted_at")
     approved, refused, *_ = waiting
@@ -283,12 +284,12 @@ def decide() -> None:
 
 
 def keys() -> dict[str, Any]:
-    """The keys of the rows whose pages are walked, by a short name."""
+    """Return the keys of the rows whose pages are visited, by a short name."""
     tools, prompts, changes = Tool.objects, Prompt.objects, CatalogueChange.objects
     gate = Call.objects.filter(tool="hostile_gate")
     jobs = Call.objects.filter(tool="hostile_job")
     users = get_user_model().objects
-    # The worker writes the log, and ends what was cancelled, a moment later.
+    # The worker writes the log, and ends cancelled calls, a moment later.
     eventually(jobs.filter(state="cancelled").exists, 60, "the end of a cancelled job")
     eventually(Message.objects.filter(answer__contains="client.error").exists, 60, "the log of the last call")
     deleted = changes.filter(action="deleted")

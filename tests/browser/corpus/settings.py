@@ -1,4 +1,4 @@
-"""The project's settings with entries whose every word is hostile."""
+"""The project's settings with entries whose every text is hostile."""
 
 from __future__ import annotations
 

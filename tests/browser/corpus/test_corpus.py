@@ -1,4 +1,4 @@
-"""S11: hostile words in every field, on every page: read as text, never markup, nothing out of shape."""
+"""S11: hostile text in every field on every page is shown as text, never as markup, within the layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.servers.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
 SOURCES = ("rows.py", "traffic.py", "app/mcp.py", "walk.py", "test_corpus.py")
-# What a client says in a session, as the console tells it, line by line.
+# Texts of a client in a session, as the console shows them line by line.
 SAID = """
   request.id request.tool request.argument_key request.argument_value request.deep request.method
   request.params request.uri request.segment request.prompt request.prompt_key request.city
@@ -33,7 +33,7 @@ SAID = """
   client.capability client.capability_key error.text result.text progress.message log.data
   log.logger question.message question.title sampling.message job.log job.logger job.error
 """
-# What no page shows, and why it is planted all the same: it must break nothing on its way.
+# Fields that no page shows, with the reason; they are planted because they must break nothing.
 NOWHERE = {
     "refused, or no part of a message": """header.authorization header.baggage header.origin header.request_id
         header.session header.user_agent header.version body.not_json request.batch request.jsonrpc
@@ -45,7 +45,7 @@ NOWHERE = {
 }
 
 
-def test_every_address_is_walked_or_known_to_be_no_page(keys: dict[str, Any]) -> None:
+def test_every_address_is_visited_or_known_not_to_be_a_page(keys: dict[str, Any]) -> None:
     walked = set()
     for stop in stops(keys):
         found = resolve(stop.path.partition("?")[0])
@@ -55,7 +55,7 @@ def test_every_address_is_walked_or_known_to_be_no_page(keys: dict[str, Any]) ->
     assert sorted(name for name in walked if reason(name)) == []
 
 
-def test_what_is_said_to_be_no_page_is_none(walk: Walk, keys: dict[str, Any]) -> None:
+def test_addresses_that_are_not_pages_return_no_html(walk: Walk, keys: dict[str, Any]) -> None:
     visitor = walk()
     visitor.goto("/admin/")
     known = {"session": keys["session_own"], "call": keys["call_own"], "message": keys["message_own"]}
@@ -78,7 +78,7 @@ def test_what_is_said_to_be_no_page_is_none(walk: Walk, keys: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_nothing_written_anywhere_is_more_than_text(
+def test_hostile_text_on_every_page_stays_text(
     scheme: str, widths: tuple[int, ...], walk: Walk, keys: dict[str, Any]
 ) -> None:
     visitor = walk(scheme, widths[0])
@@ -86,10 +86,10 @@ def test_nothing_written_anywhere_is_more_than_text(
     assert found == []
 
 
-def test_every_message_of_a_hostile_session_is_text_in_the_console(walk: Walk, keys: dict[str, Any]) -> None:
+def test_console_shows_every_message_of_a_hostile_session_as_text(walk: Walk, keys: dict[str, Any]) -> None:
     visitor = walk()
     read: set[str] = set()
-    # One job goes on, and would add a line of its progress each second.
+    # One job is still running, and would add a progress line every second.
     for search in ("-tool:hostile_job", "tool:hostile_job -method:notifications/progress"):
         page = visitor.goto(f"/console/sessions/{keys['session_live']}/?search={quote(search)}")
         lines = page.locator("#mcp-lines .mcp-line")
@@ -106,7 +106,7 @@ def test_every_message_of_a_hostile_session_is_text_in_the_console(walk: Walk, k
     assert sorted(set(SAID.split()) - read) == []
 
 
-def test_the_file_of_an_import_is_text_in_its_plan_and_its_problems(walk: Walk, server: LiveServer) -> None:
+def test_import_preview_and_problems_show_hostile_text_as_text(walk: Walk, server: LiveServer) -> None:
     visitor = walk()
     words = {
         "title": planted("import.title", 200),
@@ -142,7 +142,7 @@ def test_the_file_of_an_import_is_text_in_its_plan_and_its_problems(walk: Walk, 
         assert visitor.faults("import", shown) == []
 
 
-def test_a_sign_in_that_fails_repeats_names_as_text(chromium: Browser, server: LiveServer) -> None:
+def test_failed_login_shows_hostile_names_as_text(chromium: Browser, server: LiveServer) -> None:
     context = chromium.new_context(user_agent=planted("login.user_agent", 300, hidden=False))
     visitor = Walker(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
     page = visitor.goto(f"/admin/login/?next=/admin/{SOUGHT}")
@@ -155,14 +155,14 @@ def test_a_sign_in_that_fails_repeats_names_as_text(chromium: Browser, server: L
         visitor.drawn()
         visitor.seen_more()
     assert attempts == 10
-    # The browser tells by itself that it was refused (429).
+    # The browser itself logs the refused request (429).
     visitor.trouble = [each for each in visitor.trouble if "429" not in each]
     assert visitor.faults("sign-in", "login.name") == []
     context.close()
     server.manage("axes_reset")
 
 
-def test_every_planted_field_is_looked_for() -> None:
+def test_every_planted_field_is_checked() -> None:
     planting = re.compile(r'planted(?:_uri)?\(\s*f?"([a-z_.]+)"')
     sources = [(HERE / name).read_text() for name in SOURCES]
     fields = {field for source in sources for field in planting.findall(source)}

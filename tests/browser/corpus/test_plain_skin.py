@@ -1,4 +1,4 @@
-"""The same walk in Django's own admin, for projects that dropped Unfold."""
+"""The same walk in Django's own admin, for projects without Unfold."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.browser.corpus.walk import plain, stops
 
 @pytest.fixture(scope="module")
 def settings_module() -> str:
-    """Settings without the skin."""
+    """Return settings without the skin."""
     return "tests.browser.corpus.plain_settings"
 
 
 @pytest.mark.every_look
 @pytest.mark.parametrize(("scheme", "widths"), [("light", (1440, 390)), ("dark", (390, 1440))])
-def test_nothing_written_anywhere_is_more_than_text_without_the_skin(
+def test_hostile_text_on_every_page_stays_text_without_the_skin(
     scheme: str, widths: tuple[int, int], walk: Walk, keys: dict[str, Any]
 ) -> None:
     visitor = walk(scheme, widths[0])

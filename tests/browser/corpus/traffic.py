@@ -1,4 +1,4 @@
-"""A client that puts hostile words into every field it has, against a live server."""
+"""A client that sends hostile text in every field to a live server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPABILITIES = {
 
 
 class HostileClient:
-    """One session; ``said`` posts anything and does not care how it is answered."""
+    """A session; ``said`` posts anything and ignores the response."""
 
     def __init__(self, server: LiveServer, process: int) -> None:
         self.mcp: Mcp = server.mcp(process)
@@ -42,7 +42,7 @@ class HostileClient:
         self.mcp.notify("notifications/initialized")
 
     def said(self, method: str, params: Any = None, **more: Any) -> Any:
-        """One request with a hostile id and hostile headers."""
+        """Send one request with a hostile id and hostile headers."""
         self._number += 1
         message = {"jsonrpc": "2.0", "id": f"{self._number} {planted('request.id', 90)}", "method": method}
         message |= {"params": params} if params is not None else {}
@@ -55,16 +55,16 @@ class HostileClient:
         return self.mcp.post({**message, **more}, **headers)
 
     def tell(self, method: str, params: Any = None) -> None:
-        """One notification."""
+        """Send one notification."""
         self.mcp.notify(method, params)
 
     def open(self, name: str, arguments: Any, token: Any = None) -> EventStream:
-        """A call that is answered on a stream."""
+        """Open the stream of a call."""
         meta = {"progressToken": token or planted("request.token", 900), planted("request.meta_key"): "x"}
         return self.mcp.open_call("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
 
     def answered(self, stream: EventStream) -> Any:
-        """Answers every question on a stream until its call is over; returns the last message."""
+        """Answer every server request on a stream until its call ends; return the last message."""
         message = None
         while (message := stream.message()) is not None and "method" in message:
             if "id" in message:
@@ -92,7 +92,7 @@ ANSWERS: dict[tuple[str, str | None], dict[str, Any]] = {
 
 
 def _requests(client: HostileClient) -> None:
-    """Everything that is answered at once, mostly with an error that repeats what was sent."""
+    """Send requests that are answered immediately, mostly with an error that contains their text."""
     arguments = {
         planted("request.argument_key"): planted("request.argument_value"),
         "__proto__": {"pwned": 1},
@@ -167,7 +167,7 @@ def _notifications(client: HostileClient) -> None:
 
 
 def _jobs(server: LiveServer, client: HostileClient) -> None:
-    """One background call goes on, one is cancelled, one fails; three wait for approval."""
+    """Start background calls: one runs on, one is cancelled, one fails, three wait for approval."""
     arguments = {planted("job.argument_key"): planted("job.argument")}
     client.open("hostile_job", arguments).close()
     stopped = client.open("hostile_job", {**arguments, "n": 2})
@@ -183,7 +183,9 @@ def _jobs(server: LiveServer, client: HostileClient) -> None:
 
 
 def talk(server: LiveServer) -> None:
-    """Two sessions that say it all; the first stays open with a job, the second refuses every question."""
+    """Run two sessions with all hostile texts; the first stays open with a job, the second refuses every
+    request.
+    """
     client = HostileClient(server, 1)
     client.initialize()
     _requests(client)

@@ -1,4 +1,4 @@
-"""Every page there is, and what it must show of the corpus."""
+"""Every page of the site, and the planted fields that it must show."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.browser.conftest import Visitor
 from tests.browser.corpus.planted import planted
 
 ADMIN = "/admin/mcp_app"
-# Typed into every search, by which it comes back in the page.
+# Typed into every search field; the page must show it.
 SOUGHT = quote(planted("query.search", 120) + "\u202e")
-# A scheme and the widths a page is looked at in. A walk takes minutes: `make browser` walks in one look.
+# A scheme, and the widths at which a page is examined. A walk takes minutes: `make browser` uses one look.
 LOOKS = [
     ("light", (1440,)),
     pytest.param("light", (390,), marks=pytest.mark.every_look),
@@ -31,7 +31,7 @@ ASKED_OR_OVER = """() => document.querySelector(".mcp-bench-question .mcp-primar
 
 @dataclass(frozen=True)
 class Stop:
-    """One page to look at. ``then`` does what is done there; ``shows`` are fields that must be read then."""
+    """A page to examine. ``then`` acts on it; ``shows`` are fields that must be readable afterwards."""
 
     name: str
     path: str
@@ -44,7 +44,7 @@ def _console(visitor: Visitor) -> None:
 
 
 def _console_messages(visitor: Visitor) -> None:
-    """The list is live, and the newest message is open beside it."""
+    """Wait until the list is live, and open the newest message."""
     _console(visitor)
     lines = visitor.page.locator("#mcp-lines .mcp-line")
     expect(lines.first).to_be_visible(timeout=SLOW)
@@ -76,14 +76,14 @@ def _api(visitor: Visitor) -> None:
 
 
 def _unfolded(visitor: Visitor) -> None:
-    """Every message of a timeline open, at most the newest twenty: a page must not grow without end."""
+    """Open every message of a timeline, at most the newest twenty: a page must not grow without limit."""
     visitor.page.evaluate(
         "for (const each of [...document.querySelectorAll('details')].slice(0, 20)) each.open = true"
     )
 
 
 def _ran(state: str) -> Callable[[Visitor], None]:
-    """The bench, after a run that answered what it was asked."""
+    """Return a function that runs the bench and answers its requests."""
 
     def run(visitor: Visitor) -> None:
         page = visitor.page
@@ -116,7 +116,7 @@ def _completed(visitor: Visitor) -> None:
 
 
 def stops(keys: dict[str, Any]) -> list[Stop]:
-    """All of them."""
+    """Return all pages."""
     return [
         *_first(),
         *_entries(keys),
@@ -128,7 +128,7 @@ def stops(keys: dict[str, Any]) -> list[Stop]:
 
 
 def plain(stop: Stop) -> bool:
-    """Whether a page is ours, or has our words: Django's own pages of people are as Django made them."""
+    """Return True if a page is the project's or contains its text; Django's own user pages are unchanged."""
     return not stop.path.startswith(("/admin/auth/", "/admin/password_change/", "/api/", "/connect/"))
 
 
@@ -290,7 +290,7 @@ def _versions(keys: dict[str, Any]) -> Iterator[Stop]:
     for model, kind in (("tool", "tool"), ("resource", "resource"), ("resourcetemplate", "template")):
         change = keys[f"change_gone_{kind}"]
         yield Stop(f"{kind}-past", f"{ADMIN}/{model}/deleted/{change}/", "gone.why entry.title")
-        if kind != "template":  # Templates come from code alone, so nobody adds one that is gone.
+        if kind != "template":  # Templates come from code alone, so a deleted one cannot be added again.
             yield Stop(f"{kind}-restore", f"{ADMIN}/{model}/roll-back/{change}/", "gone.why")
     yield Stop("deleted", f"{ADMIN}/prompt/deleted/", "user.name")
     yield Stop("past", f"{ADMIN}/prompt/deleted/{keys['change_gone']}/", "gone.template gone.why")

@@ -1,1 +1,1 @@
-"""Entries whose every word is hostile."""
+"""Entries whose every text is hostile."""

@@ -1,4 +1,4 @@
-"""Tools, prompts and resources that say, ask and answer what would do harm if it were believed."""
+"""Tools, prompts and resources with hostile texts, requests and results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HTML = b"<html><script>parent.pwned=22</script></html>"
     description=planted("tool.description"),
 )
 async def hostile_results(**arguments: Any) -> ToolResult:
-    """Answers one block of every kind."""
+    """Return one block of every kind."""
     words = planted("result.markdown", 3000, hidden=False)
     return ToolResult(
         [
@@ -57,7 +57,7 @@ async def hostile_results(**arguments: Any) -> ToolResult:
 
 @tool(input_schema=ANYTHING)
 async def hostile_talk(ctx: Context, **arguments: Any) -> str:
-    """Reports, logs and asks, and gives back what it was told."""
+    """Report progress, log and elicit, and return the responses."""
     ctx.progress(1, 3, planted("progress.message"))
     ctx.log("warning", planted("log.data"), logger=planted("log.logger", 120))
     ctx.info({planted("log.key"): planted("log.value")})
@@ -97,13 +97,13 @@ async def hostile_talk(ctx: Context, **arguments: Any) -> str:
 
 @tool(input_schema=ANYTHING)
 async def hostile_error(**arguments: Any) -> str:
-    """Fails with words."""
+    """Fail with hostile text."""
     raise ToolError(planted("error.text"))
 
 
 @tool(input_schema=ANYTHING, background=True, timeout=900)
 async def hostile_job(ctx: Context, **arguments: Any) -> str:
-    """Works for long, or until it is stopped."""
+    """Run for a long time, or until cancelled."""
     ctx.progress(1, 600, planted("job.progress"))
     ctx.log("error", planted("job.log"), logger=planted("job.logger", 120))
     if arguments.get("fail"):
@@ -116,7 +116,7 @@ async def hostile_job(ctx: Context, **arguments: Any) -> str:
 
 @tool(input_schema=ANYTHING, background=True, needs_approval=True, title=planted("gate.title", 120))
 async def hostile_gate(**arguments: Any) -> str:
-    """Waits for somebody to allow it."""
+    """Wait for approval."""
     return planted("gate.result")
 
 
@@ -126,7 +126,7 @@ async def hostile_gate(**arguments: Any) -> str:
     completions={"city": [planted("prompt.completion", 200), planted("prompt.completion", 100)]},
 )
 def hostile_prompt(city: str = "") -> str:
-    """Puts words into the model's mouth."""
+    """Return hostile messages."""
     return planted("prompt.text") + city
 
 
@@ -134,13 +134,13 @@ def hostile_prompt(city: str = "") -> str:
     "planted://notes", title=planted("resource.title", 200), description=planted("resource.description")
 )
 def notes() -> str:
-    """Notes."""
+    """Return notes."""
     return "# " + planted("resource.text", hidden=False) + "\n\n- " + planted("resource.text")
 
 
 @resource("planted://page", mime_type="text/html")
 def page() -> bytes:
-    """A page of HTML."""
+    """Return a page of HTML."""
     return HTML
 
 
@@ -148,5 +148,5 @@ def page() -> bytes:
     "planted://of/{name}", title=planted("template.title", 200), description=planted("template.description")
 )
 def of(name: str) -> str:
-    """Says a name."""
+    """Return a name."""
     return planted("template.text") + name
