@@ -1,4 +1,4 @@
-"""One live server with the demo and one local page for all clients."""
+"""One live server with the demo, and one local page, for all clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def page_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def live(page_url: str) -> Iterator[LiveServer]:
-    """Two web processes and a worker with the demo catalogue."""
+    """Start two web processes and a worker with the demo catalogue."""
     port = str(urlsplit(page_url).port)
     with LiveServer(2, settings="tests.interop.settings", env={"PAGE_PORT": port}, worker=True) as server:
         yield server

@@ -1,6 +1,6 @@
-"""One call on any revision over any transport, with each message that passes until its answer is there.
+"""One call on any revision over any transport, with each message up to its response.
 
-Where there are two web processes, the one that is asked and the one that hears the answers are two.
+With two web processes, one gets the request and the other the responses of the client.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Talk(Protocol):
     """A client of one revision over one transport."""
 
     def ask(self, method: str, params: Wire) -> Iterator[Wire]:
-        """What the server sends until the request is answered, the answer last."""
+        """Yield the server's messages until the request is answered, the response last."""
 
     def answer(self, request_id: Any, result: Wire) -> None:
-        """Answer a question of the server's."""
+        """Answer a request of the server."""
 
     def close(self) -> None:
-        """Leave as a client should."""
+        """Disconnect as a client should."""
 
 
 class Http:
@@ -76,7 +76,7 @@ class HttpSse:
 
 
 class Stdio:
-    """A child process beside the installation, of any era."""
+    """A stdio child process beside the installation, of any era."""
 
     def __init__(self, live: LiveServer, version: str) -> None:
         self.child = Child(live.environment)
@@ -130,7 +130,7 @@ class _Reads(Protocol):
 
 
 def _until_answered(client: _Reads, request_id: int) -> Iterator[Wire]:
-    """Messages up to the response to that request."""
+    """Yield messages up to the response to that request."""
     while True:
         message: Wire = client.message()
         yield message

@@ -1,4 +1,4 @@
-"""The demo with an app of every feature and the trip, in pages of two."""
+"""The demo with an app of every feature and the trip, with pages of two entries."""
 
 from __future__ import annotations
 

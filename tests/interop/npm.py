@@ -1,4 +1,4 @@
-"""Runs the clients that come from npm; without a registry they are skipped with the reason."""
+"""Clients from npm; without a registry their tests are skipped with the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUN_SECONDS = 120
 
 
 def packages(name: str) -> Path:
-    """The folder of installed packages; skips the test when they cannot be had."""
+    """Return the folder of installed packages; skip the test if they are unavailable."""
     try:
         node.executable()
         return node.install(name)
@@ -28,10 +28,10 @@ def packages(name: str) -> Path:
 
 
 def beside_packages(name: str, needed: str = "interop") -> Path:
-    """One of our scripts, copied to where its packages are, because Node looks for them there."""
+    """Copy a script of this folder to its packages, because Node looks for them there."""
     folder = packages(needed).parent
     for script in SCRIPTS.glob("*.mjs"):
-        # Another test process may be reading the copy that is there.
+        # Another test process may be reading the existing copy.
         made = folder / f"{script.name}.{os.getpid()}"
         shutil.copy(script, made)
         made.replace(folder / script.name)
@@ -39,7 +39,7 @@ def beside_packages(name: str, needed: str = "interop") -> Path:
 
 
 def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    """Run one of our scripts beside its packages and return the JSON report it prints."""
+    """Run a script of this folder beside its packages, and return the JSON report it prints."""
     done = run([str(beside_packages(name)), *arguments], environment)
     assert done.returncode == 0, done.stderr[-3000:]
     report: dict[str, Any] = json.loads(done.stdout)
@@ -47,7 +47,7 @@ def run_script(name: str, *arguments: str, environment: dict[str, str] | None = 
 
 
 def run(arguments: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a Node program with our Node."""
+    """Run a Node program with the pinned Node."""
     return subprocess.run(
         [node.executable(), *arguments],
         check=False,

@@ -1,4 +1,4 @@
-"""A machine without internet, and programs that believe they run in a terminal (Linux, as root)."""
+"""A machine without internet, and programs in a pseudo terminal (Linux, as root)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ESCAPES = re.compile(r"\x1b(\[[0-9;?<>=]*[A-Za-z]|\][^\x07\x1b]*(\x07|\x1b\\)|[
 
 
 class CannotUnshare(Exception):
-    """This process may not have a network of its own."""
+    """This process may not create a network namespace."""
 
 
 @contextmanager
 def without_internet() -> Iterator[None]:
-    """Give this thread, and all that it starts, a network that has nothing but loopback."""
+    """Give this thread, and its child processes, a network with loopback only."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path("/proc/thread-self/ns/net").open("rb") as before:
         if libc.unshare(CLONE_NEWNET):
@@ -50,7 +50,7 @@ def _bring_up_loopback() -> None:
 
 
 class Terminal:
-    """A program in a terminal of its own: what it shows, and what is typed."""
+    """A program in a pseudo terminal: its output and input."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self._ours, theirs = pty.openpty()
@@ -70,17 +70,17 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """Everything so far, without colours and movements of the cursor."""
+        """The output so far, without colours and cursor movements."""
         return _ESCAPES.sub("", self._raw.decode(errors="replace"))
 
     def wait_for(self, pattern: str, seconds: float) -> re.Match[str]:
-        """Return the first match in what is shown; AssertionError when it does not come."""
+        """Return the first match in the output; raise AssertionError without one in time."""
         found = self.shows(pattern, seconds)
         assert found, f"{pattern!r} did not come:\n{self.shown[-4000:]}"
         return found
 
     def shows(self, pattern: str, seconds: float) -> re.Match[str] | None:
-        """Return the first match in what is shown until then, None without one."""
+        """Return the first match in the output, or None without one in time."""
         deadline = time.monotonic() + seconds
         while (found := re.search(pattern, self.shown)) is None:
             if not self._more(deadline):
@@ -88,14 +88,14 @@ class Terminal:
         return found
 
     def type(self, text: str) -> None:
-        """Type ``text``, and then Enter as a keypress of its own."""
+        """Type ``text``, and then Enter as a separate key press."""
         os.write(self._ours, text.encode())
-        # Some take what comes in one piece for pasted text, with the line end in it.
+        # Some programs treat input that arrives in one piece as pasted text, including the line end.
         time.sleep(0.3)
         os.write(self._ours, b"\r")
 
     def end(self, seconds: float) -> int:
-        """Return the exit status; AssertionError when the program does not end."""
+        """Return the exit status; raise AssertionError if the program does not end."""
         deadline = time.monotonic() + seconds
         while self._more(deadline):
             pass
@@ -103,13 +103,13 @@ class Terminal:
         return self.program.wait(5)
 
     def _more(self, deadline: float) -> bool:
-        """Read what arrived; False at the end or the deadline."""
+        """Read available output; return False at the end or the deadline."""
         ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return False
         try:
             data = os.read(self._ours, 65_536)
-        except OSError:  # How Linux says that nobody has the other end open.
+        except OSError:  # Linux reports in this way that the other end is closed.
             return False
         self._raw += data
         return bool(data)
@@ -118,7 +118,7 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Its own children are of its session and group.
+        # Its child processes are in its session and group.
         with suppress(ProcessLookupError):
             os.killpg(self.program.pid, signal.SIGKILL)
         self.program.wait()

@@ -1,4 +1,4 @@
-"""Runs Python clients that must not meet our own packages: each has a folder of its own, versions pinned."""
+"""Python clients isolated from this project's packages: each has a separate folder with pinned versions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SCRIPTS = Path(__file__).parent / "clients"
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "pypi"
 INSTALL_SECONDS = 420
 RUN_SECONDS = 180
-# FastMCP brings the official SDK of the same line.
+# FastMCP includes the official SDK of the same line.
 SHARED = {"mcp2": "fastmcp4"}
 
 
 @lru_cache(maxsize=4)
 def packages(name: str) -> Path:
-    """The folder of a client's packages; skips the test when they cannot be had."""
+    """Return the folder of a client's packages; skip the test if they are unavailable."""
     folder = CACHE / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    # Test processes run side by side, and would remove what another one is installing.
+    # Test processes run concurrently, and would remove each other's installation.
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _install(name, folder)
@@ -39,7 +39,7 @@ def packages(name: str) -> Path:
 def _install(name: str, folder: Path) -> None:
     requirements = SCRIPTS / f"{name}-requirements.txt"
     mark = folder / "installed.txt"
-    # The mark is written last, so that an install that was cut off is done again.
+    # The mark is written last, so that an interrupted installation is repeated.
     if mark.exists() and mark.read_text() == requirements.read_text():
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -57,9 +57,9 @@ def _install(name: str, folder: Path) -> None:
 def run_script(
     name: str, *arguments: str, environment: dict[str, str] | None = None, own: str = ""
 ) -> dict[str, Any]:
-    """Run one of our scripts with its packages and no others, and return the JSON report it prints.
+    """Run a script of this folder with its packages and no others, and return the JSON report it prints.
 
-    The packages are ``own``, or named by what comes before an underscore.
+    The packages are ``own``, or named by the part before an underscore.
     """
     own = own or name.partition("_")[0]
     folder = packages(SHARED.get(own, own))
@@ -70,7 +70,7 @@ def run_script(
         **wire.environment(),
         "PYTHONPATH": f"{folder}{os.pathsep}{SCRIPTS}",
     }
-    # -S: the packages this test runs with are not on the client's path.
+    # -S: the packages of this test are not on the client's path.
     done = subprocess.run(
         [sys.executable, "-S", str(SCRIPTS / f"{name}.py"), *arguments],
         check=False,

@@ -1,4 +1,4 @@
-"""The project with its demo, the trip and the pages; the page that web_scrape reads is on this machine."""
+"""The project with its demo, the trip and the pages; web_scrape reads a page of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proxy in front of two web processes: GETs go to the first, everything else to the second."""
+"""A proxy in front of two web processes: GETs go to the first, all other requests to the second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHUNK = 65_536
 
 
 class Split:
-    """``with Split(a, b) as port``: what is posted there is answered by another process than streams."""
+    """``with Split(a, b) as port``: posts and streams are served by different processes."""
 
     def __init__(self, gets: int, posts: int) -> None:
         self._ports = {True: gets, False: posts}
@@ -43,7 +43,7 @@ class Split:
             pumps = [asyncio.create_task(_pump(reader, back)), asyncio.create_task(_pump(onward, writer))]
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            # The loop ends now, and with it what nobody has read.
+            # The loop ends now, with unread data.
             for end in ends:
                 end.transport.abort()
             raise

@@ -1,4 +1,4 @@
-"""People log in by an identity provider of others, then allow the official Python client to connect."""
+"""Users log in by an external identity provider, then allow the official Python client to connect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for user in get_user_model().objects.filter(mcp_identities__isnull=False):
 
 @dataclass
 class Company:
-    """A server whose people log in by a provider."""
+    """A server whose users log in by a provider."""
 
     server: LiveServer
     issuer: str
@@ -45,7 +45,7 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="module")
 def company() -> Iterator[Company]:
-    """Two web processes, and the provider in a third."""
+    """Start two web processes, and the provider in a third."""
     script, port = npm.beside_packages("provider.mjs", "provider"), _free_port()
     issuer = f"http://127.0.0.1:{port}"
     env = {
@@ -73,14 +73,14 @@ def company() -> Iterator[Company]:
 
 
 class Employee(Person):
-    """Follows what a client opens, and logs in at the company."""
+    """A user who follows the client's address and logs in at the company."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
 
     async def open(self, url: str) -> None:
-        """Press the button, log in and agree at the provider, decide here, keep the way back."""
+        """Press the button, log in and consent at the provider, decide here, and store the redirect."""
         self.opened += 1
         async with httpx2.AsyncClient(follow_redirects=True) as browser:
             page = await self.log_in(browser, url)
@@ -90,7 +90,7 @@ class Employee(Person):
             self.way_back = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
     async def log_in(self, browser: httpx2.AsyncClient, url: str) -> httpx2.Response:
-        """What is shown after the provider sent the browser back."""
+        """Return the page after the provider's redirect."""
         page = await browser.get(url)
         button = re.search(r'href="([^"]+)">Sign in with', page.text)
         assert button, page.text[:2000]
@@ -99,7 +99,7 @@ class Employee(Person):
         return await self._send(browser, page)
 
 
-async def test_an_employee_logs_in_by_the_company_and_lets_a_client_call(company: Company) -> None:
+async def test_employee_logs_in_by_the_company_and_connects_a_client(company: Company) -> None:
     memory, employee = Memory(), Employee("ops@grace")
     async with connected(company.server, memory, employee) as client:
         assert await added(client) == {"result": 5}
@@ -110,7 +110,7 @@ async def test_an_employee_logs_in_by_the_company_and_lets_a_client_call(company
     assert SECRET not in company.server.logs()
 
 
-async def test_employees_with_one_name_are_two_people(company: Company) -> None:
+async def test_employees_with_the_same_name_are_two_users(company: Company) -> None:
     for name in ("ada", "ops@ada"):
         async with httpx2.AsyncClient(follow_redirects=True) as browser:
             page = await Employee(name).log_in(browser, company.server.url.removesuffix("mcp") + "oauth/apps")

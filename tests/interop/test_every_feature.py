@@ -1,4 +1,4 @@
-"""Official clients use every feature, over every transport they have, in each era they know."""
+"""Official clients use every feature, over every transport and in each era they support."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.servers.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
-# How each client is asked for an era: those of the first lines know one. HTTP+SSE is of the older era only.
+# The arguments that select an era: clients of the first lines support one. HTTP+SSE is of the older era only.
 CLIENTS: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
     "mcp1": {LEGACY: {"http": (), "sse": (), "stdio": ()}},
     "sdk1.mjs": {LEGACY: {"http": (), "sse": (), "stdio": ()}},
     **{
         client: {
             LEGACY: {"http": ("legacy",), "sse": ("legacy",), "stdio": ("legacy",)},
-            # Clients that ask a process which era it knows give up on one that starts slowly: it is told.
+            # Clients that probe a process for its era give up on a slow start, so the era is given.
             MODERN: {"http": ("auto",), "stdio": (MODERN,)},
         }
         for client in ("mcp2", "fastmcp4", "sdk2.mjs")
@@ -49,13 +49,13 @@ TOOLS = {
 }
 
 
-# A server that a client starts must not have the client's packages on its path.
+# A server started by a client must not have the client's packages on its path.
 SERVER = f"cd {shlex.quote(str(ROOT))} && unset PYTHONPATH && exec {shlex.join(COMMAND)}"
 
 
 @pytest.fixture(scope="module")
 def live_every() -> Iterator[LiveServer]:
-    """Two web processes and a worker; every list has pages."""
+    """Start two web processes and a worker, with several pages in every list."""
     with LiveServer(2, settings="tests.interop.feature_settings", worker=True) as server:
         yield server
         assert not server.trouble(), server.logs()[-4000:]
@@ -71,7 +71,7 @@ def _target(server: LiveServer, transport: str, stack: ExitStack) -> list[str]:
 
 
 def check(report: dict[str, Any], server: LiveServer, transport: str) -> None:
-    """Assert that a client saw and got everything."""
+    """Assert that the report of a client is complete."""
     assert set(report["tools"]) >= TOOLS
     assert set(report["prompts"]) == {"code_review", "analyze_logs", "third"}
     assert {uri.rstrip("/") for uri in report["resources"]} == {"server://info", "note://one", "note://two"}
@@ -92,14 +92,14 @@ def check(report: dict[str, Any], server: LiveServer, transport: str) -> None:
     assert (booking["guest"], booking["reservations"], booking["made_on"]) == ("Ada", 1, "ForkPoolWorker")
     assert report["came_back"] == "welcome back"
     web = [str(process.pid) for process in server.processes]
-    # Over HTTP+SSE the first process holds the stream, the second one answers.
+    # Over HTTP+SSE the first process holds the stream, and the second one serves posts.
     expected = {"http": web, "sse": web[1:]}.get(transport)
     assert report["process"] in expected if expected else report["process"] not in web
 
 
 def _check_talk(report: dict[str, Any]) -> None:
     assert report["chat"] == "chatted"
-    # Some clients drop the progress that reaches them in one piece with the answer, on a busy machine.
+    # Some clients drop progress that arrives together with the response, on a busy machine.
     steps = [(step["progress"], step["total"], step["message"]) for step in report["progress"]]
     assert steps
     assert steps == [(number, 3, f"{number} of 3") for number in (1, 2, 3)][: len(steps)]
@@ -110,7 +110,7 @@ def _check_talk(report: dict[str, Any]) -> None:
 
 @pytest.mark.requirement("CONF-02", "CONF-03", "SSE1-04", "SSE1-07", "SSE1-08")
 @pytest.mark.parametrize(("client", "version", "transport", "mode"), CASES)
-def test_a_client_uses_every_feature(
+def test_client_uses_every_feature(
     live_every: LiveServer, client: str, version: str, transport: str, mode: tuple[str, ...]
 ) -> None:
     run: Callable[..., dict[str, Any]] = npm.run_script if client.endswith(".mjs") else pypi.run_script

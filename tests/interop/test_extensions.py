@@ -1,4 +1,6 @@
-"""Extensions with their settings, both ways, as the official conformance suite checks them for 2025-11-25."""
+"""Extensions with their settings, in both directions, as the official conformance suite checks them for
+2025-11-25.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ DECLARED = {
 def test_official_client_negotiates_extensions(
     live: LiveServer, era: str, transport: str, member: str
 ) -> None:
-    # A server that the client starts has the same database, and its settings.
+    # A server started by the client has the same database and settings.
     started = f"cd {shlex.quote(str(ROOT))} && exec {shlex.join(COMMAND)}"
     target = {"http": [live.url], "sse": [live.url.replace("/mcp", "/sse")]}
     arguments = (era, transport, json.dumps({member: DECLARED}))

@@ -26,10 +26,10 @@ def _inspect(
 ) -> dict[str, Any]:
     program = npm.packages("inspector") / ".bin" / "mcp-inspector"
     options = ["--transport", transport, "--protocol-era", era, "--format", "json", "--quiet"]
-    # A server that it starts on a busy machine takes longer than it waits by itself.
+    # A server that it starts on a busy machine takes longer than its default timeout.
     options += ["--connect-timeout", "60000"]
     target = {"http": [live.url], "sse": [live.url.replace("/mcp", "/sse")]}
-    # The Inspector hands few of its own variables on to the server that it starts.
+    # The Inspector passes few of its variables to the server that it starts.
     told = [f"{name}={value}" for name, value in live.environment.items() if os.environ.get(name) != value]
     started = shlex.join(["env", *told, *COMMAND])
     stdio = ["/bin/sh", "-c", f"cd {shlex.quote(str(ROOT))} && exec {started}"]
@@ -42,7 +42,7 @@ def _inspect(
         done.stdout[-500:],
         done.stderr[-2000:],
     )
-    # What is no result at all is said beside.
+    # Errors without a result are printed separately.
     found: dict[str, Any] = json.loads(done.stdout or done.stderr)
     result: dict[str, Any] = found.get("result", found)
     return result
@@ -55,7 +55,7 @@ def _called(live: LiveServer, tool: str, arguments: dict[str, Any], **how: Any) 
 
 @pytest.mark.requirement("CONF-03", "DISC-01")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_the_inspector_lists_reads_and_calls(live: LiveServer, era: str) -> None:
+def test_inspector_lists_reads_and_calls(live: LiveServer, era: str) -> None:
     tools = _inspect(live, "--method", "tools/list", era=era)["tools"]
     assert {tool["name"] for tool in tools} >= set(walk.TOOLS)
     prompts = _inspect(live, "--method", "prompts/list", era=era)["prompts"]
@@ -74,19 +74,17 @@ def test_the_inspector_lists_reads_and_calls(live: LiveServer, era: str) -> None
 
 
 @pytest.mark.parametrize(("era", "status"), [("legacy", TOOL_ERROR), ("modern", 1)])
-def test_nobody_behind_the_inspector_can_be_asked(live: LiveServer, era: str, status: int) -> None:
+def test_inspector_call_with_elicitation_fails_cleanly(live: LiveServer, era: str, status: int) -> None:
     assert "elicitation" in str(_called(live, "ask_name", {}, era=era, exit_status=status))
 
 
-def test_the_inspector_finds_no_schema_that_other_hosts_could_not_use(live: LiveServer) -> None:
+def test_inspector_accepts_every_schema_in_strict_mode(live: LiveServer) -> None:
     _inspect(live, "--method", "tools/list", "--strict")
 
 
 @pytest.mark.requirement("CONF-03", "SSE1-07")
 @pytest.mark.parametrize(("transport", "era"), [("sse", "legacy"), ("stdio", "legacy"), ("stdio", "modern")])
-def test_the_inspector_lists_and_calls_over_the_other_transports(
-    live: LiveServer, transport: str, era: str
-) -> None:
+def test_inspector_lists_and_calls_over_other_transports(live: LiveServer, transport: str, era: str) -> None:
     tools = _inspect(live, "--method", "tools/list", transport=transport, era=era)["tools"]
     assert {tool["name"] for tool in tools} >= set(walk.TOOLS)
     called = _called(live, "add", {"a": 2, "b": 40}, transport=transport, era=era)

@@ -1,4 +1,4 @@
-"""Programs of others log in: the TypeScript client, and Python clients of the first line."""
+"""Third-party clients log in: the TypeScript client, and Python clients of the first line."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ said = {{"client_name": "Entered", "redirect_uris": [{CALLBACK!r}],
 client, secret = enter(kept(said), actor=None)
 print(json.dumps([client.client_id, secret]))
 """
-# Promised to everybody who takes a credential away (S5), with the time between two looks at it.
+# The guaranteed time of a revocation (S5), plus the interval of its checks.
 REVOKED_SECONDS = 12.0
 _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[LiveServer]:
-    """Two web processes that let nobody in without a login."""
+    """Start two web processes that require authentication."""
     with LiveServer(2, env={"MCP_AUTH": "required", "OAUTH_DOCUMENTS": "on"}) as running:
         running.shell(PEOPLE)
         yield running
@@ -55,9 +55,10 @@ def run(
     send_back: Callable[[subprocess.Popen[str], str], None],
     disconnected: Callable[[subprocess.Popen[str]], None] | None = None,
 ) -> str:
-    """What a program prints that has a person open one address; ``send_back`` tells it the way back.
+    """Run a program that makes a user open an address, and return its output; ``send_back`` passes it the
+    redirect.
 
-    ``disconnected`` does so when it says that it may be.
+    ``disconnected`` is called when the program expects to be disconnected.
     """
     printed = []
     with subprocess.Popen(
@@ -92,7 +93,7 @@ def told(program: subprocess.Popen[str], line: str) -> None:
 
 
 def known_by(server: LiveServer, way: str) -> dict[str, str]:
-    """What a client knows of itself before it comes."""
+    """Return the client's registration before its first connection."""
     if way == "document":
         server.shell(PUBLISHED)
         return {"document": DOCUMENT}
@@ -104,7 +105,7 @@ def known_by(server: LiveServer, way: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["registered", "document", "entered"])
-def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_with_its_connection(
+def test_typescript_client_logs_in_refreshes_and_ends_with_its_connection(
     guarded: LiveServer, way: str
 ) -> None:
     script, known = npm.beside_packages("oauth.mjs"), known_by(guarded, way)
@@ -128,10 +129,8 @@ def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_wit
 
 @pytest.mark.requirement("AUTH-13", "AUTH-28")
 @pytest.mark.parametrize("version", ["mcp116", "mcp110"])
-def test_an_older_python_client_logs_in_and_does_not_ask_for_administration(
-    guarded: LiveServer, version: str
-) -> None:
-    # 1.16.0 asks for all scopes of the metadata; 1.10.1 refuses metadata that names signing algorithms.
+def test_older_python_client_logs_in_without_the_admin_scope(guarded: LiveServer, version: str) -> None:
+    # 1.16.0 requests all scopes of the metadata; 1.10.1 refuses metadata with signing algorithms.
     report = pypi.run_script("login1", guarded.url, OPERATOR, PASSWORD, own=version)
     assert report["asked"] == "mcp mcp:tools mcp:resources mcp:prompts offline_access"
     assert report["granted"] == "mcp mcp:tools mcp:resources mcp:prompts"

@@ -1,4 +1,5 @@
-"""Programs that prefer documents log in to a server without internet: Claude Code, Codex, Gemini CLI.
+"""Clients that prefer metadata documents log in to a server without internet: Claude Code, Codex, Gemini
+CLI.
 
 Their packages take 900 MB, so this runs by ``make client-logins`` only, as root on Linux.
 """
@@ -31,7 +32,7 @@ AUTHORIZE = r"http://127\.0\.0\.1:\d+/oauth/authorize\?[^\s│]+"
 
 @pytest.fixture
 def server() -> Iterator[LiveServer]:
-    """A server with default settings; neither it nor what this test starts reaches the internet."""
+    """Start a server with default settings; neither it nor the clients reach the internet."""
     for name in ("claude", "codex", "gemini"):
         npm.packages(name)
     try:
@@ -45,13 +46,13 @@ def server() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The home of somebody who starts these programs for the first time."""
+    """Return the home of a user who starts these programs for the first time."""
     (tmp_path / "work").mkdir()
     return tmp_path
 
 
 def started(home: Path, package: str, program: str, *arguments: str) -> Terminal:
-    """A program in a terminal, with nothing of the environment of this test."""
+    """Start a program in a terminal, without the environment of this test."""
     environment = {
         "HOME": str(home),
         "PATH": os.environ["PATH"],
@@ -66,15 +67,15 @@ def started(home: Path, package: str, program: str, *arguments: str) -> Terminal
 
 
 def done(home: Path, package: str, program: str, *arguments: str) -> str:
-    """What a program printed that needs nobody."""
+    """Return the output of a program that needs no input."""
     with started(home, package, program, *arguments) as terminal:
         assert terminal.end(SECONDS) == 0, terminal.shown[-4000:]
         return terminal.shown
 
 
 def sent_back(address: str) -> str:
-    """Where the browser is sent when the person logs in there and allows it."""
-    # A client that used its document would be told by the page that it cannot be read.
+    """Log in and allow at the address; return the address of the redirect."""
+    # The page would report that a metadata document cannot be fetched.
     assert "client_id=https" not in address
     person = Person()
     asyncio.run(person.open(address))
@@ -113,7 +114,7 @@ def test_gemini_cli_logs_in_to_a_server_without_internet(server: LiveServer, hom
     (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
     with started(home, "gemini", "gemini") as terminal:
         terminal.wait_for("1 MCP server", SECONDS)
-        # It takes a command only when it has begun, and says nothing then. A command too early is queued.
+        # It accepts a command only once started, without an indication. An early command is queued.
         for _ in range(10):
             terminal.type("/mcp auth django ")
             if terminal.shows("Do you want to continue", SECONDS / 10):

@@ -1,4 +1,4 @@
-"""One tool file gives the same outcome on each revision over each transport that it has."""
+"""One tool file has the same outcome on each revision over each of its transports."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ CANNOT_ASK = "The client does not support elicitation/create: it did not declare
 
 @dataclass(frozen=True)
 class Revision:
-    """What a revision has, and so what differs in how the same outcome arrives."""
+    """The features of a revision, which determine how the same outcome arrives."""
 
     transports: dict[str, Callable[[LiveServer, str], Talk]]
-    # 2025-03-26 brought words beside the numbers of progress.
+    # 2025-03-26 added messages to progress.
     words: bool = True
-    # 2025-06-18 brought elicitation, structured content and output schemas.
+    # 2025-06-18 added elicitation, structured content and output schemas.
     asks: bool = True
     structured: bool = True
-    # 2026-07-28 ends a request by its question; it is made again with the answer.
+    # 2026-07-28 ends a request with an input request; the client repeats it with the response.
     rounds: bool = False
 
 
@@ -51,7 +51,7 @@ CELLS = [(version, transport) for version, each in REVISIONS.items() for transpo
 
 @dataclass
 class Course:
-    """How one call went: its result, and of each request the steps and what was asked."""
+    """The course of a call: its result, and the progress and requests of each round."""
 
     result: Wire = field(default_factory=dict)
     steps: list[list[tuple[Any, ...]]] = field(default_factory=list)
@@ -59,12 +59,12 @@ class Course:
 
 
 def course(talk: Talk, name: str, city: str) -> Course:
-    """Make the call, answer what is asked, and make it again as often as its questions want."""
+    """Make the call, answer its requests, and repeat it for each round."""
     found = Course()
     params: Wire = {"name": name, "arguments": {"city": city}}
     while True:
         found.steps.append([])
-        # A token belongs to one request; a client may not use it again while that is under way.
+        # A progress token belongs to one request, and must not be reused while it is active.
         params["_meta"] = {"progressToken": f"{name} {len(found.steps)}"}
         found.result = _answered(talk, params, found)
         if found.result.get("resultType") != "input_required":
@@ -95,20 +95,22 @@ def _reply(name: str, question: Wire, found: Course) -> Wire:
 
 
 def check(found: Course, revision: Revision, outcome: Wire, words: list[str]) -> None:
-    """Assert that the outcome is there, and everything that the revision has on the way to it."""
+    """Assert the outcome, and all messages that the revision has."""
     assert not found.result.get("isError"), found.result
     assert json.loads(found.result["content"][0]["text"]) == outcome
     assert found.result.get("structuredContent") == (outcome if revision.structured else None)
     questions = ["elicitation/create", "sampling/createMessage"]
     assert found.asked == (questions if revision.asks else questions[1:])
     said = [(number, 3, text if revision.words else None) for number, text in enumerate(words, start=1)]
-    # A round goes as far as its question; the last one goes through.
+    # A round ends at its input request; the last one completes.
     assert found.steps == ([said[:1], said[:2], said] if revision.rounds else [said])
 
 
 @pytest.mark.requirement("GEN-01", "CONF-02")
 @pytest.mark.parametrize(("version", "transport"), CELLS)
-def test_the_outcome_is_the_same(live: LiveServer, version: str, transport: str) -> None:
+def test_tool_outcome_is_the_same_on_every_revision_and_transport(
+    live: LiveServer, version: str, transport: str
+) -> None:
     revision = REVISIONS[version]
     with closing(revision.transports[transport](live, version)) as talk:
         *_, listed = talk.ask("tools/list", {})

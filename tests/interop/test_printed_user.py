@@ -1,4 +1,4 @@
-"""A first start with ``MCP_AUTH=required``: clients log in as the user that it prints, by its words alone."""
+"""A first start with ``MCP_AUTH=required``: clients log in as the printed user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A first start in an empty folder, with two web processes."""
+    """Start in an empty folder, with two web processes."""
     started = Installation(
         tmp_path_factory.mktemp("up"), MCP_AUTH="required", WEB_PROCESSES="2", from_nothing=True
     )
@@ -41,17 +41,17 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 
 def person(printed: Installation) -> Person:
-    """Who reads the user name and the password off the screen."""
+    """Return the user with the printed name and password."""
     user, password = printed.value(r"user (\S+), password"), printed.value(r"password (\S+)")
     return Person(name=user, password=password)
 
 
 class Remote:
-    """``mcp-remote`` as a desktop client starts it: messages over stdio, one on each line."""
+    """``mcp-remote`` as started by a desktop client: messages over stdio, one a line."""
 
     def __init__(self, url: str, kept: Path, somebody: Person) -> None:
         program = npm.packages("mcp-remote") / "mcp-remote" / "dist" / "proxy.js"
-        # No browser of this machine: the address it prints is followed by somebody.
+        # No browser of this machine: the printed address is followed by the test's user.
         environment = {**node.environment(), "MCP_REMOTE_CONFIG_DIR": str(kept), "BROWSER": "true"}
         self.process = subprocess.Popen(
             [node.executable(), str(program), url, "--auth-timeout", "60"],
@@ -71,7 +71,7 @@ class Remote:
                 visit(somebody, found[0])
 
     def call(self, number: int, method: str, params: dict[str, Any]) -> Any:
-        """The result of a request."""
+        """Return the result of a request."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
@@ -87,7 +87,7 @@ class Remote:
         self.process.stdin.flush()
 
     def add(self) -> Any:
-        """What the tool ``add`` answers, from the handshake on."""
+        """Initialize and return the result of the tool ``add``."""
         client = {"name": "desktop", "version": "1"}
         self.call(1, "initialize",
                   {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})  # fmt: skip
@@ -107,20 +107,20 @@ class Remote:
 
 
 def visit(somebody: Person, address: str) -> None:
-    """Log in and allow, and let the browser follow where it is sent."""
+    """Log in, allow, and follow the redirect."""
     asyncio.run(somebody.open(address))
     with urllib.request.urlopen(somebody.sent_to) as page:
         assert page.status == 200
 
 
-def test_the_printed_words_name_no_key_where_a_browser_is_opened(printed: Installation) -> None:
+def test_printed_text_mentions_no_key_with_browser_login(printed: Installation) -> None:
     url = f"http://127.0.0.1:{printed.port}/mcp"
     assert f"npx -y mcp-remote {url})" in printed.output
     assert f"  Client   claude mcp add --transport http django-mcp {url}\n" in printed.output
     assert "every request needs one" not in printed.output
 
 
-def test_mcp_remote_logs_in_and_needs_no_login_the_next_time(printed: Installation, tmp_path: Path) -> None:
+def test_mcp_remote_logs_in_once_and_reuses_the_login(printed: Installation, tmp_path: Path) -> None:
     url, somebody = f"http://127.0.0.1:{printed.port}/mcp", person(printed)
     for opened in (1, 1):
         remote = Remote(url, tmp_path, somebody)
@@ -131,7 +131,7 @@ def test_mcp_remote_logs_in_and_needs_no_login_the_next_time(printed: Installati
         assert somebody.opened == opened, "".join(remote.said)[-4000:]
 
 
-async def test_the_python_client_logs_in(printed: Installation) -> None:
+async def test_python_client_logs_in(printed: Installation) -> None:
     url, somebody = f"http://127.0.0.1:{printed.port}/mcp", person(printed)
     async with (
         httpx2.AsyncClient(auth=provider(url, Memory(), somebody), timeout=30) as http,
@@ -142,7 +142,7 @@ async def test_the_python_client_logs_in(printed: Installation) -> None:
     assert somebody.opened == 1
 
 
-def test_the_documented_program_in_python_logs_in(printed: Installation, tmp_path: Path) -> None:
+def test_documented_python_program_logs_in(printed: Installation, tmp_path: Path) -> None:
     (text,) = re.findall(
         r"^```python\n(import asyncio\n.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""The official Python client of somebody who does not answer, or who cannot be asked."""
+"""The official Python client with a user who declines, or without elicitation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ async def _decline(context: Any, params: Any) -> types.ElicitResult:
 
 
 @pytest.mark.requirement("ELI-01")
-async def test_a_declined_question_is_an_error_result(live: LiveServer) -> None:
+async def test_declined_elicitation_is_an_error_result(live: LiveServer) -> None:
     async with Client(live.url, mode="legacy", elicitation_callback=_decline) as client:
         result = await client.call_tool("ask_name", {})
     assert result.is_error
 
 
 @pytest.mark.requirement("CAP-02")
-async def test_a_client_that_cannot_be_asked_gets_a_clean_error_result(live: LiveServer) -> None:
+async def test_client_without_elicitation_gets_an_error_result(live: LiveServer) -> None:
     async with Client(live.url, mode="legacy") as client:
         result = await client.call_tool("ask_name", {})
     assert result.is_error

@@ -1,4 +1,4 @@
-"""What the official clients do not do: older revisions by hand, and the probe of a dual-era client."""
+"""Cases that official clients lack: older revisions, and the probe of a dual-era client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBE = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 
 
 def _ask(client: Mcp, name: str) -> dict[str, Any]:
-    """Call a tool that asks, answer at another process, and return its response."""
+    """Call a tool that elicits, answer at another process, and return its response."""
     stream = client.open_call("tools/call", {"name": name, "arguments": {}})
     question = stream.message()
     assert question["method"] == "elicitation/create"
@@ -27,11 +27,9 @@ def _ask(client: Mcp, name: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("CONF-02")
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
-def test_each_served_revision_lists_and_calls_everything(
-    live: LiveServer, page_url: str, version: str
-) -> None:
+def test_each_revision_lists_and_calls_everything(live: LiveServer, page_url: str, version: str) -> None:
     client = live.mcp()
-    # Elicitation came with 2025-06-18: before it, nobody can be asked.
+    # Elicitation was added in 2025-06-18.
     asks = version >= "2025-06-18"
     assert client.initialize(version, {"elicitation": {}})["protocolVersion"] == version
     calls = {}
@@ -41,7 +39,7 @@ def test_each_served_revision_lists_and_calls_everything(
         structured = result.get("structuredContent")
         assert structured is None or version >= "2025-06-18"
         text = "".join(block.get("text", "") for block in result["content"])
-        # The older revision has the structure as text only.
+        # The older revision has structured content as text only.
         structured = structured or ({"result": 42} if text == '{"result":42}' else None)
         calls[name] = {"text": text, "structured": structured, "isError": bool(result.get("isError"))}
     tools = [tool["name"] for tool in client.call("tools/list")["result"]["tools"]]
@@ -51,7 +49,7 @@ def test_each_served_revision_lists_and_calls_everything(
 
 
 @pytest.mark.requirement("DISC-06")
-def test_discovery_inside_a_legacy_session_is_an_unknown_method(live: LiveServer) -> None:
+def test_discover_inside_a_legacy_session_is_method_not_found(live: LiveServer) -> None:
     client = live.mcp()
     client.initialize()
     assert client.call("server/discover")["error"]["code"] == -32601
@@ -59,18 +57,18 @@ def test_discovery_inside_a_legacy_session_is_an_unknown_method(live: LiveServer
     client.close()
 
 
-def test_a_probe_for_the_newer_era_is_refused_so_that_the_client_falls_back(live: LiveServer) -> None:
+def test_modern_probe_is_refused_so_that_the_client_falls_back(live: LiveServer) -> None:
     client = live.mcp()
     answer = client.post(client.request_message("server/discover", PROBE), MCP_Protocol_Version="2026-07-28")
     assert answer.status == 400
-    # A code of the newer era would tell the client that this server speaks it.
+    # A code of the newer era would indicate that this server supports it.
     assert answer.json()["error"]["code"] not in (-32020, -32021, -32022)
     client.close()
 
 
 @pytest.mark.requirement("SEC-10")
 @pytest.mark.parametrize("url", ["http://169.254.169.254/latest/meta-data", "http://[::ffff:10.0.0.1]/"])
-def test_a_tool_cannot_be_made_to_read_inside_addresses(live: LiveServer, url: str) -> None:
+def test_web_tool_refuses_internal_addresses(live: LiveServer, url: str) -> None:
     client = live.mcp()
     client.initialize()
     assert client.tool("web_scrape", url=url)["result"]["isError"] is True

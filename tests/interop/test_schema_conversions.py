@@ -1,4 +1,4 @@
-"""Libraries that hand tools on to models take all we list, and what they make of it the APIs take."""
+"""Libraries that pass tools to models accept all listed tools, and the APIs accept their conversions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.samples.portable_tools import define_every_kind
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 
-# A type that contains itself is the tool's own, and no API refuses it: two clients do, which are not here.
+# A recursive type is the tool's own choice, and no API refuses it; two clients that are not tested here do.
 OF_THE_TOOL = frozenset(("recursion",))
-# By client the tools that it fails at (None: all with "additionalProperties": false), with its words, and why
-# that is its own.
+# By client, the tools it fails at (None: all with "additionalProperties": false), with its error, and the
+# reason why this is accepted.
 EXPECTED: dict[str, tuple[frozenset[str] | None, str]] = {
-    # googleapis/python-genai#2393, #2476: it reads "additionalProperties": false as a schema. Without that
-    # member it takes all, as the client "google-genai without flags" here shows; unknown arguments would then
-    # look allowed to every other client.
+    # googleapis/python-genai#2393, #2476: it parses "additionalProperties": false as a schema. Without that
+    # member it accepts all, as the client "google-genai without flags" here shows; unknown arguments would
+    # then look allowed to every other client.
     "google-genai": (None, "'bool' object has no attribute 'items'"),
-    # Strict mode, forced, has no place for a list of anything; asked for by nobody, it is off.
+    # Forced strict mode cannot express a list of arbitrary values; it is off by default.
     "pydantic-ai openai strict": (
         frozenset(("much", "everything_create")),
         "requires array items to have a type",
@@ -34,7 +34,7 @@ EXPECTED: dict[str, tuple[frozenset[str] | None, str]] = {
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the demo's tools and one of every kind that schemas are made for."""
+    """Return a file with the demo's tools and one tool of every kind of generated schema."""
     wires = [definition.read().wire for definition in registry.tools.values()]
     with registry.isolated():
         define_every_kind()
@@ -45,7 +45,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.requirement("SCHEMA-06")
-def test_python_libraries_convert_every_tool_to_what_the_apis_take(tools: Path) -> None:
+def test_python_libraries_convert_every_tool_for_the_apis(tools: Path) -> None:
     found = {tool["name"]: tool["inputSchema"] for tool in json.loads(tools.read_text())}
     names = found.keys()
     closed = {name for name, schema in found.items() if schema.get("additionalProperties") is False}
@@ -55,12 +55,12 @@ def test_python_libraries_convert_every_tool_to_what_the_apis_take(tools: Path) 
         failed = {name: each["error"] for name, each in made.items() if "error" in each}
         assert failed.keys() == (closed if failing is None else failing), client
         assert all(words in error for error in failed.values()), client
-        if not client.startswith("google-genai"):  # It makes a schema of its own kind.
+        if not client.startswith("google-genai"):  # It generates a different kind of schema.
             _check({name: each for name, each in made.items() if name not in failed}, client)
 
 
 @pytest.mark.requirement("SCHEMA-06")
-def test_gemini_cli_converts_every_tool_to_what_the_apis_take(tools: Path) -> None:
+def test_gemini_cli_converts_every_tool_for_the_apis(tools: Path) -> None:
     done = npm.run([str(npm.beside_packages("gemini.mjs", "gemini-core")), str(tools)])
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout)

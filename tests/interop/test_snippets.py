@@ -1,4 +1,4 @@
-"""What the server tells people to paste works as it is, with a real key, against a server that wants one."""
+"""Snippets that the server shows work unchanged, with a real key, against a server that requires one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUN_SECONDS = 60
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[ServerConnection]:
-    """A server that wants a key, and one that was issued."""
+    """Start a server that requires a key, and issue one."""
     with LiveServer(1, env={"MCP_AUTH": "required"}) as server:
         key = server.shell(ISSUE).strip().splitlines()[-1]
         yield ServerConnection("django-mcp", server.url, key=key)
@@ -54,18 +54,18 @@ def _needs_curl() -> None:
         pytest.skip("needs curl")
 
 
-def test_the_python_snippet_lists_the_tools(connection: ServerConnection) -> None:
+def test_python_snippet_lists_the_tools(connection: ServerConnection) -> None:
     assert "echo" in run(sys.executable, "-c", text("python", connection)).split()
 
 
-def test_the_curl_snippet_initializes(connection: ServerConnection) -> None:
+def test_curl_snippet_initializes(connection: ServerConnection) -> None:
     _needs_curl()
     answer = run("/bin/sh", "-c", text("curl", connection))
     assert answer.startswith("HTTP/1.1 200 ")
     assert '"serverInfo"' in answer
 
 
-def test_the_typescript_snippet_lists_the_tools(connection: ServerConnection, tmp_path: Path) -> None:
+def test_typescript_snippet_lists_the_tools(connection: ServerConnection, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(npm.packages("interop"))
     script = tmp_path / "snippet.mjs"
     script.write_text(text("typescript", connection))
@@ -75,7 +75,7 @@ def test_the_typescript_snippet_lists_the_tools(connection: ServerConnection, tm
 ARGUMENTS = {"text": 'it\'s "so" $HOME `id` \\n\né'}
 
 
-def test_one_call_is_made_again_by_curl(connection: ServerConnection) -> None:
+def test_curl_snippet_repeats_a_call(connection: ServerConnection) -> None:
     _needs_curl()
     curl, _ = call_snippets(connection, "tools/call", {"name": "echo", "arguments": ARGUMENTS})
     answer = json.loads(run("/bin/sh", "-c", curl.text).strip().splitlines()[-1])
@@ -90,14 +90,14 @@ def test_one_call_is_made_again_by_curl(connection: ServerConnection) -> None:
         ("resources/read", {"uri": "demo://greeting/Ada"}, "Hello, Ada!"),
     ],
 )
-def test_one_request_is_made_again_by_python(
+def test_python_snippet_repeats_a_request(
     method: str, params: dict[str, Any], expected: str, connection: ServerConnection
 ) -> None:
     _, python = call_snippets(connection, method, params)
     assert json.dumps(expected, ensure_ascii=False)[1:-1] in run(sys.executable, "-c", python.text)
 
 
-def test_the_placeholder_lets_nobody_in(connection: ServerConnection) -> None:
+def test_snippet_with_the_placeholder_key_is_unauthorized(connection: ServerConnection) -> None:
     _needs_curl()
     answer = run("/bin/sh", "-c", text("curl", ServerConnection("django-mcp", connection.url)))
     assert answer.startswith("HTTP/1.1 401 ")

@@ -1,4 +1,4 @@
-"""What a client does with the demo catalogue, and what a right walk through it looks like."""
+"""A walk through the demo catalogue, and its expected results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = b"<html><title>A page</title><body><main><h1>Interop heading</h1><p>Some 
 
 
 def arguments(page_url: str) -> dict[str, dict[str, Any]]:
-    """How each demo tool is called."""
+    """Return the arguments of each demo tool."""
     return {
         "echo": {"text": "héllo \U0001f600"},
         "add": {"a": 2, "b": 40},
@@ -25,7 +25,7 @@ def arguments(page_url: str) -> dict[str, dict[str, Any]]:
 
 
 def check(report: dict[str, Any], *, asks: bool = True) -> None:
-    """Assert that a client saw and got everything; ``asks`` is False for a client that cannot be asked."""
+    """Assert that the report is complete; ``asks`` is False for a client without elicitation."""
     assert set(report["tools"]) >= set(TOOLS)
     calls = report["calls"]
     for name in TOOLS:

@@ -1,1 +1,1 @@
-"""An application for clients that try every feature: what the demo lacks for that."""
+"""An app for clients that use every feature that the demo lacks."""

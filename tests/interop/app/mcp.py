@@ -1,4 +1,4 @@
-"""Tools that talk, ask, hold on, announce and come back; further entries so that every list has pages."""
+"""Tools that log, elicit, wait, notify and reconnect; more entries, so that every list has several pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app import Context, notify_resource_updated, prompt, resource, tool
 
 @tool
 async def chat(ctx: Context) -> str:
-    """Reports progress and writes log lines at three levels."""
+    """Report progress and log at three levels."""
     for step in (1, 2, 3):
         ctx.progress(step, 3, f"{step} of 3")
         await asyncio.sleep(0.15)
@@ -24,7 +24,7 @@ async def chat(ctx: Context) -> str:
 
 @tool
 async def ask_everything(ctx: Context) -> str:
-    """Asks the person, the model and for the roots."""
+    """Elicit from the user, sample from the model and list the roots."""
     name = await ctx.aelicit("What is your name?", str)
     words = (await ctx.asample("Say something.", max_tokens=10))["content"]["text"]
     roots = await ctx.aroots()
@@ -33,7 +33,7 @@ async def ask_everything(ctx: Context) -> str:
 
 @tool
 async def hold(ctx: Context, name: str) -> str:
-    """Works until it is cancelled, and leaves a note of that."""
+    """Run until cancelled, and record the cancellation."""
     ctx.info(f"holding {name}")
     try:
         await asyncio.sleep(50)
@@ -45,20 +45,20 @@ async def hold(ctx: Context, name: str) -> str:
 
 @tool
 def stopped(name: str) -> str:
-    """Whether that ``hold`` was cancelled, in whichever process it ran."""
+    """Return whether that ``hold`` was cancelled, in any process."""
     return "yes" if (settings.DATA_DIR / f"stopped-{name}").exists() else "no"
 
 
 @tool
 def touch(uri: str) -> str:
-    """Announces that a resource changed."""
+    """Notify that a resource changed."""
     notify_resource_updated(uri)
     return "touched"
 
 
 @tool
 def switch() -> str:
-    """Takes ``spare`` away, or brings it back."""
+    """Disable ``spare``, or enable it again."""
     from mcp_app.catalogue.changes.services import set_enabled
     from mcp_app.models import Tool
 
@@ -69,13 +69,13 @@ def switch() -> str:
 
 @tool
 def spare() -> str:
-    """Is switched off and on."""
+    """Return nothing of interest; it is disabled and enabled."""
     return "spare"
 
 
 @tool
 async def come_back(ctx: Context) -> str:
-    """Ends its connection half way; the answer waits for the client's return."""
+    """Close the connection midway; the response waits for the client to resume."""
     ctx.close_stream(retry_ms=100)
     await asyncio.sleep(0.3)
     return "welcome back"
@@ -83,35 +83,35 @@ async def come_back(ctx: Context) -> str:
 
 @tool
 async def process() -> str:
-    """The process that answers."""
+    """Return the process id."""
     return str(os.getpid())
 
 
 @prompt
 def third() -> str:
-    """A prompt more."""
+    """Return another prompt."""
     return "A third prompt."
 
 
 @resource("note://one", mime_type="text/plain")
 def one() -> str:
-    """A resource that changes."""
+    """Return a resource that changes."""
     return "one"
 
 
 @resource("note://two", mime_type="text/plain")
 def two() -> str:
-    """Another resource."""
+    """Return another resource."""
     return "two"
 
 
 @resource("note://{word}/longer", mime_type="text/plain")
 def longer(word: str) -> str:
-    """A template."""
+    """Return a text of a template."""
     return word * 2
 
 
 @resource("note://{word}/shorter", mime_type="text/plain")
 def shorter(word: str) -> str:
-    """Another template."""
+    """Return a text of another template."""
     return word[:1]

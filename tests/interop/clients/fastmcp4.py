@@ -16,7 +16,7 @@ from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp.client.subscriptions import listen
 
-# On 2026-07-28 each request says what it wants to hear; this client wants everything unless told.
+# In 2026-07-28 each request has its log level; this client requests every level by default.
 LEVEL = {"io.modelcontextprotocol/logLevel": "info"}
 
 
@@ -61,7 +61,7 @@ class Does(second_line.Steps):
 
     async def subscribe(self, uri: str) -> None:
         if self.modern:
-            # The client has no word of its own for it.
+            # The client has no method for it.
             news = listen(self.client.session, tools_list_changed=True, resource_subscriptions=[uri])
             await self.stack.enter_async_context(news)
         else:

@@ -1,6 +1,6 @@
-"""Every feature with any Python client that has the methods of ``does``; a report of what was seen.
+"""Every feature with any Python client that has the methods of ``does``; prints a report.
 
-Runs in the client's own interpreter path, where nothing of this repository can be imported.
+Runs in the client's own interpreter path, where this repository cannot be imported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KINDS = ("tools", "prompts", "resources", "templates")
 
 
 class Heard:
-    """What the server said beside its answers."""
+    """Notifications of the server."""
 
     def __init__(self) -> None:
         self.logs: list[str] = []
@@ -24,7 +24,7 @@ class Heard:
 
 
 async def until(what: Any) -> bool:
-    """Whether ``what()``, which may be a coroutine, came true in time."""
+    """Return True if ``what()``, which may be a coroutine, becomes true in time."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         found = what()
@@ -35,7 +35,7 @@ async def until(what: Any) -> bool:
 
 
 async def walk(does: Any, heard: Heard) -> dict[str, Any]:
-    """Use everything once."""
+    """Use every feature once and return the report."""
     report: dict[str, Any] = {"pages": {}}
     for kind in KINDS:
         report[kind], report["pages"][kind] = await _listed(does, kind)

@@ -1,4 +1,4 @@
-"""The official Python SDK of the first line logs in: login1.py <url> <name> <password>; no scope is named."""
+"""The official Python SDK of the first line logs in: login1.py <url> <name> <password>; without scopes."""
 
 from __future__ import annotations
 

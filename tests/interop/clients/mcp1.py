@@ -88,7 +88,7 @@ class Does:
         await self.session.subscribe_resource(AnyUrl(uri))
 
     async def cancelled(self, name: str, arguments: dict[str, Any], began: Any) -> None:
-        # This client has no word for it: the notification is sent by hand.
+        # This client has no method for it: the notification is sent directly.
         number = self.session._request_id
         call = asyncio.create_task(self.session.call_tool(name, arguments))
         assert await began()

@@ -15,7 +15,7 @@ PATIENCE = 20.0
 
 
 async def main(kind: str, url: str, text: str) -> None:
-    """Call two tools with ``text`` and print what came back."""
+    """Call two tools with ``text`` and print the results."""
     logs: list[Any] = []
 
     async def heard(message: Any) -> None:

@@ -69,6 +69,6 @@ async def main(url: str) -> None:
     print(json.dumps(report))
 
 
-# The SDK says with each step that the next line has no core tasks.
+# The SDK warns at each step that the next line has no core tasks.
 warnings.simplefilter("ignore")
 asyncio.run(main(*sys.argv[1:]))

@@ -16,7 +16,7 @@ import second_line
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 
-# What 2026-07-28 ended is still said to servers of the older era.
+# Features that 2026-07-28 removed are still used with servers of the older era.
 warnings.simplefilter("ignore")
 
 

@@ -1,4 +1,7 @@
-"""How Python libraries hand tools on to models: models_convert.py <file with the tools>; prints results."""
+"""Conversion of tools to model APIs by Python libraries:
+
+models_convert.py <file with the tools>; prints results.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Wire = dict[str, Any]
 
 
 class _Server(MCPServer):
-    """Converts only; it is connected to nothing."""
+    """A server that only converts, without a connection."""
 
     name = "converted"
 
@@ -67,7 +70,7 @@ def _genai(tool: Wire) -> Wire:
 
 
 def _without_flags(schema: Any) -> Any:
-    """Leave out the boolean members that the library fails at, and nothing else."""
+    """Remove the boolean members at which the library fails."""
     if isinstance(schema, list):
         return [_without_flags(item) for item in schema]
     if not isinstance(schema, dict):
@@ -102,7 +105,7 @@ def _converted(convert: Callable[[Wire], Wire], tool: Wire) -> Wire:
 
 
 def main() -> None:
-    """Convert each tool by each client."""
+    """Convert each tool by each client, and print the results."""
     tools = json.loads(Path(sys.argv[1]).read_text())
     print(
         json.dumps(

@@ -1,4 +1,4 @@
-"""What the clients on the second line of the Python SDK have in common: its types, and most of the steps."""
+"""Shared code of the clients on the second line of the Python SDK: its types, and most of the steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEARD = features.Heard()
 
 
 async def heard(message: Any) -> None:
-    """Keep what the server tells without being asked."""
+    """Record a notification of the server."""
     if isinstance(message, types.ResourceUpdatedNotification):
         HEARD.updated.append(str(message.params.uri).rstrip("/"))
     elif isinstance(message, types.ToolListChangedNotification):
@@ -21,9 +21,9 @@ async def heard(message: Any) -> None:
 
 
 class Steps:
-    """The walk's steps that both clients take with the same words."""
+    """The walk's steps that both clients share."""
 
-    # Methods for: tools, prompts, resources, templates.
+    # Methods that list tools, prompts, resources and templates.
     lists: tuple[str, str, str, str]
 
     def __init__(self, client: Any, stack: AsyncExitStack) -> None:
@@ -32,7 +32,7 @@ class Steps:
         self.modern = client.protocol_version == "2026-07-28"
 
     async def listed(self, kind: str, cursor: str | None) -> tuple[list[str], str | None]:
-        """The names on one page, and the cursor of the next."""
+        """Return the names on one page, and the cursor of the next."""
         at, member, key = {
             "tools": (0, "tools", "name"),
             "prompts": (1, "prompts", "name"),
@@ -43,17 +43,17 @@ class Steps:
         return [str(getattr(item, key)) for item in getattr(found, member)], found.next_cursor
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> str:
-        """The words of a prompt."""
+        """Return the text of a prompt."""
         found = await self.client.get_prompt(name, arguments)
         return "".join(message.content.text for message in found.messages)
 
     async def set_level(self, level: Any) -> None:
-        """Ask for log lines, where that is asked for once."""
+        """Set the log level, where a session has one."""
         if not self.modern:
             await self.client.set_logging_level(level)
 
     async def cancelled(self, name: str, arguments: dict[str, Any], began: Any) -> None:
-        """A call that is given up once it began."""
+        """Start a call and cancel it once it has started."""
         call = asyncio.create_task(self.client.session.call_tool(name, arguments))
         assert await began()
         call.cancel()
@@ -62,6 +62,6 @@ class Steps:
 
 
 def outcome(result: Any) -> dict[str, Any]:
-    """What a tool answered, for the report."""
+    """Return the outcome of a tool call for the report."""
     text = "".join(block.text for block in result.content if isinstance(block, types.TextContent))
     return {"text": text, "structured": result.structured_content, "isError": bool(result.is_error)}

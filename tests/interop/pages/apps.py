@@ -1,4 +1,4 @@
-"""Registers the app with Django."""
+"""The Django app of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that clients find hard to read, and a page that hosts show (MCP Apps)."""
+"""Texts that clients find hard to parse, and a page that hosts show (MCP Apps)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ extension("com.example/odd", settings={"nested": {"on": True, "most": 3}, "value
 
 @tool
 async def repeat(ctx: Context, text: str) -> str:
-    """Writes a text to the log, in an event stream, and returns it."""
+    """Log a text in an event stream, and return it."""
     ctx.info(text)
     return text
 
 
 @tool
 def client_extensions(ctx: Context) -> dict[str, object]:
-    """Returns the extensions that the client declared, with their settings."""
+    """Return the extensions that the client declared, with their settings."""
     return dict(ctx.client.extensions)
 
 
 @tool(meta={"ui": {"resourceUri": ADDRESS}})
 def show_shelves(ctx: Context, floor: str) -> str:
-    """Shows where the shelves of a floor are."""
+    """Show where the shelves of a floor are."""
     return f"See the shelves of the {floor}." if ctx.client.can(PAGES) else f"{floor}: no pages here."
 
 
 @resource(ADDRESS, mime_type=KIND)
 def shelves() -> str:
-    """The page of ``show_shelves``."""
+    """Return the page of ``show_shelves``."""
     return Path(__file__).with_name("shelves.html").read_text(encoding="utf-8")

@@ -1,1 +1,1 @@
-"""One demo tool file that is used on every revision over every transport."""
+"""One demo tool file for every revision and transport."""

@@ -1,4 +1,4 @@
-"""Registers the app with Django."""
+"""The Django app of the trip."""
 
 from __future__ import annotations
 

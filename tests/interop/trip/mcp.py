@@ -1,4 +1,7 @@
-"""A trip: progress, a question, sampling, a step on a worker, structured output; it knows of no revision."""
+"""A trip:
+
+progress, elicitation, sampling, a step in a worker, structured output; independent of revisions.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ USUAL_DAYS = 2
 
 
 class Plan(BaseModel):
-    """What to do where."""
+    """A plan for a city."""
 
     city: str
     days: int
@@ -20,7 +23,7 @@ class Plan(BaseModel):
 
 
 class Booking(BaseModel):
-    """Made on a worker."""
+    """A booking made in a worker."""
 
     city: str
     guest: str
@@ -31,7 +34,7 @@ class Booking(BaseModel):
 
 @tool
 async def plan_trip(ctx: Context, city: str) -> Plan:
-    """Plans a trip: for as many days as the person says, or as usual where nobody can be asked."""
+    """Plan a trip: for as many days as the user chooses, or the default without elicitation."""
     ctx.progress(1, 3, "for how long")
     try:
         answer = await ctx.aelicit(f"How many days will you be in {city}?", int)
@@ -46,7 +49,7 @@ async def plan_trip(ctx: Context, city: str) -> Plan:
 
 @tool(background=True)
 def book_trip(ctx: Context, city: str) -> Booking:
-    """Books a trip, which takes its time: a worker does it, and asks for a name meanwhile."""
+    """Book a trip in a worker, and elicit a name meanwhile."""
     ctx.progress(1, 3, "for whom")
     answer = ctx.elicit("In which name shall be booked?", str)
     if not answer:
@@ -65,7 +68,7 @@ def book_trip(ctx: Context, city: str) -> Booking:
 
 
 def reserve(city: str) -> int:
-    """Reserve a room; how many are reserved there now."""
+    """Reserve a room; return the number of reserved rooms."""
     with (settings.DATA_DIR / f"rooms in {city}").open("a+") as rooms:
         rooms.write("reserved\n")
         rooms.seek(0)
