@@ -1,1 +1,1 @@
-"""Tests of the shape of the code itself."""
+"""Tests of the source code itself."""

@@ -17,7 +17,7 @@ from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
-# Findings of the house rules in pages that are older than the rules. Counts are lowered, never raised.
+# Findings in pages older than the rules. Counts are lowered, never raised.
 ALLOWED = Path(__file__).with_name("prose.toml")
 SENTENCE_WORDS = 30
 CELL_WORDS = 25

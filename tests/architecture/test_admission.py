@@ -1,4 +1,4 @@
-"""Each check of the gate is made in ``execution/admission`` alone, so that no second copy can drift."""
+"""Each check of calls is made in ``execution/admission`` alone, so that no second copy can drift."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.test_source import ROOT, SOURCES, name_of
 
 GATE = "mcp_app/execution/admission/"
-# By what a check cannot be written without: the places that need it for something else.
+# By the code that a check needs: other places that use it, with the reason.
 CHECKS = {
     r"\bentry\.check\(": {},
     r"\bTOOL_CALLS\b": {"mcp_app/protocol/principal_key.py": "its name"},
@@ -25,7 +25,7 @@ CHECKS = {
     },
     r"\badmission\.admit(_now)?\(|\bsessions\.admission import .*\badmit_now\b": {},
 }
-# Each way in: MCP of both eras and stdio, tasks of both kinds; API, bench and retry.
+# Each entry point: MCP of both eras and stdio, tasks of both kinds; API, bench and retry.
 ASKERS = {
     "mcp_app/execution/background/service.py",
     "mcp_app/execution/services.py",
@@ -39,19 +39,19 @@ def users_of(pattern: str) -> set[str]:
 
 
 @pytest.mark.parametrize("pattern", CHECKS)
-def test_check_of_the_gate_has_no_second_copy(pattern: str) -> None:
+def test_admission_check_has_no_second_copy(pattern: str) -> None:
     elsewhere = {user for user in users_of(pattern) if not user.startswith((GATE, *CHECKS[pattern]))}
     assert elsewhere == set(), "ask mcp_app.execution.admission.gate"
 
 
 @pytest.mark.parametrize("pattern", CHECKS)
-def test_every_exception_of_the_gate_still_exists(pattern: str) -> None:
+def test_every_admission_exception_still_exists(pattern: str) -> None:
     users = users_of(pattern)
     assert [place for place in CHECKS[pattern] if not any(user.startswith(place) for user in users)] == []
 
 
-def test_guide_to_a_limit_lists_exactly_the_files_that_name_one() -> None:
-    """Nothing else needs to know a limit of a tool, so that a new one touches four files and a migration."""
+def test_guide_to_limits_lists_exactly_the_files_that_name_a_limit() -> None:
+    """No other file needs to know a limit of a tool, so a new limit changes four files and a migration."""
     page = (ROOT / "docs/architecture.md").read_text()
     guide = page.partition("\n## Add a limit\n")[2].partition("\n## ")[0]
     steps = re.findall(r"^\d\. `([\w/]+\.py)`", guide, re.MULTILINE)
@@ -59,6 +59,6 @@ def test_guide_to_a_limit_lists_exactly_the_files_that_name_one() -> None:
     assert len(steps) == 4
 
 
-def test_gate_is_asked_by_every_way_in() -> None:
+def test_every_entry_point_uses_admission() -> None:
     users = users_of(r"mcp_app\.execution\.admission\.gate")
     assert {user for user in users if not user.startswith(GATE)} == ASKERS

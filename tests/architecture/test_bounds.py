@@ -1,4 +1,4 @@
-"""Every bound on callers takes its counter from ``protocol/principal_key.py``, so that it counts people."""
+"""Every limit on callers takes its counter from ``protocol/principal_key.py``, so that it counts users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED = {"share_of", "person_of"}
 GIVEN = {"Share", "Person", "person"}
 COUNTERS = {"hit", "acquire", "count"}
 KEYS = {"key", "principal_key"}
-# What refuses without counting a principal.
+# Functions that refuse without counting a principal.
 WITHOUT_A_PERSON = {
     "mcp_app/auth/wrong_keys.py count": "an address: nobody is known yet",
     "mcp_app/oauth/connections.py _check_pace": "the renewals of one connection, against a loop in a client",
@@ -31,7 +31,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def called(node: ast.AST) -> str:
-    """Return the last name of what a call calls; "" for other nodes."""
+    """Return the last name of a call's function; "" for other nodes."""
     if not isinstance(node, ast.Call):
         return ""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -48,7 +48,7 @@ def refuses(function: Function) -> bool:
 
 
 def without_a_person(module: ast.Module) -> Iterator[str]:
-    """Names of functions that refuse too much, and count no person."""
+    """Yield the names of functions that refuse for a limit, and count no user."""
     functions = [each for each in ast.walk(module) if isinstance(each, Function)]
     helpers = helpers_of(module)
     for each in functions:
@@ -59,13 +59,16 @@ def without_a_person(module: ast.Module) -> Iterator[str]:
 
 
 def helpers_of(module: ast.Module) -> set[str]:
-    """What names the counter of a person: the functions for it, and those of this module that call them."""
+    """Return the names that give the counter of a user:
+
+    the functions for it, and those of this module that call them.
+    """
     functions = (each for each in ast.walk(module) if isinstance(each, Function))
     return NAMED | {each.name for each in functions if NAMED & names_in(each)}
 
 
 def keys_counted(node: ast.AST, helpers: set[str]) -> bool:
-    """Whether an argument is, or is made of, the key of a principal."""
+    """Return True if an argument contains the key of a principal."""
     if called(node) in helpers:
         return False
     if isinstance(node, ast.Attribute) and node.attr in KEYS:
@@ -76,7 +79,7 @@ def keys_counted(node: ast.AST, helpers: set[str]) -> bool:
 
 
 def credentials_counted(module: ast.Module) -> Iterator[int]:
-    """Lines that count by a principal's key, in a window or over rows."""
+    """Yield lines that count by a principal's key, in a window or over rows."""
     helpers = helpers_of(module)
     for node in ast.walk(module):
         name = called(node)
@@ -89,14 +92,14 @@ def credentials_counted(module: ast.Module) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_bound_on_callers_counts_people(path: Path) -> None:
+def test_limit_on_callers_counts_users(path: Path) -> None:
     module = tree_of(path)
     found = {f"{name_of(path)} {name}" for name in without_a_person(module)}
     assert found <= set(WITHOUT_A_PERSON), "take the counter from protocol/principal_key.py: share_of"
     assert list(credentials_counted(module)) == []
 
 
-def test_every_exception_still_exists() -> None:
+def test_every_limit_exception_still_exists() -> None:
     found = {f"{name_of(path)} {name}" for path in SOURCES for name in without_a_person(tree_of(path))}
     assert set(WITHOUT_A_PERSON) - found == set()
 
@@ -109,7 +112,7 @@ def test_every_exception_still_exists() -> None:
         "def f():\n    raise refused(Code.BACKLOG_FULL, '')",
     ],
 )
-def test_rule_finds_a_refusal_that_counts_no_person(source: str) -> None:
+def test_rule_finds_a_refusal_that_counts_no_user(source: str) -> None:
     assert list(without_a_person(ast.parse(source))) == ["f"]
 
 
@@ -128,6 +131,6 @@ def test_rule_finds_a_counter_of_a_credential(source: str, lines: list[int]) -> 
     assert list(credentials_counted(ast.parse(source))) == lines
 
 
-def test_documented_bounds_are_those_of_the_code() -> None:
+def test_documented_limits_equal_the_code() -> None:
     text = (ROOT / "docs/limits.md").read_text()
     assert re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE) == [bound.value for bound in Bound]

@@ -1,4 +1,4 @@
-"""The catalogue is an argument: requests use the view they are given, few modules reach for the snapshot."""
+"""The catalogue is an argument: requests use the view they are given, and few modules use the snapshot."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tests.architecture.test_source import SOURCES, name_of, tree_of
 
 SNAPSHOT = "mcp_app.catalogue.snapshots.current_snapshot"
 MOST_READERS = 4
-# Where the endpoint's path is spelled, and what is read of the settings to make the server's identity.
+# The module with the endpoint's path, and the settings of the server's identity.
 SPELLED = "mcp_app/protocol/messages/server.py"
 IDENTITY = {"instructions", "server_name", "server_title", "server_version"}
 READS = "mcp_app/conf.py"
-# What serves requests. It may know the type of what gives it views, and nothing else of the snapshot in use.
+# Code that serves requests. It may import the type of the views, and nothing else of the current snapshot.
 SERVES = ("dispatcher.py", "execution/calls/", "handlers/", "sessions/", "transports/")
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The names that a module takes from the one that holds the snapshot in use; attributes of it, too."""
+    """Yield the names that a module imports from the module of the current snapshot, and attributes of it."""
     aliases: set[str] = set()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.module == SNAPSHOT:
@@ -30,12 +30,12 @@ def imported(path: Path) -> Iterator[str]:
             yield node.attr
 
 
-def test_few_modules_reach_for_the_snapshot_in_use() -> None:
+def test_few_modules_use_the_current_snapshot() -> None:
     readers = [name_of(path) for path in SOURCES if "current" in imported(path)]
     assert len(readers) <= MOST_READERS, readers
 
 
-def test_what_serves_requests_uses_the_view_it_was_given() -> None:
+def test_request_code_uses_the_given_view() -> None:
     found = {
         name_of(path): names
         for path in SOURCES
@@ -45,7 +45,7 @@ def test_what_serves_requests_uses_the_view_it_was_given() -> None:
     assert found == {}
 
 
-def test_the_path_of_the_endpoint_is_spelled_once() -> None:
+def test_endpoint_path_is_defined_once() -> None:
     spelled = [
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
@@ -56,13 +56,13 @@ def test_the_path_of_the_endpoint_is_spelled_once() -> None:
 
 
 def _is_endpoint(value: object) -> bool:
-    """Whether a constant is the path, or a piece of an f-string that ends an address with it."""
+    """Return True if a constant is the path, or a piece of an f-string that ends with it."""
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     return isinstance(text, str) and text.rstrip("/") == "/mcp"
 
 
-def test_the_identity_of_the_server_is_read_from_settings_once() -> None:
-    """Others are given a ``Server``; apps in contrib know the public settings only."""
+def test_server_identity_is_read_from_settings_once() -> None:
+    """Other code gets a ``Server``; apps in contrib know the public settings only."""
     readers = {
         name_of(path)
         for path in SOURCES

@@ -1,4 +1,4 @@
-"""The files of ``deploy/`` run what docker-compose.yml runs, with settings that exist."""
+"""The files of ``deploy/`` run the commands of docker-compose.yml, with existing settings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PODS = {
     for each in DOCUMENTS
     if "template" in each.get("spec", {})
 }
-# Read by Celery and by the log; everything else is a setting.
+# Read by Celery and by logging; everything else is a setting.
 OF_PROCESSES = {"REMAP_SIGTERM", "MCP_PROCESS"}
 
 
 def container(name: str) -> dict[str, Any]:
-    """The one container of a pod."""
+    """Return the only container of a pod."""
     (found,) = PODS[name]["spec"]["containers"]
     return dict(found)
 
@@ -40,7 +40,7 @@ def unit(name: str) -> str:
     ("pod", "service"),
     [("mcp-web", "web-1"), ("mcp-worker", "worker"), ("mcp-beat", "beat"), ("mcp-migrate", "migrate")],
 )
-def test_a_pod_runs_what_its_service_runs(pod: str, service: str) -> None:
+def test_pod_runs_the_command_of_its_service(pod: str, service: str) -> None:
     assert container(pod)["command"] == COMPOSE[service]["command"]
 
 
@@ -48,14 +48,14 @@ def test_a_pod_runs_what_its_service_runs(pod: str, service: str) -> None:
     ("name", "service"),
     [("mcp-web@.service", "web-1"), ("mcp-worker.service", "worker"), ("mcp-beat.service", "beat")],
 )
-def test_a_unit_runs_what_its_service_runs(name: str, service: str) -> None:
+def test_unit_runs_the_command_of_its_service(name: str, service: str) -> None:
     (line,) = re.findall(r"^ExecStart=(.*)$", unit(name), re.MULTILINE)
     python, *words = shlex.split(line.replace(" --hostname worker@%%h", ""))
     assert python == "/srv/mcp/.venv/bin/python"
     assert ["python", *words] == COMPOSE[service]["command"]
 
 
-def test_every_setting_that_is_given_exists() -> None:
+def test_every_given_setting_exists() -> None:
     (config,) = (each["data"] for each in DOCUMENTS if each["kind"] == "ConfigMap")
     given = {*config, *re.findall(r"^(\w+)=", unit("environment"), re.MULTILINE)}
     given |= {variable["name"] for name in PODS for variable in container(name).get("env", ())}
@@ -64,7 +64,7 @@ def test_every_setting_that_is_given_exists() -> None:
     assert given - OF_PROCESSES <= set(REMEDIES)
 
 
-def test_a_pod_has_no_rights_that_it_does_not_need() -> None:
+def test_pods_run_with_minimal_privileges() -> None:
     for name, pod in PODS.items():
         assert pod["spec"]["securityContext"]["runAsNonRoot"], name
         assert pod["spec"]["automountServiceAccountToken"] is False, name
@@ -75,13 +75,13 @@ def test_a_pod_has_no_rights_that_it_does_not_need() -> None:
         }
 
 
-def test_a_web_pod_lives_by_healthz_and_is_ready_by_readyz() -> None:
+def test_web_pod_probes_healthz_and_readyz() -> None:
     web = container("mcp-web")
     assert web["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert web["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_the_service_leads_to_the_web_pods() -> None:
+def test_service_selects_the_web_pods() -> None:
     (service,) = (each["spec"] for each in DOCUMENTS if each["kind"] == "Service")
     labels = [
         name for name, pod in PODS.items() if service["selector"].items() <= pod["metadata"]["labels"].items()
@@ -89,7 +89,7 @@ def test_the_service_leads_to_the_web_pods() -> None:
     assert labels == ["mcp-web"]
 
 
-def test_both_kustomizations_name_the_same_image_and_every_file() -> None:
+def test_kustomizations_name_one_image_and_every_file() -> None:
     made = {
         path.parent: yaml.safe_load(path.read_text())
         for path in MANIFESTS

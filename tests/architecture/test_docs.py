@@ -1,4 +1,4 @@
-"""What the documents name exists, every setting is documented, and the site leads to every page."""
+"""Documents: every named thing exists, every setting is documented, and the site contains every page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUOTED = re.compile(r"^```\w*\n# (deploy/\S+)\n(.*?)^```$", re.DOTALL | re.MULTI
 
 
 def pages_of(navigation: Any) -> Iterator[str]:
-    """The pages that a part of the site's navigation leads to."""
+    """Yield the pages in a part of the site's navigation."""
     if isinstance(navigation, str):
         yield navigation
     else:
@@ -36,7 +36,7 @@ def pages_of(navigation: Any) -> Iterator[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page as addresses, where a code host and the site word them alike."""
+    """Return the headings of a page as anchors, in the form shared by code hosts and the site."""
     headings = re.findall(r"^#+ +(.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
     plain = [re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings]
     return {heading.replace(" ", "-") for heading in plain if heading.isascii() and "  " not in heading}
@@ -48,12 +48,12 @@ def test_every_setting_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(web_tools.KEYS))
-def test_every_setting_of_the_web_tools_is_documented(name: str) -> None:
+def test_every_web_tools_setting_is_documented(name: str) -> None:
     assert f"`{name}`" in SETTINGS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
+def test_every_link_of_a_page_points_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
 
@@ -65,43 +65,43 @@ def test_every_anchor_of_a_link_is_a_heading(page: Path) -> None:
     assert not [anchor for target, anchor in targets if anchor not in anchors(target)]
 
 
-def test_the_site_leads_to_every_page_once() -> None:
+def test_site_navigation_has_every_page_once() -> None:
     configuration = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     found = sorted(pages_of(configuration["nav"]))
     assert found == sorted(str(page.relative_to(ROOT / "docs")) for page in DOCUMENTS)
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_link_of_the_site_leaves_it(page: Path) -> None:
+def test_no_link_of_a_site_page_leaves_the_site(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert not [link for link in links if not (page.parent / link).resolve().is_relative_to(ROOT / "docs")]
 
 
-def test_a_file_that_a_page_quotes_is_quoted_word_for_word() -> None:
+def test_quoted_files_are_quoted_verbatim() -> None:
     quoted = [match for page in DOCUMENTS for match in QUOTED.findall(page.read_text())]
     assert len(quoted) > 3
     assert not [path for path, text in quoted if (ROOT / path).read_text() != text]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_path_a_page_names_exists(page: Path) -> None:
+def test_every_path_named_in_a_page_exists(page: Path) -> None:
     named = re.findall(r"`((?:tests|mcp_app|mcpsite|docs|deploy|benchmarks)/[\w./-]*)`", page.read_text())
     assert not [path for path in named if not (ROOT / path).exists()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_lines_of_a_page_wrap_at_120(page: Path) -> None:
+def test_page_lines_wrap_at_120(page: Path) -> None:
     prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     lines = [line for line in prose.splitlines() if not line.lstrip().startswith("|")]
     assert not [line for line in lines if len(line) > 120]
 
 
-def test_every_code_of_a_refusal_is_documented_in_order() -> None:
+def test_every_refusal_code_is_documented_in_order() -> None:
     table = (ROOT / "docs/refusals.md").read_text().partition("## Codes")[2]
     assert re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE) == [code.value for code in Code]
 
 
-def test_every_promise_has_one_id_and_one_row() -> None:
+def test_every_guarantee_has_one_id_and_one_row() -> None:
     text = (ROOT / "docs/guarantees.md").read_text()
     rows = re.findall(r"^\| \[?([A-Z]\d+)\b", text, re.MULTILINE)
     linked = re.findall(r"^\| \[([A-Z]\d+)\]", text, re.MULTILINE)
@@ -111,7 +111,7 @@ def test_every_promise_has_one_id_and_one_row() -> None:
     assert sorted(sections) == sorted(linked)
 
 
-def test_no_cell_of_a_promise_is_longer_than_25_words() -> None:
+def test_guarantee_cells_have_25_words_at_most() -> None:
     text = (ROOT / "docs/guarantees.md").read_text()
     cells = [cell for line in text.splitlines() if line.startswith("|") for cell in line.split("|")]
     assert not [cell for cell in cells if len(cell.split()) > 25]

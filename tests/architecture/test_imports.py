@@ -1,4 +1,4 @@
-"""Who may import whom: the contracts of pyproject.toml, and the protocol in a bare interpreter."""
+"""Import rules: the contracts of pyproject.toml, and the protocol in an interpreter without frameworks."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ print(sorted(unwanted & {name.partition(".")[0] for name in sys.modules}))
 
 
 @pytest.mark.process
-def test_every_import_goes_to_a_lower_layer_and_every_library_has_one_home() -> None:
+def test_import_contracts_hold() -> None:
     program = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_modules_import_each_other_in_a_circle_hints_included() -> None:
+def test_no_import_cycles_including_type_hints() -> None:
     graph = grimp.build_graph("mcp_app", "mcpsite", cache_dir=None)
     modules = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
-    # Loading it defers every import to the first use of a name.
+    # It defers every import to the first use of a name.
     del modules["mcp_app"]
     circle: list[str] = []
     try:
@@ -44,7 +44,7 @@ def test_no_modules_import_each_other_in_a_circle_hints_included() -> None:
 
 
 @pytest.mark.process
-def test_the_protocol_package_loads_without_any_framework() -> None:
+def test_protocol_package_loads_without_any_framework() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-c", BARE, str(ROOT)], capture_output=True, text=True, timeout=300
     )

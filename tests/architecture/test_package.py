@@ -1,4 +1,4 @@
-"""What the wheel needs: ranges in pyproject.toml, and this project's own versions, which must lie in them."""
+"""Requirements of the wheel: ranges in pyproject.toml, and this project's pinned versions within them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from mcp_app.conf import Settings
 from mcp_app.optional_parts import API, COMPANY_LOGIN, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
 
-# Run in environments of their own, or beside modules of their own.
+# Run in separate environments, or beside separate modules.
 ELSEWHERE = (
     "tests/interop/clients/",
     "tests/foreign_project/project/",
@@ -32,7 +32,7 @@ RANGES = [
     for line in [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
     if canonicalize_name((found := Requirement(line)).name) != DISTRIBUTION
 ]
-# Installed beside requirements.txt: when code is edited, for traces, and for the company login.
+# Installed beside requirements.txt: for development, for traces, and for the company login.
 FILES = ("requirements.txt", "requirements-dev.txt", "requirements-otel.txt", "requirements-sso.txt")
 PINNED = {
     canonicalize_name(found[1]): found[2]
@@ -42,13 +42,13 @@ PINNED = {
 
 
 @pytest.mark.parametrize("wanted", RANGES, ids=lambda wanted: wanted.name)
-def test_the_version_this_project_runs_lies_in_the_range_of_the_package(wanted: Requirement) -> None:
+def test_pinned_version_is_in_the_range_of_the_package(wanted: Requirement) -> None:
     assert PINNED[canonicalize_name(wanted.name)] in wanted.specifier
     assert wanted.specifier
 
 
-def test_all_places_name_the_same_version() -> None:
-    """The package, the answer to ``initialize``, the change log, the images and the wheel in the docs."""
+def test_version_is_the_same_everywhere() -> None:
+    """The package, the ``initialize`` result, the change log, the images and the wheel in the docs."""
     version = PROJECT["version"]
     released = re.findall(r"^## (\d\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     tags = [
@@ -61,7 +61,7 @@ def test_all_places_name_the_same_version() -> None:
     assert f"django_mcp_app-{version}-py3" in (ROOT / "docs/embedding.md").read_text()
 
 
-def test_all_means_every_extra() -> None:
+def test_extra_all_includes_every_extra() -> None:
     (everything,) = (Requirement(line) for line in EXTRAS["all"])
     named = {
         extra
@@ -76,7 +76,7 @@ def test_all_means_every_extra() -> None:
 @pytest.mark.parametrize(
     "part", [API, COMPANY_LOGIN, CONSOLE, PROVIDER, WEB_TOOLS], ids=lambda part: part.extra
 )
-def test_the_extra_that_a_hint_names_brings_what_is_missing(part: object) -> None:
+def test_extra_named_in_a_hint_installs_the_missing_library(part: object) -> None:
     assert isinstance(part, type(API))
     spelled = {name.replace("_", "-") for name in part.libraries}
     brought = {canonicalize_name(Requirement(line).name) for line in EXTRAS[part.extra]}
@@ -84,16 +84,16 @@ def test_the_extra_that_a_hint_names_brings_what_is_missing(part: object) -> Non
     assert {others.get(name, name) for name in spelled} <= brought
 
 
-def test_what_is_not_python_is_beside_it_and_nothing_of_the_package_is_outside() -> None:
+def test_data_files_are_inside_the_packages() -> None:
     packages = [ROOT / name for name in ("mcp_app", "mcpsite")]
     assert all((package / "py.typed").exists() for package in packages)
     kinds = {path.suffix for package in packages for path in package.rglob("*") if path.is_file()}
     kinds -= {".py", ".pyc", ".html", ".css", ".js", ".svg", ".woff2", ".lua", ".typed", ".py-tpl", ".md-tpl"}
-    # The licences of fonts.
+    # Licences of fonts.
     assert kinds <= {""}
 
 
-def test_the_wheel_has_every_document_and_none_of_their_pictures() -> None:
+def test_wheel_contains_every_document_and_no_picture() -> None:
     names = [file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()]
     prefix = "mcp_app/documents/"
     found = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
@@ -101,7 +101,7 @@ def test_the_wheel_has_every_document_and_none_of_their_pictures() -> None:
     assert {name.partition("/")[0] for name in names} == {"mcp_app", "mcpsite"}
 
 
-def test_every_library_that_is_imported_is_pinned() -> None:
+def test_every_imported_library_is_pinned() -> None:
     imported: dict[str, str] = {}
     for path in (path for folder in OURS for path in (ROOT / folder).rglob("*.py")):
         name = str(path.relative_to(ROOT))

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "pictures" / "architecture.svg"
 SVG = "{http://www.w3.org/2000/svg}"
-# What the contract of layers leaves out as well.
+# Modules that the contract of layers leaves out as well.
 NOT_DRAWN = {"contrib", "migrations", "app_template"}
 
 
@@ -33,7 +33,7 @@ def edge(box: ET.Element, side: str, size: str) -> float:
 
 @pytest.fixture(scope="module")
 def imports() -> set[tuple[str, str]]:
-    """The pairs of rooms of which one imports from the other, hints included."""
+    """Return the pairs of rooms of which one imports from the other, type hints included."""
     graph = grimp.build_graph("mcp_app", cache_dir=None)
     rooms_of = {name: name.split(".")[1] for name in graph.modules if "." in name}
     return {
@@ -51,7 +51,7 @@ def test_every_room_is_drawn() -> None:
     assert rooms().keys() == (modules | packages) - NOT_DRAWN
 
 
-def test_every_import_leads_to_a_room_that_is_drawn_lower(imports: set[tuple[str, str]]) -> None:
+def test_every_import_points_to_a_lower_room(imports: set[tuple[str, str]]) -> None:
     drawn = rooms()
     upward = [
         f"{room} imports {other}"
@@ -63,7 +63,7 @@ def test_every_import_leads_to_a_room_that_is_drawn_lower(imports: set[tuple[str
     assert upward == []
 
 
-def test_rooms_of_one_row_stand_beside_each_other() -> None:
+def test_rooms_of_a_row_do_not_overlap() -> None:
     rows: dict[float, list[ET.Element]] = {}
     for box in rooms().values():
         rows.setdefault(float(box.get("y", "")), []).append(box)
@@ -83,7 +83,7 @@ def test_every_arrow_is_an_import_and_ends_at_its_rooms(imports: set[tuple[str, 
             assert float(drawn[name].get("y", "")) < height < edge(drawn[name], "y", "height")
 
 
-def test_every_folder_of_a_room_stands_in_the_table() -> None:
+def test_every_folder_of_a_room_is_in_the_table() -> None:
     table = (
         (ROOT / "docs/architecture.md").read_text().partition("| Room | Folders |")[2].partition("\n\n")[0]
     )

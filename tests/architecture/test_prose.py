@@ -25,7 +25,7 @@ from tests.architecture.prose import (
 )
 
 SOURCES = [path for package in ("mcp_app", "mcpsite") for path in sorted((ROOT / package).rglob("*"))]
-# These find mostly what is right here: decision 0040 has the counts.
+# Their findings are mostly false here: decision 0040 has the counts.
 OFF = {"dates_times", "lexical_illusions", "typography", "weasel_words"}
 CONFIG: Config = {
     "max_errors": 100,
@@ -125,6 +125,6 @@ def test_proselint_finds_nothing_in_the_interface() -> None:
     assert not found
 
 
-def test_proselint_is_asked() -> None:
+def test_proselint_runs() -> None:
     (found,) = linted(ROOT / "page.md", [(2, "It stays for ever.")])
     assert found.startswith("page.md:2 ")

@@ -1,4 +1,4 @@
-"""Bounds on the source itself: sizes, names, docstrings, and the calls that must never be written."""
+"""Limits on the source: sizes, names, docstrings, and forbidden calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def functions_of(path: Path) -> Iterator[Function]:
 
 
 def length(function: Function) -> int:
-    """Lines of a function without its docstring."""
+    """Return the lines of a function without its docstring."""
     first = function.body[0]
     is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     start = first.end_lineno if is_docstring and len(function.body) > 1 else function.lineno - 1
@@ -49,7 +49,7 @@ def length(function: Function) -> int:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_module_is_short_says_what_it_owns_and_is_finished(path: Path) -> None:
+def test_module_is_short_documented_and_finished(path: Path) -> None:
     text = path.read_text()
     assert text.count("\n") < FILE_LINES
     assert ast.get_docstring(tree_of(path)), "a module begins with one sentence: what it owns"
@@ -57,14 +57,14 @@ def test_a_module_is_short_says_what_it_owns_and_is_finished(path: Path) -> None
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in SOURCES}), ids=name_of)
-def test_a_folder_holds_few_modules_and_says_in_one_sentence_what_they_share(folder: Path) -> None:
+def test_folder_has_few_modules_and_a_docstring(folder: Path) -> None:
     modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= FOLDER_MODULES
     if "management" not in folder.parts and folder.name != "templatetags":
         assert ast.get_docstring(tree_of(folder / "__init__.py"))
 
 
-def test_no_function_is_long_and_most_are_very_short() -> None:
+def test_functions_are_short() -> None:
     lengths = {
         f"{name_of(path)}:{node.lineno} {node.name}": length(node)
         for path in SOURCES
@@ -74,14 +74,14 @@ def test_no_function_is_long_and_most_are_very_short() -> None:
     assert statistics.median(lengths.values()) < 10
 
 
-def test_names_say_what_a_module_is_about() -> None:
+def test_module_names_are_specific() -> None:
     assert [
         name_of(path) for path in SOURCES if VAGUE & set(path.with_suffix("").relative_to(ROOT).parts)
     ] == []
 
 
 def dangers_of(call: ast.Call) -> Iterator[str]:
-    """Names of dangerous things a call does (S19)."""
+    """Yield the names of dangerous things that a call does (S19)."""
     written = ast.unparse(call.func)
     if written in {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "marshal.loads"}:
         yield written
@@ -95,7 +95,7 @@ def dangers_of(call: ast.Call) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_nothing_is_evaluated_unpickled_or_given_to_a_shell(path: Path) -> None:
+def test_no_eval_pickle_or_shell(path: Path) -> None:
     found: list[str] = []
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call):
@@ -109,7 +109,7 @@ def test_nothing_is_evaluated_unpickled_or_given_to_a_shell(path: Path) -> None:
     assert found == []
 
 
-def test_no_query_names_the_username_which_a_projects_own_users_may_lack() -> None:
+def test_no_query_uses_the_username_field() -> None:
     named = [
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
@@ -119,17 +119,17 @@ def test_no_query_names_the_username_which_a_projects_own_users_may_lack() -> No
     assert named == []
 
 
-def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> None:
+def test_broad_excepts_exist_at_named_boundaries_only() -> None:
     boundaries = {
-        # One view of the project that cannot be described must not stop `migrate`, whatever it raises.
+        # A view of the project whose description fails must not stop `migrate`.
         "mcp_app/catalogue/exposure/viewsets/arguments.py",
         "mcp_app/dispatcher.py",
         "mcp_app/execution",
-        # Whatever a project's own way for mail raises is shown to whom the mail was for.
+        # Errors of a project's mail backend are shown to the recipient.
         "mcp_app/notices/delivery.py",
         "mcp_app/message_log/writer.py",
         "mcp_app/transports/streamable_http/endpoint.py",
-        # Hand what they catch over to the task, or the request, whose work they begin.
+        # These pass the exception to the task or request that they start.
         "mcp_app/transports/streamable_http/shortcut/begun.py",
         "mcp_app/transports/streamable_http/first_steps.py",
     }
@@ -144,15 +144,15 @@ def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> N
     assert broad == []
 
 
-# A text or number of these becomes a part of a test's name; other objects do not.
+# Text or numbers of these become part of a test's name; other objects do not.
 DIFFERING = re.compile(
     r"signing\.dumps|\.sign\(|time\.time|monotonic\(|token_(hex|urlsafe)\(|urandom\("
     r"|uuid\d\(\)\.|str\(uuid\d|\{(uuid\.)?uuid\d"
 )
 
 
-def test_no_test_is_named_by_something_that_differs_from_run_to_run() -> None:
-    """Processes that share the tests of a run collect them apart, and stop when the names differ."""
+def test_parametrize_ids_are_the_same_in_every_run() -> None:
+    """Processes that share a run collect tests separately, and stop if the names differ."""
     named = [
         f"{name_of(path)}:{decorator.lineno} {found[0]}"
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -168,7 +168,7 @@ def decorators_of(path: Path) -> Iterator[ast.expr]:
 
 
 def made_at_once(decorator: ast.Call) -> str:
-    """The code of a decorator that runs when its file is read: without lambdas."""
+    """Return the code of a decorator that runs at import: without lambdas."""
 
     class Without(ast.NodeTransformer):
         def visit_Lambda(self, _: ast.Lambda) -> ast.AST:
@@ -177,7 +177,7 @@ def made_at_once(decorator: ast.Call) -> str:
     return ast.unparse(Without().visit(ast.parse(ast.unparse(decorator))))
 
 
-# Of what is sent to browsers: files, and HTML in Python.
+# Sent to browsers: files, and HTML in Python.
 SENT = sorted(
     path
     for kind in ("*.html", "*.js", "*.py")
@@ -187,18 +187,18 @@ SENT = sorted(
 HOME_MADE = re.compile(r"""popover(target)?\b|role=["']dialog|["']role["'], ["']dialog|aria-modal""")
 
 
-def test_boxes_above_a_page_are_dialogs_of_the_browser() -> None:
-    """A popover dims the page and lets clicks through to it; ``<dialog>`` and ``showModal`` do not."""
+def test_dialogs_are_native_dialog_elements() -> None:
+    """A popover dims the page and lets clicks through; ``<dialog>`` and ``showModal`` do not."""
     assert [name_of(path) for path in SENT if HOME_MADE.search(path.read_text())] == []
 
 
 # ruff's D401 does not find these words.
 CLAUSE = re.compile(r"(?:What|Whether|Who|Whose|Which|How|Where|Why|When|As|Of|One|Those|By)\b")
-# Docstrings there describe operations of the API, and tools.
+# Docstrings there describe API operations and tools.
 DESCRIPTIONS = ("mcp_app/api/", "mcp_app/contrib/")
 
 
-def test_no_docstring_of_a_function_begins_with_a_clause() -> None:
+def test_no_function_docstring_begins_with_a_clause() -> None:
     found = [
         f"{name_of(path)}:{node.lineno} {docstring.splitlines()[0]}"
         for path in SOURCES

@@ -1,4 +1,4 @@
-"""Where an entry comes from is known to its source alone: all other code asks the source."""
+"""Only a source knows the origin of its entries: all other code asks the source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
 
 HOME = ROOT / "mcp_app" / "catalogue" / "sources"
-# Columns by which rows say where they come from, and methods of Django that look for values of them.
+# Columns with the origin of a row, and Django methods that query them.
 ORIGIN = ("source", "preset_of")
 QUERIES = {"filter", "exclude", "get", "get_or_create", "Q", "When"}
 INSTANCES = {"CODE", "PRESET", "CONTENT", "UPSTREAM"}
@@ -38,14 +38,14 @@ def compares(node: ast.AST) -> bool:
 
 
 def queries(node: ast.AST) -> bool:
-    """Return True for a query that looks for rows of some source."""
+    """Return True for a query of rows of one source."""
     if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in QUERIES:
         return False
     return any((word.arg or "").partition("__")[0] in ORIGIN for word in node.keywords)
 
 
 def reads(node: ast.AST) -> bool:
-    """Return True for what only rows of some source have, or say of it."""
+    """Return True for members that only rows of one source have."""
     if isinstance(node, ast.Attribute):
         return node.attr in {"preset_of", "preset_of_id", "get_source_display"}
     return isinstance(node, ast.Name) and node.id in {"KIND_OF", "KEY_OF"}
@@ -70,7 +70,7 @@ def outside() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_no_code_outside_of_sources_tells_them_apart(rule: Callable[[ast.AST], bool]) -> None:
+def test_code_outside_sources_does_not_distinguish_them(rule: Callable[[ast.AST], bool]) -> None:
     found = {
         f"{name_of(path)}:{getattr(node, 'lineno', 0)}"
         for path in outside()
@@ -80,7 +80,7 @@ def test_no_code_outside_of_sources_tells_them_apart(rule: Callable[[ast.AST], b
     assert found == set()
 
 
-def test_definitions_of_code_are_found_by_its_source() -> None:
+def test_code_definitions_are_looked_up_by_their_source() -> None:
     folders = (
         "admin",
         "api",
@@ -118,5 +118,5 @@ def test_definitions_of_code_are_found_by_its_source() -> None:
         (names, "from mcp_app.catalogue.sources.code import CodeSource"),
     ],
 )
-def test_each_way_to_tell_sources_apart_is_noticed(rule: Callable[[ast.AST], bool], code: str) -> None:
+def test_each_way_to_distinguish_sources_is_detected(rule: Callable[[ast.AST], bool], code: str) -> None:
     assert any(map(rule, ast.walk(ast.parse(code))))
