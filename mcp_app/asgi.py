@@ -134,7 +134,7 @@ class Routes:
         """
         from mcp_app.catalogue.changes.code_mirror import mirror
 
-        log.info("This server announces neither start nor stop (ASGI lifespan): MCP starts now.")
+        log.info("The web server does not support ASGI lifespan; MCP starts now.")
         await sync_to_async(mirror)()
         self._serve()
         await (self._route(scope["path"]) or self._project)(scope, receive, send)
@@ -212,7 +212,10 @@ def _tell_what_is_not_offered() -> None:
         return  # The database may be down at start; other parts wait for it.
     if absent:
         names = ", ".join(absent)
-        log.warning("Clients are not offered what code defines: %s. Run `manage.py migrate`.", names)
+        log.warning(
+            "Entries in code are missing from the database and not offered: %s. Run `manage.py migrate`.",
+            names,
+        )
 
 
 class _ProjectLifespan:

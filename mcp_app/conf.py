@@ -308,10 +308,14 @@ def _check_provider(settings: Settings) -> None:
         try:
             ip_network(network)
         except ValueError:
-            raise ImproperlyConfigured(f"settings.MCP['EGRESS_ALLOW'] has {network!r}: no network.") from None
+            raise ImproperlyConfigured(
+                f"settings.MCP['EGRESS_ALLOW'] has {network!r}, not a network."
+            ) from None
     for name, stands_for in settings.oauth_scopes.items():
         if not _SCOPE.fullmatch(name):
-            raise ImproperlyConfigured(f"settings.MCP['OAUTH_SCOPES'] has {name!r}, which no scope can be.")
+            raise ImproperlyConfigured(
+                f"settings.MCP['OAUTH_SCOPES'] has {name!r}, which is not a scope name."
+            )
         _check_chosen("OAUTH_SCOPES", tuple(stands_for.split()), scopes.ALL)
     if settings.login_issuer and not settings.login_client_id:
         raise ImproperlyConfigured("settings.MCP['LOGIN_ISSUER'] is set: set LOGIN_CLIENT_ID, too.")
@@ -323,7 +327,7 @@ def _check_provider(settings: Settings) -> None:
         raise ImproperlyConfigured("settings.MCP['AUTH'] is 'external': set OAUTH_ISSUER to the provider's.")
     if not settings.oauth_audience and not settings.public_url:
         raise ImproperlyConfigured(
-            "settings.MCP['AUTH'] is 'external': set PUBLIC_URL or OAUTH_AUDIENCE. Else nobody knows "
+            "settings.MCP['AUTH'] is 'external': set PUBLIC_URL or OAUTH_AUDIENCE. They tell "
             "which of the provider's tokens are for this server."
         )
 

@@ -270,7 +270,7 @@ class Dispatcher:
         try:
             await self._services.background.cancel_session(session.id, reason)
         except DatabaseFault as error:
-            log.warning("Background calls of an ended session go on: %s", error)
+            log.warning("Background calls of an ended session could not be stopped: %s", error)
         await self._services.sessions.end(session.id, reason)
 
     async def _take_in(
@@ -293,7 +293,7 @@ class Dispatcher:
         except StreamsUnavailable as error:
             if must:
                 raise
-            log.warning("A member of a batch was lost: %s", error)
+            log.warning("A message of a batch was lost: %s", error)
 
     async def notification(self, session: LiveSession, message: jsonrpc.Notification, payload: bytes) -> None:
         """Process a notification. Unknown ones are logged and ignored (RPC-06)."""
@@ -312,7 +312,7 @@ class Dispatcher:
         if taken is None:
             taken = await self._services.requests.answer(session, message)
         if not taken:
-            log.info("A response with id %.80r answers no open question", message.id)
+            log.info("A response with id %.80r does not match an open question", message.id)
 
     async def _serve(
         self,

@@ -76,7 +76,9 @@ def outlast(run: Callable[[], T], is_over: Callable[[], bool]) -> T:
         except (KeyboardInterrupt, SystemExit) as error:
             if is_over() or _is_ctrl_c(error):
                 raise
-            log.exception("Application code on the event loop tried to end the process, which goes on")
+            log.exception(
+                "Application code on the event loop tried to exit the process. The process continues."
+            )
 
 
 def _is_ctrl_c(error: BaseException) -> bool:

@@ -31,7 +31,7 @@ def after_migrate(
         return
     mirrored, made = prepare()
     if verbosity >= 1 and (mirrored.changed or made):
-        brought = f"{mirrored.changed} entries brought up to date, {len(made)} roles made or completed"
+        brought = f"{mirrored.changed} entries updated, {len(made)} roles created or completed"
         print(f"  MCP catalogue: {brought}")  # noqa: T201 - as Django's own receivers do
     for problem in mirrored.unreadable:
         print(f"  MCP catalogue: not offered: {problem}", file=sys.stderr)  # noqa: T201 - nothing else would tell

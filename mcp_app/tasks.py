@@ -150,14 +150,14 @@ def end_orphans(**_: Any) -> None:
     """End programs of tools whose process no longer exists (R32)."""
     ended = _orphans.end([child.pid for child in active_children()])
     if ended:
-        log.warning("%d programs of tools outlived their process and are ended", len(ended))
+        log.warning("Ended %d programs of tools whose process is gone", len(ended))
 
 
 @heartbeat_sent.connect
 def give_back_lost_jobs(**_: Any) -> None:
     """Return jobs of dead children to their queue; a job must tolerate a second run."""
     for request in _lost_jobs.among([*state.reserved_requests], [*state.active_requests]):
-        log.warning("Job %s was lost with its process: it goes back into its queue", request.id)
+        log.warning("Job %s was lost with its process and is queued again", request.id)
         request.reject(requeue=True)
         state.task_ready(request)
 

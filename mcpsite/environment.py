@@ -125,7 +125,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     @classmethod
     def _queues(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) for name in value):
-            raise ValueError("has a name that no queue can have")
+            raise ValueError("contains an invalid queue name")
         return value
 
     @field_validator("mcp_apps_path")
@@ -133,7 +133,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     def _folder_of_apps(cls, value: str) -> str:
         folder = Path(os.path.normpath(BASE_DIR / Path(value).expanduser()))
         if value and not folder.is_dir():
-            raise ValueError(f"is {value!r}, which is no folder")
+            raise ValueError(f"is {value!r}, which is not a folder")
         return str(folder) if value else ""
 
     @field_validator("mcp_apps")
@@ -221,7 +221,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
             return self
         if self.mcp_auth == "loopback":
             raise ValueError(
-                f"MCP_AUTH=loopback lets everybody in, but other machines can reach HOST={self.host}: "
+                f"MCP_AUTH=loopback accepts every client, but other machines can reach HOST={self.host}: "
                 "set MCP_AUTH=required or external, or HOST=127.0.0.1."
             )
         if not self.allowed_hosts and not self.public_url and self.listens_everywhere:

@@ -36,7 +36,7 @@ class MailEnvironment(BaseSettings):
             named = False
         if not named or parts.scheme not in _PORTS or parts.path.strip("/") or parts.query:
             # Without the value, which contains a password.
-            raise ValueError("is no address of a mail server")
+            raise ValueError("is not the address of a mail server")
         return value
 
     @property

@@ -67,7 +67,7 @@ class ProviderEnvironment(BaseSettings):
         except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict) or not all(isinstance(each, str) for each in told.values()):
-            raise ValueError("is no JSON object whose values are strings")
+            raise ValueError("is not a JSON object with string values")
         return told
 
     @field_validator("oauth_audience", "egress_allow", "login_scopes", mode="before")

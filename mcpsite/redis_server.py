@@ -186,7 +186,7 @@ class RedisServer:
             while not self._answers(client):
                 status = self.process.poll() if self.process is not None else None
                 if status is not None:
-                    raise RedisServerError(f"Redis ended with status {status}: {self._log_tail()}")
+                    raise RedisServerError(f"Redis exited with status {status}: {self._log_tail()}")
                 if time.monotonic() > deadline:
                     raise RedisServerError(f"Redis did not answer within {timeout:g} s: {self._log_tail()}")
                 time.sleep(0.01)

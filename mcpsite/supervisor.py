@@ -149,7 +149,7 @@ class Supervisor:
             self._turn(every)
             for child in self._children:
                 if child.quick_deaths >= 3:
-                    raise CrashLoop(f"{child.program.name} keeps dying; its own words are above.")
+                    raise CrashLoop(f"{child.program.name} keeps crashing. Its output is above.")
         return False
 
     def run(self, each_turn: Callable[[], None] = lambda: None) -> None:
@@ -261,7 +261,7 @@ class Supervisor:
         error = self._pid_files.settle()
         fault = "" if error is None else error.strerror or str(error)
         if fault and fault != self._pid_fault:
-            self.say("up", f"the pid files cannot be written now: {fault}")
+            self.say("up", f"the pid files cannot be written: {fault}")
         self._pid_fault = fault
 
     def _turn(self, seconds: float) -> None:
@@ -314,7 +314,9 @@ class Supervisor:
             if time.monotonic() > child.leaves_until:
                 child.signal_group(signal.SIGKILL)
         elif child.hear_nothing(passed):
-            self.say("up", f"{child.program.name} stood still for {child.silence_limit:g} s and is ended")
+            self.say(
+                "up", f"{child.program.name} did not respond for {child.silence_limit:g} s and is stopped"
+            )
             child.ready, child.silent = False, 0.0
             child.signal_group(signal.SIGKILL)
 

@@ -176,7 +176,7 @@ async def _find(authorization: bytes) -> Principal | None:
     try:
         return await tokens.afind(token)
     except DatabaseFault as error:
-        log.warning("A credential was not checked: %s", error)
+        log.warning("A credential could not be checked: %s", error)
         raise Unavailable(NO_DATABASE) from None
 
 

@@ -40,9 +40,7 @@ USUAL_DAYS: Final = (30, 90, 365)
 KEY_ENDS_WITHIN: Final = timedelta(days=14)
 # The label of these keys in lists.
 ENDS_SOON: Final = "ends soon"
-NEVER_ENDS: Final = (
-    "A key that never expires opens this server until somebody revokes it, for everybody who finds a copy."
-)
+NEVER_ENDS: Final = "A key that never expires gives access to anyone who has a copy, until it is revoked."
 
 
 def key_states() -> dict[str, Q]:

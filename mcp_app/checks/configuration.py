@@ -68,8 +68,8 @@ def _judged(installation: Installation) -> Iterator[CheckMessage]:
 def _former_paths() -> Iterator[CheckMessage]:
     for setting, former, path in former_in(django_settings):
         yield Warning(
-            f"{setting} names {former!r}, a path that will not work in the next release.",
-            hint=f"Name {path!r}.",
+            f"{setting} names {former!r}, a path that stops working in the next release.",
+            hint=f"Use {path!r}.",
             id="mcp_app.W044",
         )
 
@@ -87,10 +87,10 @@ def _routers() -> Iterator[CheckMessage]:
         labels = " and ".join(sorted({repr(model._meta.app_label) for model in ours}))
         where = " and ".join(map(repr, sorted(elsewhere))) or "another database"
         yield Error(
-            f"DATABASE_ROUTERS have tables of this app in {where}: "
-            f"they must be in {DEFAULT_DB_ALIAS!r}, to read and to write.",
+            f"DATABASE_ROUTERS place tables of this app in {where}: "
+            f"reads and writes must use {DEFAULT_DB_ALIAS!r}.",
             hint=f"Have your routers return None, or {DEFAULT_DB_ALIAS!r}, for the app labels {labels}; "
-            "allow_migrate must not forbid them there. A copy for reading is too late for them.",
+            "allow_migrate must allow them there. A read replica lags too far behind.",
             id="mcp_app.E031",
         )
 
@@ -109,8 +109,8 @@ def _hosts() -> Iterator[CheckMessage]:
     settings = conf.get()
     if not settings.loopback and not settings.allowed_hosts:
         yield Warning(
-            "No host may address /mcp: every request is answered 421.",
-            hint="Set MCP['ALLOWED_HOSTS'] to the names clients use, or MCP['LOOPBACK'] to True on a desk.",
+            "No host is allowed for /mcp: every request is answered 421.",
+            hint="Set MCP['ALLOWED_HOSTS'] to the names clients use, or MCP['LOOPBACK'] to True locally.",
             id="mcp_app.W005",
         )
 
@@ -123,13 +123,13 @@ def _credentials() -> Iterator[CheckMessage]:
     elif settings.oauth_issuer:
         yield Warning(
             f"Tokens of {settings.oauth_issuer} are not accepted: AUTH is {settings.auth!r}.",
-            hint="Set MCP['AUTH'] (MCP_AUTH) to 'external', or take OAUTH_ISSUER out.",
+            hint="Set MCP['AUTH'] (MCP_AUTH) to 'external', or remove OAUTH_ISSUER.",
             id="mcp_app.W023",
         )
     if settings.login_issuer:
         yield from _company_login(settings)
     if settings.second_factor != "optional" and (lacks := second_factor_lacks()):
-        yield Error("SECOND_FACTOR is required, and nobody can have one.", hint=lacks, id="mcp_app.E030")
+        yield Error("SECOND_FACTOR is required, but users cannot set one up.", hint=lacks, id="mcp_app.E030")
     if settings.auth == "required" and not settings.api_keys and not offers_oauth():
         yield Warning(
             "No client can connect: API_KEYS is off, and no login is offered.",
@@ -147,13 +147,13 @@ def _provider(settings: conf.Settings) -> Iterator[CheckMessage]:
         )
     if not settings.public_url:
         yield Warning(
-            "Clients are not told where to get a token: the address of this server is not known.",
+            "Clients cannot discover where to get a token: the address of this server is unknown.",
             hint="Set MCP['PUBLIC_URL'] to the address that clients use.",
             id="mcp_app.W024",
         )
     if not (settings.oauth_create_users or settings.oauth_link_users):
         yield Warning(
-            "Nobody can come with a token for the first time: they are neither made a user nor found one.",
+            "No new user can sign in with a token: users are neither created nor linked.",
             hint="Set MCP['OAUTH_CREATE_USERS'] or MCP['OAUTH_LINK_USERS'] to True.",
             id="mcp_app.W026",
         )
@@ -162,14 +162,14 @@ def _provider(settings: conf.Settings) -> Iterator[CheckMessage]:
 def _company_login(settings: conf.Settings) -> Iterator[CheckMessage]:
     if lacks := company_login_lacks():
         yield Error(
-            f"People cannot log in by {settings.login_issuer}, which LOGIN_ISSUER names.",
+            f"Users cannot log in through LOGIN_ISSUER, {settings.login_issuer}.",
             hint=lacks,
             id="mcp_app.E028",
         )
     elif not offers_oauth():
         yield Warning(
-            f"Nobody can log in by {settings.login_issuer}: no login is offered.",
-            hint="Offer one (AUTH='required', MCP['OAUTH'] and PUBLIC_URL), or take LOGIN_ISSUER out.",
+            f"Users cannot log in through {settings.login_issuer}: no login is offered.",
+            hint="Offer one (AUTH='required', MCP['OAUTH'] and PUBLIC_URL), or remove LOGIN_ISSUER.",
             id="mcp_app.W029",
         )
 
@@ -177,8 +177,8 @@ def _company_login(settings: conf.Settings) -> Iterator[CheckMessage]:
 def _asgi() -> Iterator[CheckMessage]:
     if not getattr(django_settings, "ASGI_APPLICATION", None):
         yield Warning(
-            "ASGI_APPLICATION is not set: under WSGI nothing answers /mcp, whose answers are streams.",
-            hint="Name the application of your asgi.py, made by mcp_app.asgi.get_application().",
+            "ASGI_APPLICATION is not set: /mcp streams its responses and is not served under WSGI.",
+            hint="Set it to the application in your asgi.py, created by mcp_app.asgi.get_application().",
             id="mcp_app.W006",
         )
 
@@ -192,12 +192,12 @@ def endpoint_is_routed(**_: Any) -> list[CheckMessage]:
     try:
         import_string(named)
     except ImportError as error:
-        text, hint = f"ASGI_APPLICATION cannot be imported: {error}.", "Correct it, or the module it names."
+        text, hint = f"ASGI_APPLICATION cannot be imported: {error}.", "Correct the setting, or the module."
         return [Error(text, hint=hint, id="mcp_app.E015")]
     if "mcp_app.transports.application" in sys.modules:
         return []
     hint = "In that module: application = mcp_app.asgi.get_application(get_asgi_application())."
-    return [Warning(f"Nothing in {named} answers /mcp.", hint=hint, id="mcp_app.W016")]
+    return [Warning(f"{named} does not serve /mcp.", hint=hint, id="mcp_app.W016")]
 
 
 @checks.register(TAG)
@@ -212,15 +212,15 @@ def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
     if not has_workers:
         return []
     if not celery.is_found():
-        text = "No Celery application of this project is found: background tools have no worker."
+        text = "No Celery application found in this project: background tools have no worker."
         hint = (
-            "Make one in <project>/celery.py, and import it in <project>/__init__.py, as Celery's guide says."
+            "Create one in <project>/celery.py and import it in <project>/__init__.py, as in Celery's guide."
         )
         return [Warning(text, hint=hint, id="mcp_app.W017")]
     if celery.knows_our_tasks():
         return []
     text = f"The Celery application {celery.application().main!r} does not know the tasks of mcp_app."
-    hint = "Call its autodiscover_tasks() without arguments, or with a list that has 'mcp_app'."
+    hint = "Call its autodiscover_tasks() without arguments, or with a list that contains 'mcp_app'."
     return [Warning(text, hint=hint, id="mcp_app.W018")]
 
 
@@ -236,7 +236,7 @@ def pages_are_reached(**_: Any) -> list[CheckMessage]:
         return []  # The pages are optional; Django's own checks report a broken ROOT_URLCONF.
     if found.url_name == "mcp_connect":
         return []
-    text = f"{address} reaches {found.view_name or found._func_path}, not the pages of mcp_app."
+    text = f"{address} is routed to {found.view_name or found._func_path}, not to mcp_app."
     hint = 'In urls.py, put include("mcp_app.urls") above patterns that match every path.'
     return [Warning(text, hint=hint, id="mcp_app.W039")]
 
@@ -249,7 +249,7 @@ def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
     if not (found := open_tools()):
         return []
     text = f"Every caller may call exposed actions of viewsets: {', '.join(found)}."
-    hint = "Give the views permission_classes, or expose.viewset a permission; silence this if it is meant."
+    hint = "Give the views permission_classes, or expose.viewset a permission. Silence this if intended."
     return [Warning(text, hint=hint, id="mcp_app.W025")]
 
 
@@ -274,21 +274,21 @@ def parts_are_complete(**_: Any) -> list[CheckMessage]:
 def _folders() -> Iterator[CheckMessage]:
     if not (uploads := upload_directory()):
         yield Warning(
-            "There is no folder for uploaded resources: uploads land in the working directory.",
+            "No folder is configured for uploads: they are stored in the working directory.",
             hint="Set MEDIA_ROOT or MCP['UPLOAD_DIRECTORY'].",
             id="mcp_app.W007",
         )
     elif not _may_write(Path(uploads)):
         yield Error(
             f"Uploads cannot be written to {uploads!r}.",
-            hint="Give this user the folder, or set MEDIA_ROOT or MCP['UPLOAD_DIRECTORY'] to another.",
+            hint="Make it writable for this user, or change MEDIA_ROOT or MCP['UPLOAD_DIRECTORY'].",
             id="mcp_app.E008",
         )
     for folder in conf.get().resource_directories:
         if not os.access(folder, os.R_OK | os.X_OK) or not Path(folder).is_dir():
             yield Warning(
-                f"Resources cannot be read from {folder!r}, which MCP['RESOURCE_DIRECTORIES'] names.",
-                hint="Make the folder readable for this user, or take it out.",
+                f"The folder {folder!r} in MCP['RESOURCE_DIRECTORIES'] cannot be read.",
+                hint="Make the folder readable for this user, or remove it.",
                 id="mcp_app.W009",
             )
 
@@ -305,13 +305,13 @@ def _admin() -> Iterator[CheckMessage]:
         get_template(TEMPLATE)
     except TemplateDoesNotExist:
         yield Error(
-            "The templates of this app's admin pages are not found.",
-            hint="Set APP_DIRS of TEMPLATES to True, or add the loader of app directories.",
+            "The templates of the admin pages were not found.",
+            hint="Set APP_DIRS of TEMPLATES to True, or add the app_directories loader.",
             id="mcp_app.E010",
         )
     if not apps.is_installed("django.contrib.staticfiles") or finders.find(STYLE) is None:
         yield Warning(
-            "The style sheet of this app's admin pages is not found.",
+            "The style sheet of the admin pages was not found.",
             hint="Add django.contrib.staticfiles to INSTALLED_APPS, and AppDirectoriesFinder to its finders.",
             id="mcp_app.W011",
         )
@@ -333,7 +333,7 @@ def permissions_of_code_exist(**_: Any) -> list[CheckMessage]:
     ]
     return [
         Warning(
-            f"{definition.code_path} asks for {definition.permission!r}, a permission no model defines.",
+            f"{definition.code_path} requires {definition.permission!r}, a permission that no model defines.",
             hint="Correct its name, or define it in Meta.permissions of a model.",
             id="mcp_app.W012",
         )
@@ -357,7 +357,5 @@ def background_tools_have_a_broker(**_: Any) -> list[CheckMessage]:
         return []  # E001 reports it.
     if not (missing and names):
         return []
-    text = (
-        f"Without Redis these background tools run in the web process, and end with it: {', '.join(names)}."
-    )
+    text = f"Without Redis, background tools run in the web process and end with it: {', '.join(names)}."
     return [Warning(text, hint="Set MCP['REDIS_URL'] (REDIS_URL), and run a worker.", id="mcp_app.W013")]

@@ -39,8 +39,8 @@ def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: A
     applied = MigrationRecorder(connection).applied_migrations()
     return [
         Error(
-            f"The database has only some of the migrations that {name} of {label} stands for.",
-            hint="Run `migrate` with the commit that docs/operate/upgrade.md names, then with this one.",
+            f"The database has only some of the migrations that {label}.{name} replaces.",
+            hint="Run `migrate` with the commit named in docs/operate/upgrade.md, then with this one.",
             id="mcp_app.E033",
         )
         for (label, name), migration in loader.disk_migrations.items()
@@ -60,9 +60,9 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
     }
     return [
         Warning(
-            f"The {kind._meta.verbose_name} {str(row)[:80]!r} asks for the permission {row.permission!r}, "
+            f"The {kind._meta.verbose_name} {str(row)[:80]!r} requires the permission {row.permission!r}, "
             "which does not exist.",
-            hint="Correct it in the admin: until then only superusers see the entry.",
+            hint="Correct it in the admin. Until then only superusers see the entry.",
             id="mcp_app.W014",
         )
         for kind in (Tool, Prompt, Resource, ResourceTemplate)
@@ -81,8 +81,14 @@ def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[
     wanted = NotificationChannel.objects.filter(way=NotificationChannel.Way.EMAIL).exclude(kinds=[])
     if not (people := wanted.count()):
         return []
-    text = f"{people} chose to be notified by e-mail, and no mail server is configured."
-    return [Warning(text, hint="Set EMAIL_URL (in a project EMAIL_HOST and so on).", id="mcp_app.W032")]
+    text = f"No mail server is configured. Users with e-mail notifications: {people}."
+    return [
+        Warning(
+            text,
+            hint="Set EMAIL_URL, or EMAIL_HOST and related settings in your own project.",
+            id="mcp_app.W032",
+        )
+    ]
 
 
 @checks.register(Tags.database)
@@ -96,5 +102,5 @@ def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any
     if not (absent := not_in_database()):
         return []
     names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
-    text = f"Clients are not offered what code defines: {names}."
+    text = f"Entries in code are missing from the database and not offered: {names}."
     return [Warning(text, hint="Run `manage.py migrate` or `manage.py mcp_prepare`.", id="mcp_app.W020")]

@@ -22,7 +22,7 @@ def schemas_can_be_read(**_: Any) -> list[CheckMessage]:
     """Warn about tools with unreadable schemas; an error would stop ``migrate``."""
     if _comes_before_tables():
         return []
-    hint = "Clients are not offered this tool; all others are served."
+    hint = "This tool is not offered. All others are."
     return [Warning(str(error), hint=hint, id="mcp_app.W034") for error in registry.unreadable_tools()]
 
 

@@ -52,7 +52,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             allowed = await self._may((SESSIONS, MESSAGES, *NEEDS))
         except DatabaseFault as error:
-            log.warning("A viewer cannot be authenticated: %s", error)
+            log.warning("A console user could not be authenticated: %s", error)
             allowed = False
         await (self.accept() if allowed else self.close())
 
@@ -105,7 +105,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             await self._watch(permission, search, session)
         except (DatabaseFault, StreamsError) as error:
-            log.warning("The console is not available now: %s", error)
+            log.warning("The console is unavailable: %s", error)
             await self._hang_up(LATER)
 
     async def _watch(self, permission: tuple[str, ...], search: str = "", session: str = "") -> None:
@@ -158,7 +158,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 allowed = await self._may(self._permission)
             except DatabaseFault as error:
                 # A viewer that cannot be identified gets no messages. The page reconnects.
-                log.warning("The permissions of viewers cannot be checked: %s", error)
+                log.warning("The permissions of console users could not be checked: %s", error)
                 await self._hang_up(LATER)
                 return
             if not allowed:
@@ -175,7 +175,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                     self._viewer.tell("needs", {"all": found})
                 told = found
             except DatabaseFault as error:
-                log.warning("What waits for viewers cannot be read: %s", error)
+                log.warning("The open tasks of a console user could not be read: %s", error)
             await asyncio.sleep(NEEDS_SECONDS)
 
     async def _may(self, permission: tuple[str, ...]) -> bool:

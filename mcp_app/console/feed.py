@@ -133,7 +133,7 @@ class Feed:
             facts = batch["facts"]
         except (ValueError, LookupError, TypeError) as error:
             # The log writer also marks such a batch as skipped.
-            log.warning("A log batch cannot be shown: %s", error)
+            log.warning("A log batch could not be shown: %s", error)
             self._missed_by_all(1)
             return
         self._missed_by_all(missed)
@@ -166,7 +166,7 @@ class Feed:
                 try:
                     self._clients.update(await aquery(client_names, unknown))
                 except DatabaseFault as error:
-                    log.warning("The clients of new messages are not known: %s", error)
+                    log.warning("The clients of new messages could not be looked up: %s", error)
             for line in lines:
                 line.client = self._clients.get(line.session, "")
         while len(self._clients) > MOST_CLIENTS:

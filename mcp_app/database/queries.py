@@ -84,12 +84,12 @@ def later(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
     try:
         _submit(partial(function, *args, **kwargs)).add_done_callback(_regret)
     except OperationalError as away:
-        log.warning("Not written: %s", away)
+        log.warning("Database write failed: %s", away)
 
 
 def _regret(done: Future[Any]) -> None:
     if (error := done.exception()) is not None:
-        log.warning("Not written: %s", error)
+        log.warning("Database write failed: %s", error)
 
 
 def is_silent() -> bool:

@@ -19,7 +19,7 @@ SUSPECT_SECONDS = 0.5
 PROBE_SECONDS = 1.0
 # The interval of probes grows with the duration of a statement, while the database answers them.
 SHARE = 4
-NOTHING = "The database answers nothing."
+NOTHING = "The database does not respond."
 
 log = logging.getLogger("mcp.database")
 
@@ -94,13 +94,13 @@ class Silence:
         try:
             while not self.answers():
                 if not was_silent:
-                    log.error("%s Requests that need it are refused until it does.", NOTHING)
+                    log.error("%s Requests that need it are refused until it responds.", NOTHING)
                 was_silent = True
         finally:
             with self._changing:
                 self._asked_at, self._answered_at = None, time.monotonic()
         if was_silent:
-            log.warning("The database answers again.")
+            log.warning("The database responds again.")
 
 
 def be_patient(*, patient: bool) -> None:

@@ -105,11 +105,13 @@ def run_forever(stop: threading.Event) -> None:
             with undivided():  # A worker's main process forks.
                 pause = GIVE_WAY_SECONDS.get(connection.vendor, 0.0) if drain_once(queue) else IDLE_SECONDS
         except (DatabaseFault, StreamsUnavailable) as error:
-            log.warning("The message log waits: %s", error)
+            log.warning("The message log is postponed: %s", error)
             pause = RETRY_SECONDS
             close_old_connections()
         except Exception:
-            log.exception("The message log waits")  # Without this thread the log would no longer be written.
+            log.exception(
+                "The message log is postponed"
+            )  # Without this thread the log would no longer be written.
             pause = RETRY_SECONDS
             close_old_connections()
     close_old_connections()
@@ -121,7 +123,7 @@ def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
         with transaction.atomic():
             written = _write(batch_id, orjson.loads(encoded))
     except REFUSED as error:
-        log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
+        log.error("Log batch %s cannot be written and was skipped: %s", batch_id, error)  # noqa: TRY400
         now, size = clock.utcnow(), _size(encoded)
         mark = Message.objects.create(at=now, direction="in", kind="skipped", skipped=size)
         rollups.note_places([mark])

@@ -58,7 +58,7 @@ async def _ask_database(found: Readings, calls: OpenCalls) -> None:
     try:
         found.calls, found.queues = await asyncio.wait_for(asking, DATABASE_SECONDS)
     except (DatabaseFault, TimeoutError) as error:
-        log.warning("The database does not say how many calls are open: %r", error)
+        log.warning("Open calls could not be counted: %r", error)
 
 
 @thread_connection()
@@ -73,7 +73,7 @@ async def _ask_streams(found: Readings, streams: Streams, metrics: MetricsReport
         found.log_batches = await streams.messages.depth()
         found.totals = await streams.metrics.read()
     except StreamsError as error:
-        log.warning("Redis does not say what was counted: %s", error)
+        log.warning("Counters could not be read from Redis: %s", error)
     # Separate, because a hosted Redis may refuse only this.
     with suppress(StreamsError):
         found.memory = await streams.metrics.memory()

@@ -41,10 +41,10 @@ def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
             with undivided():  # A worker's main process forks.
                 look(hand_on)
         except DatabaseError as error:
-            log.warning("Nobody is notified now: %s", error)
+            log.warning("Notifications are postponed: %s", error)
         except Exception:
             log.exception(
-                "Looking for notifications failed"
+                "The search for notifications failed"
             )  # Without this thread, no notifications are sent.
         finally:
             close_old_connections()

@@ -79,7 +79,7 @@ class Fact:
             OSError,
             RuntimeError,
         ) as error:  # RuntimeError: an exiting process cannot start threads.
-            log.warning("The metadata keeps its last state: %s", error)
+            log.warning("The metadata could not be updated: %s", error)
             answer = self._assumed if self._answer is None else self._answer
             self._until = time.monotonic() + self._fresh[False]
         else:

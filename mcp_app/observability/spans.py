@@ -49,7 +49,7 @@ def start() -> None:
     try:
         from opentelemetry import trace
     except ImportError:
-        log.warning("OTEL_* asks for traces, and OpenTelemetry is not installed: %s", INSTALL)
+        log.warning("OTEL_* enables traces, but OpenTelemetry is not installed: %s", INSTALL)
         return
     is_missing = isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     if is_missing and not (wanted and _configure(wanted)):
@@ -89,7 +89,7 @@ def _configure(exporters: list[str]) -> bool:
 
         made = [_exporter(name) for name in exporters]
     except (ImportError, LookupError) as missing:
-        log.warning("OTEL_* asks for traces, and something is missing (%s): %s", missing, INSTALL)
+        log.warning("OTEL_* enables traces, but they cannot be exported (%s): %s", missing, INSTALL)
         return False
     own_name = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "django-mcp"}
     provider = TracerProvider(resource=Resource(own_name).merge(Resource.create()) if own_name else None)

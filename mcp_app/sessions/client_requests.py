@@ -90,7 +90,7 @@ class ClientRequests:
         except SessionEnded:
             raise NoAnswer("The session has ended.") from None
         except StreamsError as error:
-            log.warning("A client was not asked: %s", error)
+            log.warning("A question could not be sent to its client: %s", error)
             raise NoAnswer(CANNOT_ASK) from None
         encoded = jsonrpc.encode_request(request_id, method, params)
         self.log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
@@ -124,7 +124,7 @@ class ClientRequests:
             except SessionEnded:
                 raise NoAnswer("The session has ended.") from None
             except StreamsError as error:
-                log.warning("A client was not asked: %s", error)
+                log.warning("A question could not be sent to its client: %s", error)
                 raise NoAnswer(CANNOT_ASK) from None
             if stored is not None and stored.get("initialized") == "1":
                 session.initialized = True
@@ -177,7 +177,7 @@ class ClientRequests:
             await self._streams.requests.drop(session.id, request_id)
         except StreamsError as error:
             # It expires anyway, and an error here must not replace a cancellation.
-            log.info("A question was left to expire: %s", error)
+            log.info("An answered question could not be deleted and will expire: %s", error)
 
 
 def withdrawal(request_id: str) -> bytes:

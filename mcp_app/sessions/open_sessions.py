@@ -181,7 +181,7 @@ class Sessions:
         try:
             record = await aquery(find_record, session_id, self._settings.session_idle_seconds)
         except DatabaseFault as error:
-            log.warning("A session was not looked for in the database: %s", error)
+            log.warning("A session could not be looked up in the database: %s", error)
             raise Unavailable("The server cannot reach its database now. Try again in a moment.") from None
         if record is None:
             self._forget(session_id)

@@ -70,7 +70,7 @@ async def _notify(uri: str) -> None:
         await _notify_here(here, uri)
     else:
         # Called by signals in every save: a project without Redis must be able to save.
-        log.warning("The update of %.200r was not announced: there is no Redis (MCP['REDIS_URL'])", uri)
+        log.warning("The update of %.200r was not announced: no Redis is configured (MCP['REDIS_URL'])", uri)
 
 
 async def _notify_here(here: list[tuple[asyncio.AbstractEventLoop, Streams]], uri: str) -> None:

@@ -104,7 +104,7 @@ class RedisHub:
         try:
             client.publish(self._channels.topic + topic, orjson.dumps(payload))
         except redis.RedisError as error:
-            raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
+            raise StreamsUnavailable(f"Redis is unavailable: {type(error).__name__}.") from error
 
     def _want(self, channel: str) -> None:
         """Subscribe to a channel, batched per event loop turn; ``_up`` renews all subscriptions."""
@@ -150,7 +150,7 @@ class RedisHub:
     def _reply(self, reply: Any) -> None:
         self._silent = False
         if isinstance(reply, hiredis.ReplyError):
-            log.error("The listening connection was refused: %s", fault(reply))
+            log.error("Redis refused the subscribing connection: %s", fault(reply))
             self._connection.drop()
             return
         kind, channel = reply[0], reply[1].decode()

@@ -121,7 +121,7 @@ def explain_at_start(error: Exception) -> None:
     # Before the message: the correction may follow at once.
     edits, file = Edits(folders), Path(fault.file)
     before = changed_at(file)
-    print(f"{shown}\n\nThe server starts as soon as that is corrected.", file=sys.stderr)  # noqa: T201
+    print(f"{shown}\n\nThe server starts once this is corrected.", file=sys.stderr)  # noqa: T201
     try:
         edits.wait(file, before)
     except KeyboardInterrupt:

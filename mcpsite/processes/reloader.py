@@ -90,7 +90,7 @@ class Reloader:
             self._trial.remove(child)
         if not self._trial:
             took = time.monotonic() - self._edited_at
-            self._supervisor.say("up", f"the edited code serves, {took:.1f} s after the edit")
+            self._supervisor.say("up", f"the edited code is served, {took:.1f} s after the edit")
 
     def _refuse(self, dead: list[Child]) -> None:
         """Discard the processes on trial and report the fault."""
@@ -100,7 +100,7 @@ class Reloader:
             fault = CodeFault("", 0, text, (*(dead[0].withheld or ()), text))
             with suppress(OSError):
                 fault.write(self._fault_file)
-        self._supervisor.say("up", "the edited code cannot be loaded, so the code from before goes on:")
+        self._supervisor.say("up", "the edited code cannot be loaded, the previous code keeps running:")
         for line in fault.lines:
             self._supervisor.say("up", f"  {line}")
         self._discard(self._trial)

@@ -84,7 +84,7 @@ def test_failed_start_reports_the_reason(tmp_path: Path) -> None:
     first = RedisServer(tmp_path / "first")
     first.start()
     second = RedisServer(tmp_path / "second", port=first.port)
-    with pytest.raises(RedisServerError, match=r"(?s)ended with status 1.*in use"):
+    with pytest.raises(RedisServerError, match=r"(?s)exited with status 1.*in use"):
         second.start()
     assert second.process is None
     first.stop()

@@ -48,7 +48,7 @@ def test_empty_database_is_migrated_and_serves_viewset(database: dict[str, Any])
     assert "NoteViewSet.create: the schema of its arguments is read from the database" in checked.stderr
     assert "run `manage.py migrate`" in checked.stderr
     migrated = _manage(database, "migrate")
-    assert "2 entries brought up to date" in migrated.stdout
+    assert "2 entries updated" in migrated.stdout
     assert "NoteViewSet" not in migrated.stderr
     assert "NoteViewSet" not in _manage(database, "check", "--database", "default").stderr
     assert _manage(database, "shell", "-v", "0", "-c", SHOW).stdout.strip() == "['notes_create', 'ping'] True"

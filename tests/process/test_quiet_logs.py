@@ -15,7 +15,7 @@ from tests.servers.live import eventually
 
 pytestmark = pytest.mark.process
 
-ENDED = "its process is ended"
+ENDED = "Its process is ended"
 TROUBLE = (" WARNING ", " ERROR ", "Traceback")
 
 

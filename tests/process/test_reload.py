@@ -74,7 +74,10 @@ class Tools:
 
     def edit(self, client: Mcp, word: str) -> None:
         """Change the code, and wait until every process serves it."""
-        said, before = "the edited code serves", self.installation.output.count("the edited code serves")
+        said, before = (
+            "the edited code is served",
+            self.installation.output.count("the edited code is served"),
+        )
         self.write(word)
         wait_until(lambda: self.serves(client, word), SERVED_SECONDS, f"{word} is served")
         wait_until(lambda: self.installation.output.count(said) > before, SERVED_SECONDS, said)
@@ -243,7 +246,7 @@ def test_start_with_broken_code_waits_for_correction(tmp_path: Path) -> None:
     tools.code.write_text("import no_such_library\n")
     try:
         tools.installation.start()
-        wait_until(lambda: "starts as soon as" in tools.installation.output, 180.0, "the mistake is shown")
+        wait_until(lambda: "starts once" in tools.installation.output, 180.0, "the mistake is shown")
         assert f"{tools.code}:1: ModuleNotFoundError" in tools.installation.output
         assert "Traceback" not in tools.installation.output
         tools.write("corrected")

@@ -105,7 +105,7 @@ def test_unwritable_pid_file_ends_no_child(bench: Bench) -> None:
     os.kill(_said_pids(bench)[0], signal.SIGKILL)
     bench.wait("here", count=2)
     # Once for each process.
-    assert bench.printed.getvalue().count("the pid files cannot be written now: ") == 2
+    assert bench.printed.getvalue().count("the pid files cannot be written: ") == 2
     obstacle.rmdir()
     assert bench.supervisor.run_until(lambda: bench.pid("web") == _said_pids(bench)[1], 20.0, every=0.01)
 
@@ -139,7 +139,7 @@ def _said_pids(bench: Bench) -> list[int]:
 
 def test_repeatedly_dying_child_raises_crash_loop(bench: Bench) -> None:
     bench.start("web", "raise SystemExit('no such table')")
-    with pytest.raises(CrashLoop, match="web keeps dying"):
+    with pytest.raises(CrashLoop, match="web keeps crashing"):
         bench.supervisor.run_until(lambda: False, 20.0)
     assert bench.printed.getvalue().count("no such table") == 3
 
@@ -212,7 +212,7 @@ def test_frozen_child_is_replaced_and_live_one_is_kept(bench: Bench) -> None:
     bench.wait("here", count=3)
     assert not alive(still)
     assert bench.pid("well") == well
-    assert "still stood still for 3 s and is ended" in bench.printed.getvalue()
+    assert "still did not respond for 3 s and is stopped" in bench.printed.getvalue()
 
 
 def test_pause_of_supervisor_is_not_counted_as_silence(bench: Bench) -> None:

@@ -147,7 +147,7 @@ def test_children_dying_on_full_disk_are_replaced(tmp_path: Path) -> None:
             for name in ("web-1", "worker"):
                 os.kill(installation.pid(name), signal.SIGKILL)
             wait_until(
-                lambda: "the pid files cannot be written now: No space left" in installation.output,
+                lambda: "the pid files cannot be written: No space left" in installation.output,
                 20.0,
                 "a pid file without room",
             )
@@ -230,7 +230,10 @@ def test_taken_port_is_one_line_with_remedy(installation: Installation) -> None:
     ("settings", "line"),
     [
         ({"PORT": "80 80"}, "Wrong setting: PORT is '80 80'. Set it to a number from 1 to 65535"),
-        ({"HOST": "0.0.0.0", "MCP_AUTH": "loopback"}, "Wrong setting: MCP_AUTH=loopback lets everybody in"),
+        (
+            {"HOST": "0.0.0.0", "MCP_AUTH": "loopback"},
+            "Wrong setting: MCP_AUTH=loopback accepts every client",
+        ),
         ({"HOST": "192.0.2.1"}, "Cannot listen on 192.0.2.1"),
         ({"DATA_DIR": "/dev/null/data"}, "Cannot write to the data folder /dev/null/data"),
         ({"DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none"}, "The database cannot be used"),

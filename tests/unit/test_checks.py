@@ -110,7 +110,7 @@ def test_settings_of_this_project_pass() -> None:
         (
             mcp(AUTH="external", OAUTH_ISSUER="https://id.example", OAUTH_CREATE_USERS=False),
             "mcp_app.W026",
-            "first time",
+            "No new user",
         ),
         (
             {**mcp(LOGIN_ISSUER="https://id.example", LOGIN_CLIENT_ID="a"), "SOCIALACCOUNT_ADAPTER": "other"},
@@ -285,7 +285,7 @@ def test_partially_applied_squashed_migrations_are_reported() -> None:
 def test_email_notifications_without_mail_server_are_counted(django_user_model: Any) -> None:
     person = django_user_model.objects.create_user("ada")
     choose(user=person, way="email", kinds=["approvals"])
-    assert "1 chose" in found(databases=["default"])["mcp_app.W032"].msg
+    assert "notifications: 1." in found(databases=["default"])["mcp_app.W032"].msg
     with override_settings(EMAIL_HOST="mail.example.com"):
         assert "mcp_app.W032" not in found(databases=["default"])
 

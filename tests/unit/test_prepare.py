@@ -65,5 +65,5 @@ def test_prepare_command_reports_roles_and_skipped_entries() -> None:
         Tool.objects.create(name="taken", source="admin")
         out, errors = io.StringIO(), io.StringIO()
         call_command("mcp_prepare", stdout=out, stderr=errors)
-    assert "roles made" in out.getvalue()
+    assert "roles created" in out.getvalue()
     assert "taken" in errors.getvalue()

@@ -86,7 +86,7 @@ class Verification:
             verified = self._verified(token, keys, algorithm)
         except TokenRefused as refused:
             if self._lines.hit("", time.monotonic())[0] <= MAX_LINES:
-                log.info("A token was refused: %s", refused)
+                log.info("Token refused: %s", refused)
             return None
         if len(self._known) >= KNOWN_LIMIT:
             self._known.clear()

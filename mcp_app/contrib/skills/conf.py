@@ -33,5 +33,7 @@ def roots() -> Iterator[Path]:
         yield from (found for app in apps.get_app_configs() if (found := Path(app.path, FOLDER)).is_dir())
     for item in named:
         if not Path(item).is_dir():
-            raise ImproperlyConfigured(f"settings.MCP_SKILLS['DIRECTORIES'] names {str(item)!r}, no folder.")
+            raise ImproperlyConfigured(
+                f"settings.MCP_SKILLS['DIRECTORIES'] names {str(item)!r}, which is not a folder."
+            )
         yield Path(item)

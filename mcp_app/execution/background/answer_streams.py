@@ -135,7 +135,7 @@ async def reported_progress(streams: Streams, call: CallRecord) -> float | None:
                 if progress is not None and (greatest is None or progress > greatest):
                     greatest = progress
     except StreamsError as error:
-        log.warning("Earlier progress of call %s cannot be read: %s", call.id, error)
+        log.warning("Earlier progress of call %s could not be read: %s", call.id, error)
     return greatest
 
 

@@ -121,7 +121,7 @@ class Channel(redis.Channel):
         try:
             step()
         except self.connection_errors as error:
-            log.info("A channel is closed without Redis: %r", error)
+            log.info("A broker channel was closed while Redis was unavailable: %r", error)
 
     def remove(self, queue: str, priority: int, ids: Sequence[str]) -> int:
         """Remove the jobs with these ids from the front of a queue, and return the number removed."""
@@ -164,10 +164,10 @@ class Channel(redis.Channel):
         except (Empty, *BrokerTransport.connection_errors):
             raise
         except Exception as error:
-            log.exception("The broker's answer cannot be used")
+            log.exception("Invalid response from the broker")
             if self._pool is not None:
                 self._pool.disconnect()
-            raise ConnectionError(f"The broker's answer cannot be used: {error!r}") from error
+            raise ConnectionError(f"Invalid response from the broker: {error!r}") from error
 
     def _acknowledge(self) -> None:
         if isinstance(self.qos, QoS):  # False where a project has switched the acknowledgement records off.

@@ -50,7 +50,7 @@ def application() -> Celery:
         import_module(module)
         app = _current() or _only_one()
     if app is None:
-        log.warning("No Celery application of this project was found: background calls wait for one")
+        log.warning("No Celery application found in this project. Background calls wait until there is one.")
         return _state.get_current_app()
     app.set_default()
     return app

@@ -77,7 +77,7 @@ async def _hand_on(streams: Streams, note: Callable[[MessageLog], None]) -> None
         # A command has no catalogue yet, which names the secret arguments.
         secret_names = (await refresh()).secret_names
     except DatabaseFault as error:
-        log.warning("The message log does not show how some calls ended: %s", error)
+        log.warning("The outcomes of some calls were not written to the message log: %s", error)
         return
     message_log = MessageLog(streams, conf.get())
     # The web process numbers its own lines, so this log needs another name.

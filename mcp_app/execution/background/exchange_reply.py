@@ -102,7 +102,7 @@ class ExchangeReply:
             return
         full = len(self._messages) >= self._settings.max_stream_events
         if full or self._bytes + len(encoded) > self._settings.max_stream_bytes:
-            log.warning("A notification was shed: its client reads too slowly")
+            log.warning("A notification was dropped because its client reads too slowly")
             return
         self._bytes += len(encoded)
         self._messages.append(encoded)
@@ -176,7 +176,7 @@ class ExchangeReply:
             except StreamUnknown:
                 start = None
             except (StreamsError, McpError) as error:
-                log.warning("The answer of a call cannot be looked for: %s", error)
+                log.warning("The answer of a call could not be read: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _relay_from(self, stream: str, start: Position) -> None:

@@ -60,7 +60,9 @@ class Published(NotedIds):
 
     def __init__(self) -> None:
         super().__init__(
-            records.note_published, PUBLISHED_SECONDS, "published answers are left to the reaper"
+            records.note_published,
+            PUBLISHED_SECONDS,
+            "published answers could not be recorded, the reaper publishes them again",
         )
 
 
@@ -69,5 +71,7 @@ class Delivered(NotedIds):
 
     def __init__(self) -> None:
         super().__init__(
-            request_ids.release_requests, DELIVERED_SECONDS, "request ids are not free yet, though answered"
+            request_ids.release_requests,
+            DELIVERED_SECONDS,
+            "request ids of answered calls could not be freed",
         )

@@ -96,7 +96,7 @@ def turn(well: Well | None) -> Well | None:
             judges_from = well.judges_from
         sweep(leases=now >= judges_from)
     except DatabaseError as error:
-        log.warning("The sweep waits: %s", error)
+        log.warning("The sweep is postponed: %s", error)
         return None
     finally:
         close_old_connections()
@@ -122,21 +122,27 @@ def _lost_by_broker() -> list[CallRecord]:
             missing = len(calls) - waiting(queue)
             lost += sorted(calls, key=lambda call: call.accepted_at)[: max(0, missing)]
         except BrokerUnavailable as error:
-            log.warning("Queue %s cannot be looked into: %s", queue, error)
+            log.warning("Queue %s could not be read: %s", queue, error)
     return lost
 
 
 def _reap(call: CallRecord) -> int:
     """Restart a call whose lease expired if that is allowed, else end it with an error (R4, R6)."""
     if records.release(call.id, call.attempt):
-        log.warning("Attempt %d of call %s (%s) was lost: it starts again", call.attempt, call.id, call.tool)
+        log.warning(
+            "Attempt %d of call %s (%s) was lost. The call is retried.", call.attempt, call.id, call.tool
+        )
         fence_off_now(call, call.attempt + 1)
         return int(hand_on(call))
     state, outcome, answer = _ending(call)
     ended = records.finish(call.id, call.attempt, state, outcome, answer, statement=FINISH_LOST)
     if ended:
         log.warning(
-            "Attempt %d of call %s (%s) was lost: it ends as %s", call.attempt, call.id, call.tool, outcome
+            "Attempt %d of call %s (%s) was lost. The call ends as %s.",
+            call.attempt,
+            call.id,
+            call.tool,
+            outcome,
         )
         publish_now([call], answer, ended_as=outcome)
     return int(ended)
@@ -149,7 +155,7 @@ def _end_outlived(call: CallRecord) -> int:
     answer = stored_answers.cancelled(call)
     if records.cancel_idle(call, answer):
         publish_now([call], answer, ended_as=CANCELLED)
-    log.warning("Task %s (%s) outlived its time and was stopped", call.id, call.tool)
+    log.warning("Task %s (%s) exceeded its lifetime and was stopped", call.id, call.tool)
     return 1
 
 

@@ -97,7 +97,7 @@ class Background:
                 if not is_new:
                     present = await self._repeats.repeated(new)
         except DatabaseError as error:
-            log.warning("A call was not accepted: %s", error)
+            log.warning("A call could not be accepted: %s", error)
             raise unavailable() from error
         except (InvalidRequest, TooManyRequests):
             await self._streams.log.drop(new.session_id, new.stream)
@@ -252,7 +252,7 @@ class Background:
             if call is None:
                 return await self.results.give_up(session_id, request_id)
         except DatabaseError as error:
-            log.warning("A cancel was not stored: %s", error)
+            log.warning("A cancellation could not be stored: %s", error)
             return False
         await self._stop(call, reason)
         self._repeats.answered(call.id)  # CAN-02: the client expects no answer.
@@ -281,7 +281,10 @@ class Background:
         try:
             await self._streams.hub.publish("cancel", call_record.cancel_news(call, reason))
         except StreamsError:
-            log.warning("The cancel of call %s is left to its worker's next look at the row", call.id)
+            log.warning(
+                "The broadcast to cancel call %s failed. Its worker reads the database instead.",
+                call.id,
+            )
 
     async def _end_idle(self, call: CallRecord) -> bool:
         """End a call that no worker runs.

@@ -65,7 +65,7 @@ class WaitingNotes:
                 await asyncio.sleep(WAIT_SECONDS)
                 await self.look(due)
         except DatabaseFault as error:
-            log.warning("The message log does not show which calls wait: %s", error)
+            log.warning("Waiting calls were not written to the message log: %s", error)
             self._young.clear()
             self._bytes = 0
         finally:

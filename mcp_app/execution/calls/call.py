@@ -142,7 +142,7 @@ class RunningCall:
         if self.outcome or self.stopped_by:
             return
         if self.in_thread:
-            words = "%s %r runs in a thread: it was asked to stop (%s) and may go on unseen"
+            words = "%s %r runs in a thread and may continue after its cancellation (%s)"
             log.info(words, self.method, self.target, reason or "no reason given")
         self._stop("cancel")
 
@@ -196,7 +196,7 @@ class RunningCall:
         self._deadline = self.loop.call_later(UNWILLING_SECONDS, self._abandon)
 
     def _abandon(self) -> None:
-        log.warning("%s %r ignores that it was stopped: it may go on unseen", self.method, self.target)
+        log.warning("%s %r did not stop when cancelled and may still be running", self.method, self.target)
         self.finish(*ending(self))
 
     def finish(self, encoded: bytes, outcome: str) -> None:

@@ -342,10 +342,10 @@ class Context:
                 raise ToolError(_refused(question.method, **answer["error"]))
             try:
                 if not is_answer(question.method, answer):
-                    raise ToolError("it is no answer to such a question")
+                    raise ToolError("the answer does not match the question")
                 value = question.read(answer)
             except ToolError as wrong:
-                log.info("The answer %r is asked for again: %s", key, wrong)
+                log.info("The question %r is repeated because its answer is invalid: %s", key, wrong)
                 inputs.refuse(key)
             else:
                 inputs.accept(key, answer)

@@ -40,4 +40,4 @@ class EndedConnections:
             try:
                 self._calls.end_connections(await tokens.aended(named))
             except DatabaseFault as error:
-                log.warning("Whether the connections of running calls ended is not known: %s", error)
+                log.warning("The connections of running calls could not be checked: %s", error)

@@ -314,7 +314,7 @@ class Reply:
                 self._lose(lost)
                 return
             self._shed.note(encoded)
-            log.warning("A notification was shed: the event stream cannot be written")
+            log.warning("A notification was dropped because its event stream could not be written")
 
     async def _store(self, encoded: bytes, kind: str = MESSAGE) -> None:
         owner = self._session.principal_key

@@ -37,10 +37,10 @@ def to_result(value: Any, entry: ToolEntry) -> Result:
     try:
         result = _tool_result(value, entry)
     except (TypeError, ValueError) as error:
-        log.warning("Tool %r returned what cannot be sent: %s", entry.name, error)
+        log.warning("The result of tool %r cannot be sent: %s", entry.name, error)
         return error_result(f"The tool's result cannot be sent: {error}")
     if (size := _size(result["content"])) > limit:
-        log.warning("Tool %r returned %d bytes, more than %d", entry.name, size, limit)
+        log.warning("The result of tool %r has %d bytes, the limit is %d", entry.name, size, limit)
         return error_result(f"The tool's result is too large: {size} bytes, at most {limit} are sent.")
     return result
 

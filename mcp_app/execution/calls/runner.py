@@ -195,7 +195,7 @@ def _stopped_or_failed(name: str, error: BaseException, call: RunningCall) -> di
 
 
 def _unapproved(entry: ToolEntry) -> dict[str, Any]:
-    log.warning("%r needs approval and was not run without it", entry.name)
+    log.warning("%r requires approval and was not run", entry.name)
     return error_result(f"{entry.name} needs approval now, which this call does not have: call it again.")
 
 

@@ -38,7 +38,7 @@ def inputs_of(method: str, params: dict[str, Any], principal: str, settings: Set
         sealed = _opened(token, settings)
         _check(sealed, principal, bound)
     except Unsealed as cause:
-        log.warning("A requestState for %s was refused: %s", method, cause)
+        log.warning("requestState for %s refused: %s", method, cause)
         raise input_required.invalid_state() from None
     inputs = Inputs.recalled(sealed["remembered"], responses)
     inputs.nonce = sealed["nonce"] if inputs.single_use else ""
@@ -80,7 +80,7 @@ def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
         )
     )
     if len(token) > settings.state_bytes:
-        log.error("A call has %d bytes to remember, more than MCP['STATE_BYTES']", len(token))
+        log.error("The state of a call has %d bytes, which exceeds MCP['STATE_BYTES']", len(token))
         raise InternalError("The answers so far are more than can be remembered until the next one.")
     return token
 
@@ -97,7 +97,7 @@ async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
     except StreamsError as error:
         raise Unavailable from error
     if not first:
-        log.warning("A requestState was refused: it was used before")
+        log.warning("requestState refused: already used")
         raise input_required.invalid_state()
 
 

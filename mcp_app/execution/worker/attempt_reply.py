@@ -115,7 +115,9 @@ class AttemptReply:
                 lost(CANNOT_ASK)
                 return
             self._shed.note(encoded)
-            log.warning("A notification of call %s was shed: its stream cannot be written", call.id)
+            log.warning(
+                "A notification of call %s was dropped because its stream could not be written", call.id
+            )
         if call.is_core_task and kind == MESSAGE and not self.abandoned:
             # PROG-06: the request that created the task has its answer, but the session continues.
             await core_tasks.say(self._streams, call, encoded)

@@ -111,7 +111,7 @@ class LeaseRenewer:
         if ended:
             record = self.record
             log.info(
-                "Call %s (%s) was stopped: %d programs of it are ended", record.id, record.tool, len(ended)
+                "Call %s (%s) was stopped. %d of its programs were ended.", record.id, record.tool, len(ended)
             )
 
     def _check(self, call: RunningCall, now: float) -> None:
@@ -189,15 +189,15 @@ class LeaseRenewer:
     def _end(self, why: str) -> None:
         """End this process as the last resort, which cannot affect a neighbour by mistake (R8, M12)."""
         if not self._may_exit:
-            log.error("Call %s (%s) %s and goes on in its thread", self.record.id, self.record.tool, why)
+            log.error("Call %s (%s) %s and continues in its thread", self.record.id, self.record.tool, why)
             self._gave_up = True
             return
         told = self._told_to_stop or (self.call is not None and self.call.stopped_by == "cancel")
         if told and not self._lost:
-            words = "was cancelled: its process is ended, because its code does not stop by itself"
+            words = "was cancelled. Its process is ended because its code did not stop."
             log.info("Call %s (%s) %s", self.record.id, self.record.tool, words)
         else:
-            log.error("Call %s (%s) %s: its process ends itself", self.record.id, self.record.tool, why)
+            log.error("Call %s (%s) %s. Its process exits.", self.record.id, self.record.tool, why)
         self._exit()
 
     def _exit(self) -> None:

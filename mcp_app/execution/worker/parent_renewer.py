@@ -64,7 +64,7 @@ class ParentRenewer:
             try:
                 self.turn(time.monotonic())
             except Exception:
-                log.exception("Children of this worker could not be watched")
+                log.exception("The child processes of this worker could not be checked")
 
     def has_logged(self, words: str) -> bool:
         """Return True once for each line that Celery logs about a child killed here."""
@@ -131,7 +131,7 @@ class ParentRenewer:
     def _kill(self, index: int, running: RunningAttempt, level: int, why: str) -> None:
         if not self._slots.condemn(index, running):
             return
-        words = "Call %s %s: its process is ended, because its code keeps the interpreter lock"
+        words = "Call %s %s. Its process is ended because its code holds the interpreter lock."
         log.log(level, words, running.call_id, why)
         self._killed.add(running.pid)
         end_tree(running.pid)

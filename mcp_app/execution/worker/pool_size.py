@@ -58,7 +58,7 @@ class PoolSize:
 
     def _grow(self, number: int) -> None:
         pool = self._consumer.pool
-        log.info("%d more children, for those that wait for clients", number)
+        log.info("Starting %d child processes to replace those that wait for clients", number)
         pool.grow(number)
         pool.maintain_pool()
         self._consumer._update_prefetch_count(number)

@@ -174,7 +174,9 @@ class Worker:
                     if further:
                         return None
                     raise
-                log.warning("The turn of call %s waits for the database: %s", call_id, error)
+                log.warning(
+                    "The start of call %s is postponed, the database is unavailable: %s", call_id, error
+                )
                 sleep(CLAIM_PAUSE)
 
     def _claim_now(
@@ -302,7 +304,7 @@ class Worker:
         except SessionEnded:
             call.cancel("the session ended")
         except StreamsError:
-            log.warning("Call %s runs while Redis is away", record.id)
+            log.warning("Call %s runs without Redis", record.id)
         else:
             call.session.refresh(fields or record.session_fields)
 

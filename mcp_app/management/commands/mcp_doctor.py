@@ -20,15 +20,13 @@ ORDER = (Level.OK, Level.SKIPPED, Level.WARNING, Level.ERROR)
 class Command(BaseCommand):
     """Print the findings of all checks, errors last. The exit status is 1 if there is an error."""
 
-    help = (
-        "Look at settings, database, Redis, workers, keys and the public address; name each fault's remedy."
-    )
+    help = "Check settings, database, Redis, workers, keys and the public address, with a remedy per fault."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--url", default="", help="the address as clients reach it (from PUBLIC_URL)")
         parser.add_argument("--key", default="", help="an API key; safer in the environment as MCP_API_KEY")
-        parser.add_argument("--json", action="store_true", help="a list of objects")
+        parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -14,13 +14,11 @@ from mcp_app.catalogue.transfer.report import problem_lines
 class Command(BaseCommand):
     """Write the catalogue, as administrators edit it, to a file."""
 
-    help = (
-        "Write tools, prompts, resources and templates as administrators edit them, to move them elsewhere."
-    )
+    help = "Export tools, prompts, resources and templates with the changes of administrators."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--format", choices=NOTATIONS, help="by default what --output ends in, else json")
-        parser.add_argument("--output", metavar="FILE", help="by default standard output")
+        parser.add_argument("--format", choices=NOTATIONS, help="default: the suffix of --output, else json")
+        parser.add_argument("--output", metavar="FILE", help="default: standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         output = options["output"]

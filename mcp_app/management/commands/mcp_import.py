@@ -24,18 +24,20 @@ from mcp_app.catalogue.transfer.report import difference_lines, problem_lines
 class Command(BaseCommand):
     """Import the whole file or nothing."""
 
-    help = "Bring tools, prompts, resources and templates to what a file of mcp_export says."
+    help = "Import tools, prompts, resources and templates from a file of mcp_export."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", help="- reads standard input")
-        parser.add_argument("--format", choices=NOTATIONS, help="by default what FILE ends in, else json")
-        parser.add_argument("--dry-run", action="store_true", help="say what would change, change nothing")
+        parser.add_argument("--format", choices=NOTATIONS, help="default: the suffix of FILE, else json")
+        parser.add_argument("--dry-run", action="store_true", help="print the changes without applying them")
         parser.add_argument(
             "--prune",
             action="store_true",
-            help="also delete admin entries that the file does not have, and undo changes of code entries",
+            help="also delete administrators' entries absent from the file, and reset entries from code",
         )
-        parser.add_argument("--actor", metavar="USERNAME", help="who is named in history and audit trail")
+        parser.add_argument(
+            "--actor", metavar="USERNAME", help="the user recorded in history and audit trail"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["file"]

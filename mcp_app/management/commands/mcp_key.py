@@ -16,7 +16,7 @@ from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ALL, BASIC
 
-KEYS_ARE_OFF = "This server accepts no API keys: API_KEYS is off."
+KEYS_ARE_OFF = "API keys are disabled: API_KEYS is off."
 MOST_DAYS = 36_500
 
 
@@ -29,22 +29,22 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         add = actions.add_parser("add", help="Issue a key and print it; it cannot be shown again.")
         add.add_argument("user", metavar="USER", help="the name the user logs in with")
-        add.add_argument("--name", required=True, help="tells the keys of a user apart")
+        add.add_argument("--name", required=True, help="a name that distinguishes the keys of a user")
         add.add_argument(
             "--days",
             type=int,
             default=USUAL_DAYS[1],
-            help="days until it expires; 0: never (default: %(default)s)",
+            help="days until the key expires, 0 for never (default: %(default)s)",
         )
         add.add_argument(
             "--scope",
             action="append",
             choices=ALL,
-            help=f"what it may be used for, can be repeated (default: {' '.join(BASIC)})",
+            help=f"a scope of the key, can be repeated (default: {' '.join(BASIC)})",
         )
         actions.add_parser("list", help="List all keys, without their secrets.")
         revoke = actions.add_parser("revoke", help="Revoke a key at once, in every process.")
-        revoke.add_argument("id", type=int, metavar="ID", help="as listed")
+        revoke.add_argument("id", type=int, metavar="ID", help="the id of a key, from `mcp_key list`")
 
     def handle(self, *, action: str, **options: Any) -> None:
         {"add": self._add, "list": self._list, "revoke": self._revoke}[action](options)
@@ -80,7 +80,7 @@ class Command(BaseCommand):
         if key.revoked_at is not None:
             raise CommandError(f"Key {key.pk} was revoked on {_day(key.revoked_at)}.")
         revoke_api_key(key=key)
-        self.stdout.write(f"Key {key.pk} of {marked(key.user.get_username())} is revoked.")
+        self.stdout.write(f"Revoked key {key.pk} of {marked(key.user.get_username())}.")
 
 
 def _user(name: str) -> Any:

@@ -13,15 +13,15 @@ from mcp_app.prepare import prepare
 class Command(BaseCommand):
     """Store the catalogue from code and the roles in the database."""
 
-    help = "Bring the tools, prompts and resources that code defines, and the roles, into the database."
+    help = "Store the tools, prompts and resources from code, and the roles, in the database."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             mirrored, made = prepare()
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {error}. Run `manage.py migrate`.") from None
-        self.stdout.write(f"{mirrored.changed} entries changed, {len(made)} roles made or completed.")
+        self.stdout.write(f"{mirrored.changed} entries updated, {len(made)} roles created or completed.")
         for name in mirrored.refused:
-            self.stderr.write(f"{name} is not brought in: an entry made in the admin has this name.")
+            self.stderr.write(f"Skipped {name}: an entry created in the admin has this name.")
         for problem in mirrored.unreadable:
             self.stderr.write(f"Not offered: {problem}")

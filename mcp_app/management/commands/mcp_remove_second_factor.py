@@ -13,7 +13,7 @@ from mcp_app.optional_parts import SECOND_FACTOR
 class Command(BaseCommand):
     """Remove one person's second factor and record it in the audit trail."""
 
-    help = "Remove the second factor of a person who lost the device and the recovery codes."
+    help = "Remove the second factor of a user who lost the device and the recovery codes."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username")

@@ -22,18 +22,20 @@ KNOWN = (*CLIENTS, REGISTRY)
 class Command(BaseCommand):
     """Print the configuration of each known client, without database access and without a key."""
 
-    help = "Print what to paste to connect a client."
+    help = "Print configuration snippets that connect clients."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--client", metavar="NAME", help=f"only this one, text alone: {', '.join(KNOWN)}")
+        parser.add_argument(
+            "--client", metavar="NAME", help=f"print only the snippet of this client: {', '.join(KNOWN)}"
+        )
         parser.add_argument("--url", default="", help="the endpoint as clients reach it (from PUBLIC_URL)")
-        parser.add_argument("--json", action="store_true", help="a list of objects")
+        parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
 
     def handle(self, *args: Any, **options: Any) -> None:
         client = options["client"]
         if client is not None and client not in KNOWN:
-            raise CommandError(f"There is no client {client!r}. Known ones: {', '.join(KNOWN)}.")
+            raise CommandError(f"There is no client {client!r}. Known clients: {', '.join(KNOWN)}.")
         chosen = _chosen(_connection(options["url"]), client)
         if options["json"]:
             self.stdout.write(json.dumps([asdict(snippet) for snippet in chosen], indent=2))
@@ -48,7 +50,7 @@ def _connection(url: str) -> ServerConnection:
     try:
         url = url or public_url()
         if not url:
-            raise CommandError("The public address is not known: set PUBLIC_URL, or give --url.")
+            raise CommandError("The public address is unknown. Set PUBLIC_URL or pass --url.")
         return connection_at(url)
     except (ValueError, ImproperlyConfigured) as wrong:
         raise CommandError(str(wrong)) from None

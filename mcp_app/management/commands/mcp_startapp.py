@@ -15,7 +15,7 @@ TEMPLATE = Path(__file__).resolve().parents[2] / "app_template"
 class Command(TemplateCommand):
     """Create an app like Django's ``startapp``, with a tool."""
 
-    help = "Make a Django app with a first MCP tool and its test, in the current folder or a named one."
+    help = "Create a Django app with an MCP tool and its test, in the current or a named folder."
     missing_args_message = "You must provide an application name."
     rewrite_template_suffixes = ((".py-tpl", ".py"), (".md-tpl", ".md"))
 
@@ -26,12 +26,12 @@ class Command(TemplateCommand):
             try:
                 Path(folder).expanduser().mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise CommandError(f"{folder} cannot be made: {error.strerror}.") from None
+                raise CommandError(f"{folder} cannot be created: {error.strerror}.") from None
         options["template"] = options["template"] or str(TEMPLATE)
         options["extensions"] = [*(options["extensions"] or ()), "py", "md"]
         super().handle("app", name, folder, **options)
         beside = Path(folder).expanduser().resolve().parent if folder else Path.cwd()
         self.stdout.write(
-            f"Made {name}. Add it to INSTALLED_APPS of your project, or serve it with the ready-made one:\n"
+            f"Created {name}. Add it to your INSTALLED_APPS, or serve it with the ready-made project:\n"
             f"  MCP_APPS={name} MCP_APPS_PATH={shlex.quote(str(beside))} make dev"
         )

@@ -18,7 +18,7 @@ from mcp_app.auth.services import find_principal, principal_of_user
 from mcp_app.catalogue.changes.code_mirror import mirror
 from mcp_app.foreign_code import outlast
 
-NOBODY = "Say as whom: --user NAME, or an API key in the environment as MCP_API_KEY (MCP_AUTH is 'required')."
+NOBODY = "MCP_AUTH is 'required': pass --user NAME, or set MCP_API_KEY to an API key."
 
 
 class Command(BaseCommand):

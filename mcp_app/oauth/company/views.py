@@ -127,13 +127,13 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
     try:
         claims = _claims(said, state)
     except (TokenRefused, KeyError) as refused:
-        log.warning("The identity provider's word on somebody was refused: %s", refused)
+        log.warning("The claims of the identity provider were refused: %s", refused)
         note_failed(f"What it says of somebody was refused: {refused}")
         return _not_logged_in(request, f"What {_name()} says of you cannot be used. Tell your administrator.")
     note_used()
     user = person_of(claims)
     if user is None:
-        log.info("Somebody of the identity provider has no active user here: %r", claims.subject)
+        log.info("A person from the identity provider has no active user here: %r", claims.subject)
         reason = f"{_name()} knows you, but you have no account on this server. Ask its administrator."
         return _not_logged_in(request, reason, status=403)
     return enter(request, user, django_settings.AUTHENTICATION_BACKENDS[-1], state["next"])
@@ -159,7 +159,7 @@ def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
 
 def _not_answered(request: HttpRequest, error: Exception) -> HttpResponse:
     words = str(error) if isinstance(error, OAuth2Error) else type(error).__name__
-    log.warning("A login by the identity provider failed: %s", words)
+    log.warning("Login through the identity provider failed: %s", words)
     note_failed(words)
     return _not_logged_in(request, f"{_name()} could not be asked who you are. {_AGAIN}", status=502)
 

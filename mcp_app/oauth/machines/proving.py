@@ -72,7 +72,7 @@ def is_proven(request: Any, assertion: str) -> bool:
             note_refusal(client, "its client_id is another's")
             return False
     except TokenRefused as refused:
-        log.info("An assertion was refused: %s", refused)
+        log.info("Assertion refused: %s", refused)
         return False
     try:
         assertions.accept(client, assertion, _audiences(request))
@@ -87,7 +87,7 @@ def note_refusal(client: Client, reason: str) -> None:
     """Record a failed machine login in log and audit trail, at most once a minute per machine."""
     if _noted.hit(str(client.pk), time.monotonic())[0] > 1:
         return
-    log.warning("A machine was refused: %s: %s", client.client_id, reason)
+    log.warning("Machine %s refused: %s", client.client_id, reason)
     audit(
         actor=None,
         action="oauth.machine_refused",

@@ -65,7 +65,7 @@ def enter(request: HttpRequest, user: Any, backend: str, following: str) -> Http
 def hold(request: HttpRequest, user: Any, backend: str, following: str) -> HttpResponse:
     """Store the user in the session and redirect to the second step."""
     if lacks := second_factor_lacks():
-        log.error("Nobody with a second factor can log in: %s", lacks)
+        log.error("Users with a second factor cannot log in: %s", lacks)
         reason = "Your second factor cannot be checked on this server now. Tell its administrator."
         return page(request, "mcp_oauth/not_logged_in.html", {"reason": reason}, status=503)
     if request.user.is_authenticated:

@@ -37,7 +37,7 @@ def announce(topic: str, payload: dict[str, Any]) -> None:
     try:
         client.publish(channels.topic + topic, orjson.dumps(payload))
     except redis.RedisError as error:
-        log.warning("A broadcast on %s was not sent, Redis is away: %s", topic, type(error).__name__)
+        log.warning("A broadcast on %s was not sent, Redis is unavailable: %s", topic, type(error).__name__)
 
 
 def end_session(session: str, reason: str) -> None:
@@ -67,5 +67,5 @@ def end_session(session: str, reason: str) -> None:
             client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, ended))
             client.zrem(places_key(f"sessions/{principal}"), session)
     except redis.RedisError as error:
-        log.warning("A session was not ended in Redis, which is away: %s", type(error).__name__)
+        log.warning("A session was not ended in Redis, which is unavailable: %s", type(error).__name__)
     announce("session", {"session": session, "what": "ended", "reason": reason})

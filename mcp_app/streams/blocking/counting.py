@@ -32,7 +32,7 @@ def count(key: str, limit: int, seconds: float) -> float:
         try:
             return _counted(url, key, limit, seconds)
         except redis.RedisError as error:
-            log.warning("Redis is away, each process counts by itself: %s", type(error).__name__)
+            log.warning("Redis is unavailable, each process counts on its own: %s", type(error).__name__)
             _own.redis_went_away()
     return _own.count(key, limit, seconds)
 

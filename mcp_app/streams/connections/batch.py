@@ -134,7 +134,7 @@ class Batch:
             if isinstance(error, _ScriptMissing):
                 self._tell(self.command("EVAL", script.source, len(keys), *keys, *arguments), told)
             elif error is not None:
-                log.info("Redis was not told something: %s", error)
+                log.info("A command could not be sent to Redis: %s", error)
 
         packed = pack(("EVALSHA", script.digest, len(keys), *keys, *arguments))
         self._tell(self._put(packed, 0, urgent=False), told)
@@ -147,7 +147,7 @@ class Batch:
         future: asyncio.Future[Any] = self._loop.create_future()
         state = self._connection.state
         if state in ("down", "closed"):
-            future.set_exception(StreamsUnavailable("Redis is away."))
+            future.set_exception(StreamsUnavailable("Redis is unavailable."))
             return future
         if self._size > MOST_BYTES_WAITING:
             future.set_exception(StreamsUnavailable("Too much is waiting for Redis."))

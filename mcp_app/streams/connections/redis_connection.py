@@ -163,7 +163,7 @@ class RedisConnection:
 
     def _note(self, pause: float, error: Exception) -> None:
         if pause == FIRST_PAUSE:
-            log.warning("Redis is away: %s", str(error) or type(error).__name__)
+            log.warning("Redis is unavailable: %s", str(error) or type(error).__name__)
 
     async def _hold(self) -> None:
         """Connect, log in, and return after the connection ends."""

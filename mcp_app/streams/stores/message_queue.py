@@ -100,7 +100,7 @@ class RedisTail:
                 found: Any = await self._client.xread({MESSAGES: batch_id}, count=count, block=block)
         except (redis.RedisError, TimeoutError) as error:
             await self.close()
-            raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
+            raise StreamsUnavailable(f"Redis is unavailable: {type(error).__name__}.") from error
         return [(entry.decode(), fields[b"b"]) for _, entries in found or () for entry, fields in entries]
 
     async def close(self) -> None:
@@ -164,7 +164,7 @@ class SyncMessageQueue:
         try:
             return command()
         except redis.RedisError as error:
-            raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
+            raise StreamsUnavailable(f"Redis is unavailable: {type(error).__name__}.") from error
 
 
 def check_size(batch: bytes, limits: StreamLimits) -> None:

@@ -81,7 +81,7 @@ class HttpSseStream(EventStream):
         except StreamsError:
             return  # The session ended, or the stream is no longer needed and expires.
         except (ClientStalled, OSError) as error:
-            log.info("A client of HTTP+SSE does not read: %s", type(error).__name__)
+            log.info("A client of HTTP+SSE stopped reading: %s", type(error).__name__)
             if self._connection is not None:
                 self._connection.stop()
         finally:

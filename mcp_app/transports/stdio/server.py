@@ -80,7 +80,7 @@ class StdioServer:
         try:
             await self._process.dispatcher.end_session(self._session, "the client ended its input")
         except StreamsError as error:
-            log.info("The session was not ended here: %s", error)  # An operator ended it, or Redis is down.
+            log.info("The session could not be ended: %s", error)  # An operator ended it, or Redis is down.
 
     def _ended(self, session_id: str) -> None:
         """Stop serving when the session ended, possibly in another process."""
@@ -128,7 +128,7 @@ class StdioServer:
         elif self._session is not None:
             await self._process.dispatcher.response(await self._current(), message, frame)
         else:
-            log.info("A response that answers nothing was ignored")  # STDIO-06
+            log.info("A response without a matching question was ignored")  # STDIO-06
 
     async def _initialize(self, request: jsonrpc.Request, frame: bytes) -> None:
         if self._session is not None:

@@ -87,9 +87,9 @@ class EventStream(SseResponse):
                         self._process.background.delivered(reference.stream)
                     await self._end()
         except ClientStalled:
-            log.info("A client stopped reading stream %s and was cut off", reference.stream)
+            log.info("A client stopped reading stream %s and was disconnected", reference.stream)
         except OSError:
-            log.info("A client of stream %s went away", reference.stream)  # ASGI: send() says so
+            log.info("A client of stream %s disconnected", reference.stream)  # ASGI: send() says so
         finally:
             reader.close()
 
@@ -268,7 +268,7 @@ class EventStream(SseResponse):
         try:
             await self._process.sessions.announced(self._session, announced)
         except StreamsError as error:
-            log.info("What was announced on an event stream was not stored: %s", error)
+            log.info("The announced revisions of an event stream could not be stored: %s", error)
         else:
             self._stored = announced
 
@@ -301,4 +301,4 @@ async def _noted(note: Awaitable[None]) -> None:
     try:
         await note
     except StreamsError as error:
-        log.info("A note on an event stream was not kept: %s", error)
+        log.info("The state of an event stream could not be stored: %s", error)

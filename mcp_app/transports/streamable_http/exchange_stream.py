@@ -59,7 +59,7 @@ class ExchangeStream(SseResponse):
             with self._registered(connection, receive) as gone:
                 return await self._follow(scope, gone, connection)
         except ClientStalled:
-            log.info("A client stopped reading the answer to its request and was cut off")
+            log.info("A client stopped reading its response and was disconnected")
             return False
         except OSError:
             return False  # ASGI: send() says that the client went away.

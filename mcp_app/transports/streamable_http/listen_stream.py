@@ -87,7 +87,7 @@ class ListenStream(SseResponse):
                 await self._end()
         except ClientStalled:
             reason = STALLED
-            log.info("A client stopped reading its subscription and was cut off")
+            log.info("A client stopped reading its subscription and was disconnected")
         except OSError:
             pass  # ASGI: send() says that the client went away.
         finally:

@@ -14,7 +14,7 @@ from mcpsite.first_start import prepare
 class Command(BaseCommand):
     """The command that migrates and mirrors the catalogue of the code; safe to repeat."""
 
-    help = "Bring the database and the catalogue to this version (what `up` does before it serves)."
+    help = "Update the database and the catalogue to this version, as `up` does before it serves."
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Update the database. Raises Django's database errors, and CommandError for a Redis Cluster."""

@@ -53,7 +53,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--reload", action="store_true", help="serve code as it is edited; what runs is finished first"
+            "--reload",
+            action="store_true",
+            help="serve code as it is edited; running calls finish first",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -54,7 +54,7 @@ def test_pending_call_is_mailed_and_unresponsive_mail_server_delays_no_call(
             assert "approved" in decide(mailing, "approve", nonce)
             assert text_of(waiting.messages(30)[-1]).startswith(f"{nonce} ")
         if not box.thaw.is_set():
-            assert "more children" in mailing.logs()
+            assert "child processes to replace" in mailing.logs()
             assert box.mails == []
             return
         eventually(lambda: box.mails, 20, "the mail")

@@ -67,7 +67,7 @@ def test_unknown_client_error_lists_the_known_ones() -> None:
     with pytest.raises(CommandError) as refused:
         printed("--client", "netscape")
     assert str(refused.value) == (
-        f"There is no client 'netscape'. Known ones: {', '.join(CLIENTS)}, server.json."
+        f"There is no client 'netscape'. Known clients: {', '.join(CLIENTS)}, server.json."
     )
 
 
@@ -76,7 +76,7 @@ def test_unknown_client_error_lists_the_known_ones() -> None:
     [
         (PUBLIC, "mcp.example.com", "'mcp.example.com' is not an address like"),
         (PUBLIC, "https://x/\n", "is not an address like"),
-        ("", "", "set PUBLIC_URL, or give --url"),
+        ("", "", "PUBLIC_URL"),
         ("mcp.example.com", "", "must be an http or https address, got 'mcp.example.com'"),
     ],
 )

@@ -172,9 +172,9 @@ def test_silent_database_refuses_queries_until_patient(
     watched: Silence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watched, "_asked_at", 0.0)
-    with pytest.raises(OperationalError, match="answers nothing"):
+    with pytest.raises(OperationalError, match="does not respond"):
         query(_ask)
-    with pytest.raises(OperationalError, match="answers nothing"):
+    with pytest.raises(OperationalError, match="does not respond"):
         _ask()
     unresponsive.be_patient(patient=True)
     assert _ask() is not None, "other people's code may wait"

@@ -186,7 +186,7 @@ def test_rejected_secret_is_not_echoed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "mcp.example.com"])
 def test_public_bind_without_credentials_is_rejected(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     set_all(monkeypatch, {"HOST": host, "MCP_AUTH": "loopback", "PUBLIC_URL": "https://mcp.example.com"})
-    with pytest.raises(WrongSettings, match="MCP_AUTH=loopback lets everybody in"):
+    with pytest.raises(WrongSettings, match="MCP_AUTH=loopback accepts every client"):
         read()
 
 

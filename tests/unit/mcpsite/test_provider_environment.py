@@ -91,7 +91,7 @@ def test_invalid_value_names_setting_and_remedy(
         ({"OAUTH_ISSUER": "https://login.example.com:port"}, "https"),
         ({"OAUTH_ISSUER": "https://login.example.com/" + "x" * 250}, "https"),
         ({"OAUTH_JWKS_URL": "http://login.example.com/keys"}, "https"),
-        ({"OAUTH_SCOPES": {'say "hello"': "mcp"}}, "which no scope can be"),
+        ({"OAUTH_SCOPES": {'say "hello"': "mcp"}}, "which is not a scope name"),
         ({"OAUTH_SCOPES": {"use": "mcp:everything"}}, "mcp:everything"),
         ({"OAUTH_SCOPES": ["use"]}, "a dict of strings"),
         ({"OAUTH_GROUPS": {"ops": 7}}, "a dict of strings"),

@@ -329,7 +329,7 @@ def test_drain_resumes_after_redis_and_database_outage(
     monkeypatch.setattr("mcp_app.message_log.writer.SyncMessageQueue.connect", lambda: queue)
     run_forever(stop)
     assert stored() == ["1"]
-    assert len([record for record in caplog.records if "waits" in record.getMessage()]) == 2
+    assert len([record for record in caplog.records if "postponed" in record.getMessage()]) == 2
 
 
 class Pauses(threading.Event):

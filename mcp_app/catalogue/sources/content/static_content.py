@@ -59,7 +59,7 @@ def _contents(uri: str, mime_type: str, read: Callable[[int], bytes]) -> list[di
         # Base64 adds a third.
         data = read(conf.get().max_result_bytes * 3 // 4)
     except files.FileRefusedError as error:
-        log.warning("Resource %r was refused: %s", uri, error)
+        log.warning("Resource %r cannot be read: %s", uri, error)
         raise ResourceNotFound(data={"uri": uri}) from error
     if files.is_text(mime_type):
         try:

@@ -228,7 +228,7 @@ def test_skill_roots_come_from_apps_and_settings(root: Path, settings: Any, monk
         ({"FOLDERS": []}, "no key 'FOLDERS'"),
         ({"DIRECTORIES": "/"}, "a list of folders"),
         ({"DIRECTORIES": [7]}, "a list of folders"),
-        ({"DIRECTORIES": ["/nowhere/at/all"]}, "'/nowhere/at/all', no folder"),
+        ({"DIRECTORIES": ["/nowhere/at/all"]}, "'/nowhere/at/all', which is not a folder"),
         ({"APP_DIRECTORIES": 1}, "True or False"),
     ],
 )

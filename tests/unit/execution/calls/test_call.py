@@ -171,7 +171,7 @@ async def test_code_ignoring_its_cancel_is_answered_and_logged(
     await begun(call)
     call.cancel("")
     assert await stage.said(call) == [CANCELLED]
-    assert "ignores that it was stopped" in caplog.text
+    assert "did not stop when cancelled" in caplog.text
     go_on.set()
     assert call.task is not None
     await asyncio.wait([call.task])

@@ -352,5 +352,5 @@ async def test_stopped_thread_is_logged_once(stage: Stage, caplog: pytest.LogCap
     await stage.said(call)
     free.set()
     assert [record.getMessage() for record in caplog.records if record.name == "mcp.call"] == [
-        "tools/call 'target' runs in a thread: it was asked to stop (first) and may go on unseen"
+        "tools/call 'target' runs in a thread and may continue after its cancellation (first)"
     ]

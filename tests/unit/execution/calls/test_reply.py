@@ -245,7 +245,7 @@ async def test_dropped_messages_are_reported_to_client(
         "data": "The server could not store messages of this call for a while. Left out here: 2.",
     }
     assert rest == [("message", b"kept"), ("message", b"kept too"), ("final", b"1")]
-    assert "shed" in caplog.text
+    assert "dropped" in caplog.text
 
 
 async def test_dropped_messages_at_end_are_reported_before_answer(

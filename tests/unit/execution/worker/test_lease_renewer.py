@@ -157,7 +157,7 @@ async def test_call_ignoring_shutdown_is_logged_if_process_may_not_exit(
     kept.call.shut_down()
 
     async def said() -> bool:
-        return "did not stop and goes on in its thread" in caplog.text
+        return "did not stop and continues in its thread" in caplog.text
 
     assert await until(said)
 
