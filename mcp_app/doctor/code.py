@@ -23,8 +23,8 @@ def fault() -> CodeFault | None:
 def edited(_: Installation) -> Iterator[Finding]:
     """Report an edit that cannot be loaded; report nothing otherwise."""
     if (found := fault()) is not None:
-        text = f"the edited code cannot be loaded, so the code from before is served: {found}"
-        yield error("code.edited", text, "Correct it: it is then served within seconds.")
+        text = f"the edited code cannot be loaded, so the previous code is served: {found}"
+        yield error("code.edited", text, "Correct it. It is then served within seconds.")
 
 
 def viewsets(_: Installation) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def viewsets(_: Installation) -> Iterator[Finding]:
 def schemas(_: Installation) -> Iterator[Finding]:
     """Report tools that are not offered because their schemas are unreadable."""
     for problem in registry.unreadable_tools():
-        yield error("code.schemas", f"a tool is not offered: {problem}", "Do as it says, and restart.")
+        yield error("code.schemas", f"a tool is not offered: {problem}", "Follow the message, and restart.")
 
 
 def clients(_: Installation) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ def reachable(_: Installation) -> Iterator[Finding]:
         cursor.execute("SELECT 1")
         took = time.perf_counter() - begun
     text = f"{connection.display_name} answers in {took * 1000:.1f} ms"
-    remedy = "Bring it nearer, or take load off it."
+    remedy = "Move it closer, or reduce its load."
     yield (
         warning("database.reachable", text, remedy) if took > SLOW_SECONDS else ok("database.reachable", text)
     )
@@ -57,10 +57,10 @@ def catalogue(_: Installation) -> Iterator[Finding]:
     """Check that every entry from code is in the database."""
     if absent := not_in_database():
         names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
-        text = f"clients are not offered what code defines: {names}"
+        text = f"entries in code are missing and not offered: {names}"
         yield error("database.catalogue", text, "Run `manage.py migrate` or `manage.py mcp_prepare`.")
     else:
-        yield ok("database.catalogue", "has all that code defines")
+        yield ok("database.catalogue", "has all entries from code")
 
 
 def writes(_: Installation) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def writes(_: Installation) -> Iterator[Finding]:
     with transaction.atomic():
         LogCursor.objects.create(pk=TRIAL_ROW)
         transaction.set_rollback(True)
-    yield ok("database.writes", "takes writes")
+    yield ok("database.writes", "accepts writes")
 
 
 def clock(_: Installation) -> Iterator[Finding]:
@@ -84,10 +84,10 @@ def clock(_: Installation) -> Iterator[Finding]:
 
 def clock_finding(check: str, ahead: float) -> Finding:
     """Return the finding for a clock that is ``ahead`` seconds ahead of this machine's."""
-    text = f"its clock and this machine's differ by {abs(ahead):.1f} s"
+    text = f"its clock differs from this machine's by {abs(ahead):.1f} s"
     if abs(ahead) <= SKEW_SECONDS:
         return ok(check, text)
-    return error(check, text, "Keep the clocks of all machines in time (NTP), or logs show other times.")
+    return error(check, text, "Synchronize the clocks of all machines (NTP), otherwise times in logs differ.")
 
 
 def write_ahead_log(_: Installation) -> Iterator[Finding]:
@@ -113,7 +113,7 @@ def disk(_: Installation) -> Iterator[Finding]:
 def disk_finding(free: int) -> Finding:
     """Return the finding for a number of free bytes."""
     text = f"{free // (1024 * 1024):,} MiB are free where the database is"
-    remedy = "Make room on that disk, or move the database to a larger one."
+    remedy = "Free space on that disk, or move the database to a larger one."
     if free < DISK_ERROR:
         return error("database.disk", text, remedy)
     return warning("database.disk", text, remedy) if free < DISK_WARNING else ok("database.disk", text)
@@ -126,12 +126,12 @@ def one_host(installation: Installation) -> Iterator[Finding]:
     try:
         names = [worker.name for worker in Presence(installation.redis_url).workers()]
     except StreamsUnavailable:
-        yield skipped("database.one_host", "hosts of workers cannot be seen without Redis")
+        yield skipped("database.one_host", "the hosts of workers are unknown without Redis")
         return
     others = sorted({name.rpartition("@")[2] for name in names if "@" in name} - {gethostname()})
     if others:
         text = f"SQLite is used here, and workers run on other hosts: {', '.join(others)}"
-        yield warning("database.one_host", text, "Move to PostgreSQL, the same one everywhere.")
+        yield warning("database.one_host", text, "Use one PostgreSQL database for all hosts.")
 
 
 CHECKS = (migrations, catalogue, writes, clock, connections, write_ahead_log, disk, one_host)

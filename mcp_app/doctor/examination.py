@@ -22,7 +22,7 @@ CHECK_SECONDS = 5.0
 # Maximum number of hanging check threads that repeated examinations may leave.
 MOST_LEFT_BEHIND = 20
 _alone = threading.Lock()
-HANGS = "Look for a lock, for a firewall that drops what it should refuse, for an overloaded machine."
+HANGS = "Look for a lock, a firewall that drops packets, or an overloaded machine."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def examine(
     for name, thread in looking:
         thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
-            found.append(error(f"{name}.others", f"not through within {seconds:g} s", HANGS))
+            found.append(error(f"{name}.others", f"not finished within {seconds:g} s", HANGS))
         else:
             found += thread.found or []
     return found
@@ -105,7 +105,7 @@ def _area(area: Area, installation: Installation) -> list[Finding]:
     levels = {finding.level for finding in found}
     if Level.ERROR in levels:
         rest = ", ".join(check.__name__ for check in area.checks)
-        return [*found, skipped(f"{area.name}.others", f"not looked at before that works: {rest}")]
+        return [*found, skipped(f"{area.name}.others", f"skipped until that works: {rest}")]
     if Level.SKIPPED in levels:
         return found
     for check in area.checks:
@@ -121,7 +121,7 @@ def _check(area: Area, check: Check, installation: Installation) -> list[Finding
     if thread.is_alive():
         return [error(name, f"no answer within {area.seconds:g} s", HANGS)]
     if thread.found is None:
-        return [error(name, "the check itself failed", "Its traceback is in the log: report it as a fault.")]
+        return [error(name, "the check itself failed", "Its traceback is in the log. Report it as a bug.")]
     return thread.found
 
 
@@ -136,6 +136,6 @@ def _within_reach(name: str, check: Check, installation: Installation) -> list[F
     except StreamsError as fault:
         return [error(name, str(fault), "Start Redis, or correct REDIS_URL.")]
     except EgressError as fault:
-        return [error(name, str(fault), "See that the address leads to this installation.")]
+        return [error(name, str(fault), "Route the address to this installation.")]
     finally:
         connections.close_all()

@@ -33,7 +33,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
         return
     text = f"answers in {took * 1000:.1f} ms"
     if took > SLOW_SECONDS:
-        yield warning(check, text, "Bring it nearer, or take load off it.")
+        yield warning(check, text, "Move it closer, or reduce its load.")
     else:
         yield ok(check, text)
 
@@ -41,9 +41,9 @@ def reachable(installation: Installation) -> Iterator[Finding]:
 def version(installation: Installation) -> Iterator[Finding]:
     """Check that Redis supports the required commands."""
     found = RedisServerView(installation.redis_url).facts().version
-    text = f"speaks as Redis {'.'.join(map(str, found))}"
+    text = f"is compatible with Redis {'.'.join(map(str, found))}"
     if not found:
-        yield skipped("redis.version", "this server does not tell its version")
+        yield skipped("redis.version", "the version is unknown")
     elif found < OLDEST:
         yield error("redis.version", text, f"Use {'.'.join(map(str, OLDEST))} or newer, or Valkey.")
     else:
@@ -54,11 +54,11 @@ def memory(installation: Installation) -> Iterator[Finding]:
     """Check that Redis has a memory limit and is below it."""
     facts = RedisServerView(installation.redis_url).facts()
     if facts.used_memory is None or facts.max_memory is None:
-        yield skipped("redis.memory", "this server does not tell how much memory it uses")
+        yield skipped("redis.memory", "the memory usage is unknown")
         return
     used = f"{facts.used_memory / MIB:.1f} MiB"
     if not facts.max_memory:
-        text = f"{used} are used and nothing limits it"
+        text = f"{used} are used without a limit"
         yield warning(
             "redis.memory", text, "Set maxmemory, so that Redis refuses writes before it is killed."
         )
@@ -74,7 +74,7 @@ def policy(installation: Installation) -> Iterator[Finding]:
     """Check that Redis does not evict keys."""
     found = RedisServerView(installation.redis_url).facts().policy
     if found is None:
-        yield skipped("redis.policy", "this server does not tell its maxmemory-policy; it must be noeviction")
+        yield skipped("redis.policy", "maxmemory-policy is unknown; it must be noeviction")
     elif found != "noeviction":
         text = f"maxmemory-policy is {found}: a full Redis would drop jobs and event streams"
         yield error("redis.policy", text, "Set maxmemory-policy to noeviction.")
@@ -86,9 +86,9 @@ def append_only(installation: Installation) -> Iterator[Finding]:
     """Check that event streams and jobs survive a restart."""
     found = RedisServerView(installation.redis_url).facts().append_only
     if found is None:
-        yield skipped("redis.append_only", "this server does not tell whether its append-only file is on")
+        yield skipped("redis.append_only", "the state of the append-only file is unknown")
     elif not found:
-        text = "the append-only file is off: a restart forgets event streams and jobs"
+        text = "the append-only file is off: a restart loses event streams and jobs"
         yield warning("redis.append_only", text, "Set appendonly to yes.")
     else:
         yield ok("redis.append_only", "on")

@@ -32,10 +32,10 @@ def alive(installation: Installation) -> Iterator[Finding]:
     """Check that this server answers at its address."""
     check = "web.alive"
     if not installation.url:
-        yield skipped(check, "no public address is known", "Set PUBLIC_URL, or give --url.")
+        yield skipped(check, "the public address is unknown", "Set PUBLIC_URL, or pass --url.")
         return
     answer = _get(installation, "/healthz")
-    server = answer.headers.get("server") or "a server that does not tell its name"
+    server = answer.headers.get("server") or "an unnamed server"
     where = f"{installation.url}/healthz"
     if answer.status == 200 and _json(answer).get("status") == "ok":
         yield ok(check, f"{where} is answered by {server}")
@@ -43,7 +43,7 @@ def alive(installation: Installation) -> Iterator[Finding]:
             text = "the server did not announce its start (lifespan), nor will it announce its end"
             remedy = (
                 "Serve with uvicorn, hypercorn or granian, and let lifespan events reach get_application(): "
-                "else open streams and running calls are cut off when a process stops."
+                "otherwise open streams and running calls are cut off when a process stops."
             )
             yield warning("web.lifespan", text, remedy)
     elif 300 <= answer.status < 400:
@@ -51,7 +51,7 @@ def alive(installation: Installation) -> Iterator[Finding]:
         yield error(check, text, "Set PUBLIC_URL to the address that answers without a redirect.")
     else:
         text = f"{where} is answered {answer.status} by {server}"
-        remedy = "See that it leads to this installation, whose asgi.py uses mcp_app.asgi.get_application()."
+        remedy = "Route the address to this installation, whose asgi.py uses mcp_app.asgi.get_application()."
         yield error(check, text, remedy)
 
 
@@ -62,7 +62,7 @@ def ready(installation: Installation) -> Iterator[Finding]:
         yield ok("web.ready", "/readyz: nothing is missing")
         return
     missing = _json(answer).get("missing")
-    names = ", ".join(str(name) for name in missing) if isinstance(missing, list) else "it does not tell what"
+    names = ", ".join(str(name) for name in missing) if isinstance(missing, list) else "unknown"
     yield error(
         "web.ready", f"/readyz is answered {answer.status}; missing: {names}", "Start what is missing."
     )
@@ -75,10 +75,10 @@ def hosts(installation: Installation) -> Iterator[Finding]:
         text = f"{urlsplit(installation.url).netloc} is refused as a Host"
         yield error("web.hosts", text, "Set PUBLIC_URL or ALLOWED_HOSTS, and have the proxy pass Host on.")
     elif _lets_in(installation, own, Host=STRANGER):
-        text = "a Host that is not ours is let in"
+        text = "a foreign Host is accepted"
         yield error("web.hosts", text, "Name the hosts in ALLOWED_HOSTS, and have the proxy pass Host on.")
     else:
-        yield ok("web.hosts", "its own Host is let in, a wrong one is refused")
+        yield ok("web.hosts", "its own Host is accepted, a foreign one is refused")
 
 
 def origins(installation: Installation) -> Iterator[Finding]:
@@ -86,15 +86,15 @@ def origins(installation: Installation) -> Iterator[Finding]:
     parts = urlsplit(installation.url)
     own = _knock(installation, Origin=f"{parts.scheme}://{parts.netloc}")
     if own.status == 403:
-        text = "a page of the public address is refused as an Origin"
+        text = "the public address is refused as an Origin"
         yield error("web.origins", text, "Set PUBLIC_URL, and have the proxy pass Host on.")
     elif _lets_in(installation, own, Origin=f"https://{STRANGER}"):
-        text = "a page of any other address is let in as an Origin"
+        text = "any other address is accepted as an Origin"
         yield error(
             "web.origins", text, "Name the origins in ALLOWED_ORIGINS, and have the proxy pass Origin on."
         )
     else:
-        yield ok("web.origins", "its own Origin is let in, a wrong one is refused")
+        yield ok("web.origins", "its own Origin is accepted, a foreign one is refused")
 
 
 def event_stream(installation: Installation) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
     endpoint = installation.url + ENDPOINT
     if connection_at(endpoint).needs_key and not installation.key:
         yield skipped(
-            check, "an API key is needed", "Give one: --key, MCP_API_KEY, or the field of the admin's page."
+            check, "an API key is needed", "Pass one: --key, MCP_API_KEY, or the field on the admin's page."
         )
         return
     with OwnSite(installation.url, seconds=REQUEST_SECONDS) as site:
@@ -111,7 +111,7 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
         try:
             conversation.begin()
         except ConversationRefused as refused:
-            remedy = "Give a key that is usable." if refused.status in (401, 403) else "See the server's log."
+            remedy = "Use a valid key." if refused.status in (401, 403) else "See the server's log."
             yield error(check, str(refused), remedy)
             return
         try:
@@ -142,9 +142,9 @@ def arrivals_finding(arrivals: Arrivals) -> Finding:
     text = f"of a call of {STEPS * STEP_SECONDS:g} s the first event came after {arrivals.first:.2f} s"
     text += f", the last after {arrivals.last:.2f} s"
     if arrivals.last - arrivals.first < STEPS * STEP_SECONDS / 2:
-        return error(check, f"{text}: something holds events back", UNBUFFERED)
+        return error(check, f"{text}: the events are delayed", UNBUFFERED)
     if arrivals.first > STEPS * STEP_SECONDS / 2:
-        return warning(check, text, "See what is slow between the public address and the web processes.")
+        return warning(check, text, "Find the delay between the public address and the web processes.")
     return ok(check, text)
 
 

@@ -31,7 +31,7 @@ def visible(installation: Installation) -> Iterator[Finding]:
     try:
         Presence(installation.redis_url).seen()
     except StreamsUnavailable:
-        yield skipped("workers.visible", "cannot be seen while Redis is away")
+        yield skipped("workers.visible", "unknown while Redis is unavailable")
 
 
 def seen(installation: Installation) -> Iterator[Finding]:
@@ -74,11 +74,11 @@ def beat(_: Installation) -> Iterator[Finding]:
     due = now - timedelta(seconds=conf.get().session_idle_seconds) - BEAT_LATE
     late = Session.objects.filter(ended_at=None, last_seen_at__lt=due).count()
     if late:
-        text = f"the periodic task did not run lately: {late} idle sessions are still open"
+        text = f"the periodic task did not run recently: {late} idle sessions are still open"
         remedy = f"Start exactly one `celery -A {application().main} beat`, with {PURGE} in its schedule."
         yield warning("workers.beat", text, remedy)
     elif Session.objects.filter(end_reason="idle", ended_at__gt=now - BEAT_LATE).exists():
-        yield ok("workers.beat", "the periodic task ran lately")
+        yield ok("workers.beat", "the periodic task ran recently")
 
 
 def _used_queues() -> frozenset[str]:

@@ -53,7 +53,7 @@ class RedisServerView:
             before = time.time()
             seconds, micros = self._client.time()
         except redis.RedisError as error:
-            raise StreamsUnavailable(f"Redis does not tell its time: {error}") from error
+            raise StreamsUnavailable(f"Redis did not return its time: {error}") from error
         return float(int(seconds) + int(micros) / 1e6 - (before + time.time()) / 2)
 
     def facts(self) -> ServerFacts:
@@ -64,7 +64,7 @@ class RedisServerView:
             # Redis answers, but has no INFO (fakeredis) or forbids it. A cluster has database 0 only.
             info = {"cluster_enabled": 1} if "cluster mode" in str(error) else {}
         except redis.RedisError as error:
-            raise StreamsUnavailable(f"Redis does not tell about itself: {error}") from error
+            raise StreamsUnavailable(f"Redis did not return its INFO: {error}") from error
         append_only, cluster = info.get("aof_enabled"), info.get("cluster_enabled")
         return ServerFacts(
             version=tuple(int(part) for part in re.findall(r"\d+", str(info.get("redis_version", "")))[:3]),

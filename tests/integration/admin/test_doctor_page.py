@@ -65,7 +65,7 @@ def test_findings_are_shown_by_area_with_remedies(operator: Client) -> None:
     for title in ("Settings", "Database", "Redis", "Workers and beat", "API keys", "Public address"):
         assert f"<h2>{title}</h2>" in text
     assert "settings.secret_key SECRET_KEY is long enough" in seen
-    assert "no public address is known Set PUBLIC_URL, or give --url." in seen
+    assert "the public address is unknown Set PUBLIC_URL, or pass --url." in seen
     assert "this page is served by WSGI" in seen
     assert 'mcp-badge-warn">warning</span>' in text
     assert timezone.now().strftime("%Y-%m-%d") in seen
@@ -162,7 +162,7 @@ def test_hanging_area_is_reported_within_the_time_limit(
     monkeypatch.setattr("mcp_app.admin.doctor.SECONDS", 3.0)
     status, text, seen = read(operator)
     assert status == 200
-    assert "not through within 3 s" in seen
+    assert "not finished within 3 s" in seen
     assert "it is broken Mend it." in seen
     # Worst findings first, areas in their order, unknown areas last.
     assert text.index("Database") < text.index("Redis</h2>") < text.index("other.area")
