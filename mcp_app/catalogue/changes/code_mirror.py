@@ -169,7 +169,7 @@ def _values(source: Source, definition: Definition) -> dict[str, Any]:
     """Return the read-only columns of a mirrored row."""
     # Through JSON, so that later comparisons use the values that a database returns.
     wire = orjson.loads(orjson.dumps(definition.wire))
-    columns = orjson.loads(orjson.dumps(source.columns(definition)))
+    columns: dict[str, Any] = orjson.loads(orjson.dumps(source.columns(definition)))
     # The hash is part of a tool's identity, so that columns are as well.
     hashed = [wire, columns] if columns else wire
     digest = hashlib.sha256(orjson.dumps(hashed, option=orjson.OPT_SORT_KEYS)).hexdigest()
