@@ -43,7 +43,7 @@ from datetime import timedelta
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
-from mcp_app.auth.site import resource
+from mcp_app.auth.own_addresses import resource
 from mcp_app.oauth import secrets
 from mcp_app.oauth.models import AccessToken, Client, Connection
 

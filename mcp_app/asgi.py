@@ -61,7 +61,7 @@ class Routes:
 
     def __init__(self, project: Any, prefix: str = "") -> None:
         # Django must load its apps before modules with models are imported.
-        from mcp_app.auth.site import DOCUMENTS
+        from mcp_app.auth.own_addresses import DOCUMENTS
         from mcp_app.execution import long_poll
         from mcp_app.transports import health
         from mcp_app.transports.application import mcp
@@ -132,7 +132,7 @@ class Routes:
 
         The request may be the first since the developer's last edit, so the catalogue is updated first.
         """
-        from mcp_app.catalogue.changes.code_mirror import mirror
+        from mcp_app.catalogue.changes.mirroring import mirror
 
         log.info("The web server does not support ASGI lifespan; MCP starts now.")
         await sync_to_async(mirror)()
@@ -161,7 +161,7 @@ class Routes:
 
         Imports it in a thread, because that takes a tenth of a second.
         """
-        from mcp_app.catalogue.changes.code_mirror import mirror
+        from mcp_app.catalogue.changes.mirroring import mirror
 
         routing = await asyncio.to_thread(import_module, "mcp_app.console.routing")
         if self.routes[ENDPOINT] == self._first_request:
@@ -170,7 +170,7 @@ class Routes:
         return console
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from mcp_app.catalogue.changes.code_mirror import mirror
+        from mcp_app.catalogue.changes.mirroring import mirror
         from mcp_app.database.queries import aquery
         from mcp_app.database.threads.scheduling import yield_to_event_loop
 
@@ -204,7 +204,7 @@ class Routes:
 
 def _tell_what_is_not_offered() -> None:
     """Log the entries from code that are not offered because `migrate` has not run since they were added."""
-    from mcp_app.catalogue.changes.code_mirror import not_in_database
+    from mcp_app.catalogue.changes.mirroring import not_in_database
 
     try:
         absent = not_in_database()

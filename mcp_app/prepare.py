@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, router
 from django.db.migrations.loader import MigrationLoader
 
 from mcp_app.auth.roles import make_roles
-from mcp_app.catalogue.changes.code_mirror import Mirrored, mirror
+from mcp_app.catalogue.changes.mirroring import Mirrored, mirror
 
 
 def prepare() -> tuple[Mirrored, list[str]]:

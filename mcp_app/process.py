@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from django.db import DatabaseError
 
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.external import principals
+from mcp_app.auth.identity_provider import principals
 from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.snapshots.catalogue_refresher import Upkeep
 from mcp_app.catalogue.snapshots.current_snapshot import Views

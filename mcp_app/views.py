@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from mcp_app import conf
 from mcp_app.connect.address import connection_for
-from mcp_app.connect.registry import server_json
+from mcp_app.connect.server_json import server_json
 from mcp_app.connect.snippets import snippets
 
 

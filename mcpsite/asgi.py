@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 django.setup(set_prefix=False)
 
 from mcp_app.asgi import get_application  # noqa: E402
-from mcp_app.auth.site import SERVER_METADATA, offers_oauth  # noqa: E402
+from mcp_app.auth.own_addresses import SERVER_METADATA, offers_oauth  # noqa: E402
 from mcp_app.transports.health import not_there  # noqa: E402
 from mcpsite.http.bodies import bounded  # noqa: E402
 from mcpsite.pages import pages  # noqa: E402

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import DEFAULT_DB_ALIAS, transaction
 
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.checks.rows import squashed_migrations_are_whole
 from mcp_app.prepare import prepare as prepare_catalogue
 

@@ -84,7 +84,7 @@ def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
 
 def _account(_: HttpRequest) -> list[dict[str, Any]]:
     """Return the account menu's links besides the password."""
-    from mcp_app.auth.site import second_factor_lacks
+    from mcp_app.auth.own_addresses import second_factor_lacks
 
     if second_factor_lacks():
         return []

@@ -23,8 +23,7 @@ from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.list_filters import StateFilter
 from mcp_app.admin.markup import badge, moment, with_window
 from mcp_app.admin.widgets import ScopesField
-from mcp_app.auth.ended import EndedWork
-from mcp_app.auth.services import (
+from mcp_app.auth.api_keys import (
     ENDS_SOON,
     KEY_ENDS_WITHIN,
     NEVER_ENDS,
@@ -37,6 +36,7 @@ from mcp_app.auth.services import (
     revoke_api_key,
     revoked_by,
 )
+from mcp_app.auth.ended import EndedWork
 from mcp_app.catalogue.access import may_ask
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets

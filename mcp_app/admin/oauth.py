@@ -17,8 +17,8 @@ from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
 from mcp_app.admin.widgets import ScopesField
-from mcp_app.auth.services import login_name
-from mcp_app.auth.site import company_login_lacks, origin, resource, second_factor_lacks
+from mcp_app.auth.api_keys import login_name
+from mcp_app.auth.own_addresses import company_login_lacks, origin, resource, second_factor_lacks
 from mcp_app.interface.text import marked, visible
 from mcp_app.oauth.connections import disable, enable, end, end_each
 from mcp_app.oauth.machines.assertions import METHOD

@@ -24,7 +24,7 @@ from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.auth.ended import EndedWork, of_person
-from mcp_app.auth.site import second_factor_lacks
+from mcp_app.auth.own_addresses import second_factor_lacks
 from mcp_app.catalogue.access import may_ask
 from mcp_app.execution.stored.approval_rules import waiting
 from mcp_app.interface.text import marked

@@ -14,7 +14,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from mcp_app.admin.calls.approval import waiting_count
-from mcp_app.auth.services import ENDS_SOON, KEY_ENDS_WITHIN, ending_keys
+from mcp_app.auth.api_keys import ENDS_SOON, KEY_ENDS_WITHIN, ending_keys
 from mcp_app.catalogue.changes.pending_drafts import KIND_NAMED
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.database import clock

@@ -10,11 +10,11 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from mcp_app.api.throttling import count_address
+from mcp_app.auth.api_keys import find_api_key, note_api_key_used, principal_of_key, principal_of_user
 from mcp_app.auth.authentication import BAD_CREDENTIAL, readable
+from mcp_app.auth.challenges import insufficient, worded
+from mcp_app.auth.own_addresses import metadata_url, requested
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import insufficient, worded
-from mcp_app.auth.services import find_api_key, note_api_key_used, principal_of_key, principal_of_user
-from mcp_app.auth.site import metadata_url, requested
 from mcp_app.auth.tokens import kind_of
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.scopes import ADMIN

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from mcp_app.api.formats import DateTimeField
-from mcp_app.auth.services import key_states, login_name
+from mcp_app.auth.api_keys import key_states, login_name
 from mcp_app.catalogue.sources import registry
 from mcp_app.models import Message
 from mcp_app.protocol.call_state import TERMINAL, State

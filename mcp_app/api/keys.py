@@ -16,7 +16,7 @@ from mcp_app.api.filtering import AuditFilter, KeyFilter
 from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
-from mcp_app.auth.services import MAX_NAME, NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, revoke_api_key
+from mcp_app.auth.api_keys import MAX_NAME, NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey, AuditEvent
 from mcp_app.protocol.scopes import ALL
 

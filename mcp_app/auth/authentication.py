@@ -13,8 +13,8 @@ from typing import Any
 from django.db import Error as DatabaseFault
 
 from mcp_app.auth import tokens
+from mcp_app.auth.challenges import unauthorized
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.auth.refusals import unauthorized
 from mcp_app.auth.wrong_keys import WrongKeys
 from mcp_app.database import clock
 from mcp_app.protocol.errors import Unavailable

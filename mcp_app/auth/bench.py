@@ -11,9 +11,9 @@ from django.contrib.auth import get_user_model
 from django.core import signing
 from django.core.exceptions import PermissionDenied
 
+from mcp_app.auth.api_keys import PREFIX
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.services import PREFIX
 from mcp_app.database import clock
 from mcp_app.models import audit
 from mcp_app.protocol.principal_key import ACTOR

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from mcp_app.auth.api_keys import find_principal
 from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
-from mcp_app.auth.external import principals as external
+from mcp_app.auth.identity_provider import principals as external
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.services import find_principal
 from mcp_app.database.queries import aquery
 
 # Runs in a database thread; None for an invalid token.

@@ -21,8 +21,8 @@ from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
 from mcp_app import conf, optional_parts
+from mcp_app.auth.own_addresses import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.auth.public_paths import former_in
-from mcp_app.auth.site import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.sources.content.static_content import upload_directory
 from mcp_app.streams.connections.client import address_fault

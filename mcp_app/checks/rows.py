@@ -94,7 +94,7 @@ def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[
 @checks.register(Tags.database)
 def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
     """Warn about entries in code that have no row, which `migrate` and `mcp_prepare` create."""
-    from mcp_app.catalogue.changes.code_mirror import not_in_database
+    from mcp_app.catalogue.changes.mirroring import not_in_database
 
     # `migrate` runs checks first and creates the rows last.
     if sys.argv[1:2] == ["migrate"] or not _can_be_read(databases):

@@ -8,7 +8,7 @@ from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.http import HttpRequest
 
 from mcp_app import conf, servers
-from mcp_app.auth.site import issuer
+from mcp_app.auth.own_addresses import issuer
 from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection, is_address
 from mcp_app.protocol.http.transport_security import names_loopback
 from mcp_app.protocol.messages.server import ENDPOINT, further_path

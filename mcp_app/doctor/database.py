@@ -11,8 +11,8 @@ from socket import gethostname
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from mcp_app.catalogue.changes.code_mirror import not_in_database
-from mcp_app.doctor.connections import connections
+from mcp_app.catalogue.changes.mirroring import not_in_database
+from mcp_app.doctor.database_connections import connections
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.models import LogCursor

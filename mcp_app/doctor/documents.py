@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.apps import apps
 
 from mcp_app import conf
-from mcp_app.auth.site import offers_oauth
+from mcp_app.auth.own_addresses import offers_oauth
 from mcp_app.doctor.finding import Finding, error, ok, warning
 from mcp_app.doctor.installation import Installation
 

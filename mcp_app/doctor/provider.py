@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from mcp_app import optional_parts
-from mcp_app.auth.site import names_provider
+from mcp_app.auth.own_addresses import names_provider
 from mcp_app.doctor.finding import Finding, error, ok, skipped
 from mcp_app.doctor.installation import Installation
 
@@ -21,8 +21,8 @@ def keys(_: Installation) -> Iterator[Finding]:
         yield skipped("provider.keys", "PyJWT is not installed", optional_parts.PROVIDER.remedy())
         return
     # Imported late: the libraries are only installed with a provider.
-    from mcp_app.auth.external.keys import usable
-    from mcp_app.auth.external.provider import KeysAway, configured, fetch_keys
+    from mcp_app.auth.identity_provider.keys import usable
+    from mcp_app.auth.identity_provider.provider import KeysAway, configured, fetch_keys
 
     provider = configured()
     try:

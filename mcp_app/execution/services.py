@@ -15,9 +15,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from mcp_app import conf
+from mcp_app.auth.api_keys import principal_of
 from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.services import principal_of
 from mcp_app.catalogue.snapshots.current_snapshot import refreshed_view
 from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
-from mcp_app.execution.admission.gate import look, marks
+from mcp_app.execution.admission.gate import checked_fields, look
 from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.handlers import core_tasks, tasks
@@ -50,7 +50,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
     may_wait = context.services.background.available and not context.reply.shared
     if entry.background and may_wait:
         return _queue(context, params, entry, arguments)
-    if any(marks(entry)):
+    if any(checked_fields(entry)):
         return _run_admitted(context, params, entry, arguments)
     _run(context, params, entry, arguments)
     return None
@@ -97,7 +97,7 @@ def _inline(context: Asked, params: Params, *, may_wait: bool) -> tuple[ToolEntr
     if type(name) is not str or type(arguments) is not dict or "task" in params:
         return None
     entry, refusal = look(context.catalogue, name, arguments)
-    if refusal is not None or any(marks(entry)):
+    if refusal is not None or any(checked_fields(entry)):
         return None
     if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):
         return None

@@ -10,9 +10,9 @@ from typing import Any, Final
 from django.urls import NoReverseMatch, reverse
 
 from mcp_app import conf
+from mcp_app.auth.api_keys import ending_keys
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal_names import principal_names
-from mcp_app.auth.services import ending_keys
 from mcp_app.catalogue.changes.services import PUBLISH
 from mcp_app.database import clock
 from mcp_app.execution.call_log import redactor

@@ -11,12 +11,12 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from mcp_app import conf
+from mcp_app.auth.api_keys import OF_CLIENT, USE_NOTED_SECONDS
 from mcp_app.auth.ended import EndedWork, end_work
 from mcp_app.auth.makers import Maker, maker
+from mcp_app.auth.own_addresses import offers_oauth, resource
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
-from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS
-from mcp_app.auth.site import offers_oauth, resource
 from mcp_app.database import clock
 from mcp_app.execution.services import cancel_calls_of
 from mcp_app.execution.stored import cancelling

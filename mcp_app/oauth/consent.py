@@ -24,10 +24,10 @@ from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 
 from mcp_app import conf
-from mcp_app.auth.site import resource
+from mcp_app.auth.own_addresses import resource
 from mcp_app.database import clock
 from mcp_app.metrics import tally
-from mcp_app.oauth import documents, once, redirects, refusals
+from mcp_app.oauth import documents, error_descriptions, once, redirects
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.documents import DocumentRefused
 from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
@@ -117,9 +117,9 @@ def _named(request: HttpRequest) -> str:
     """Return the client id of a request. Raises ConsentRefused if it is missing or malformed."""
     query, client_id = request.META.get("QUERY_STRING", ""), request.GET.get("client_id", "")
     if len(query) > MAX_QUERY or "%00" in query:
-        raise ConsentRefused(f"The request is too long, or cannot be read. {refusals.AGAIN}")
+        raise ConsentRefused(f"The request is too long, or cannot be read. {error_descriptions.AGAIN}")
     if not CLIENT_ID.fullmatch(client_id):
-        raise ConsentRefused(refusals.explained("invalid_request", "Missing client_id parameter."))
+        raise ConsentRefused(error_descriptions.explained("invalid_request", "Missing client_id parameter."))
     return client_id
 
 
@@ -130,11 +130,11 @@ def _read(request: HttpRequest, client_id: str) -> AuthorizationRequest:
         granted, credentials = core.validate_authorization_request(request)
     except FatalClientError as error:
         library = error.oauthlib_error
-        raise ConsentRefused(refusals.explained(library.error, library.description)) from None
+        raise ConsentRefused(error_descriptions.explained(library.error, library.description)) from None
     except OAuthToolkitError as error:
         raise SentBack(error.oauthlib_error, error.oauthlib_error.redirect_uri) from None
     except ValueError:
-        raise ConsentRefused(f"The request cannot be read. {refusals.AGAIN}") from None
+        raise ConsentRefused(f"The request cannot be read. {error_descriptions.AGAIN}") from None
     library_request = credentials.pop("request")
     kept = {name: credentials[name] for name in ("client_id", "redirect_uri", "response_type", "state")}
     kept["code_challenge"] = credentials["code_challenge"]
@@ -158,7 +158,9 @@ def _client(client_id: str) -> Client:
             raise ConsentRefused(str(error)) from None
     client = find_client(client_id)
     if client is None:
-        raise ConsentRefused(refusals.explained("invalid_request", "Invalid client_id parameter value."))
+        raise ConsentRefused(
+            error_descriptions.explained("invalid_request", "Invalid client_id parameter value.")
+        )
     return client
 
 
@@ -221,8 +223,10 @@ def _answered(request: HttpRequest) -> HttpResponse:
         url, *_ = core.create_authorization_response(request, found["scopes"], dict(credentials), allow=True)
     except OAuthToolkitError as error:
         library = error.oauthlib_error
-        words = refusals.explained(library.error, library.description)
-        raise ConsentRefused(f"The request is not in order any more. {words} {refusals.AGAIN}") from None
+        words = error_descriptions.explained(library.error, library.description)
+        raise ConsentRefused(
+            f"The request is not in order any more. {words} {error_descriptions.AGAIN}"
+        ) from None
     return _redirected(request, url, {})
 
 
@@ -243,7 +247,7 @@ def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
 def _told(error: OAuth2Error) -> dict[str, str]:
     """Return the parameters of an error response."""
     told = dict(error.twotuples)
-    return {**told, "error_description": refusals.explained(error.error, error.description)}
+    return {**told, "error_description": error_descriptions.explained(error.error, error.description)}
 
 
 def _is_trusted(client: Client) -> bool:

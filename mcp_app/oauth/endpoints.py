@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from mcp_app import conf
 from mcp_app.metrics import tally
-from mcp_app.oauth import refusals, registration
+from mcp_app.oauth import error_descriptions, registration
 from mcp_app.oauth.grants import core
 from mcp_app.oauth.machines import proving
 from mcp_app.oauth.metadata import for_programs
@@ -104,7 +104,7 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
 def _explained(told: str, grant: str) -> bytes:
     """Replace the description of the library's error."""
     refusal = orjson.loads(told)
-    words = refusals.explained(refusal["error"], refusal.get("error_description"), grant)
+    words = error_descriptions.explained(refusal["error"], refusal.get("error_description"), grant)
     return orjson.dumps({**refusal, "error_description": words})
 
 

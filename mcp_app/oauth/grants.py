@@ -18,9 +18,9 @@ from oauthlib.oauth2.rfc6749.grant_types import ClientCredentialsGrant
 from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challenge_method_s256
 
 from mcp_app import conf
-from mcp_app.auth.site import canonical, resource
+from mcp_app.auth.own_addresses import canonical, resource
 from mcp_app.database import clock
-from mcp_app.oauth import connections, documents, refusals, secrets
+from mcp_app.oauth import connections, documents, error_descriptions, secrets
 from mcp_app.oauth.machines import proving, tokens
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.secrets import Pair
@@ -51,7 +51,7 @@ def resource_of(asked: list[str]) -> str:
     """
     named = {canonical(each) for each in asked} or {resource()}
     if len(named) != 1 or "" in named:
-        raise errors.CustomOAuth2Error(error="invalid_target", description=refusals.wrong_target())
+        raise errors.CustomOAuth2Error(error="invalid_target", description=error_descriptions.wrong_target())
     return named.pop()
 
 

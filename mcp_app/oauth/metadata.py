@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from mcp_app import conf
-from mcp_app.auth.site import offers_oauth, origin
+from mcp_app.auth.own_addresses import offers_oauth, origin
 from mcp_app.oauth import announced
 from mcp_app.oauth.machines.assertions import METHOD, SIGNED_BY
 from mcp_app.oauth.registration import AUTH_METHODS, GRANTS

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
-from mcp_app.auth.site import offers_company_login, second_factor_lacks
+from mcp_app.auth.own_addresses import offers_company_login, second_factor_lacks
 from mcp_app.oauth.connections import end
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.metadata import only_when_offered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from mcp_app.auth.site import DOORS, SERVER_METADATA
+from mcp_app.auth.own_addresses import DOORS, SERVER_METADATA
 from mcp_app.oauth import consent, endpoints, metadata, pages
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 

@@ -14,7 +14,7 @@ from typing import Any
 from mcp_app.database import clock
 from mcp_app.process import Process
 from mcp_app.streams.base import StreamsError
-from mcp_app.transports.connections import Connections
+from mcp_app.transports.open_streams import Connections
 
 EVERY_SECONDS = 2.0
 # Seconds that one announcement of a viewer is valid.

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import MutableMapping
 from typing import Any
 
+from mcp_app.auth.challenges import insufficient
+from mcp_app.auth.own_addresses import metadata_url
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.auth.refusals import insufficient
-from mcp_app.auth.site import metadata_url
 from mcp_app.execution.stored import queue_stats
 from mcp_app.metrics import families, readings
 from mcp_app.process import Process

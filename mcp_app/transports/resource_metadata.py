@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from mcp_app.auth.site import described_at, issuer, requested, resource, server_at
+from mcp_app.auth.own_addresses import described_at, issuer, requested, resource, server_at
 from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 

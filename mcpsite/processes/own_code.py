@@ -84,7 +84,7 @@ def load_all(environment: Environment) -> None:
     app.loader.import_default_modules()
     permits.to_serve()
     sys.excepthook = sys.__excepthook__
-    from mcp_app.catalogue.changes.code_mirror import mirror
+    from mcp_app.catalogue.changes.mirroring import mirror
 
     mirror()
 

@@ -38,7 +38,7 @@ import json, math, random
 from datetime import timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes.services import save_tool_preset
 from mcp_app.models import Tool
 from mcp_app.message_log.rollup_cells import RollupCells

@@ -24,8 +24,8 @@ import json
 from datetime import timedelta
 from django.contrib.auth.models import Group
 from django.utils import timezone
-from mcp_app.auth.services import issue_api_key
-from mcp_app.auth.site import resource
+from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.auth.own_addresses import resource
 from mcp_app.models import ExternalIdentity
 from mcp_app.oauth import connections, registration, secrets
 from tests.samples.admin_seed import people

@@ -29,7 +29,7 @@ ROWS: Final = """
 import json
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes.services import save_tool_preset, update_entry
 from mcp_app.models import Tool
 root = get_user_model().objects.get(username="root")

@@ -27,7 +27,7 @@ ROUND_SECONDS = 10.0
 ANSWERED_SECONDS = 3.0
 KEY = """
 from django.contrib.auth import get_user_model
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 user = get_user_model().objects.create_superuser("root", password="correct horse battery")
 print(issue_api_key(user=user, name="chaos")[1])
 """

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from mcp_app.auth.services import find_api_key, issue_api_key
+from mcp_app.auth.api_keys import find_api_key, issue_api_key
 from mcp_app.database import clock
 from mcp_app.models import ApiKey
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.schemas.refusals import refusals
+from mcp_app.catalogue.schemas.client_rules import refusals
 from tests.interop import npm, pypi
 from tests.samples.portable_tools import define_every_kind
 

@@ -22,7 +22,7 @@ from tests.servers.live import LiveServer
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 ISSUE = """
 from django.contrib.auth import get_user_model
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 user = get_user_model().objects.create_user("snippets")
 print(issue_api_key(user=user, name="snippets", actor=user)[1])
 """

@@ -25,7 +25,7 @@ pytestmark = [
 
 ISSUE_KEY = """
 from django.contrib.auth import get_user_model
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 user = get_user_model().objects.create_superuser("operator", password="only for this test")
 print(issue_api_key(user=user, name="compose")[1])
 """

@@ -36,7 +36,7 @@ TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 PREPARED = """
 from django.contrib.auth import get_user_model
 from django.test import Client
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes.services import save_prompt
 root = get_user_model().objects.create_superuser("root")
 saved = save_prompt(actor=root, name="saved", template="Hello")

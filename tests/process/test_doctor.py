@@ -67,7 +67,7 @@ def test_missing_worker_is_error_and_other_checks_run() -> None:
 def _issued_key(server: LiveServer) -> str:
     return server.shell(
         "from django.contrib.auth import get_user_model\n"
-        "from mcp_app.auth.services import issue_api_key\n"
+        "from mcp_app.auth.api_keys import issue_api_key\n"
         "user = get_user_model().objects.create_user('ada')\n"
         "print(issue_api_key(user=user, name='doctor')[1])"
     ).strip()

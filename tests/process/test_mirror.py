@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MIRROR = "from mcp_app.catalogue.changes.code_mirror import mirror; print(mirror().changed)"
+MIRROR = "from mcp_app.catalogue.changes.mirroring import mirror; print(mirror().changed)"
 
 FORGET = "from mcp_app.models import Tool; Tool.objects.all().delete()"
 

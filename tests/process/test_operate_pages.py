@@ -24,7 +24,7 @@ from tests.servers.postgres import MISSING, PostgreSQL, binaries
 OPERATE = ROOT / "docs" / "operate"
 SEEDED = """
 from django.contrib.auth import get_user_model
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes.services import update_entry
 from mcp_app.models import Tool
 root = get_user_model().objects.create_superuser("root")

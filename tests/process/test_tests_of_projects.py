@@ -26,7 +26,7 @@ from django.contrib.auth import get_user_model
 from django.test import TransactionTestCase
 
 from mcp_app import tool
-from mcp_app.auth.services import issue_api_key, revoke_api_key
+from mcp_app.auth.api_keys import issue_api_key, revoke_api_key
 from mcp_app.testing import call_tool
 
 

@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.utils import timezone
 
-from mcp_app.auth.services import issue_api_key, revoke_api_key
+from mcp_app.auth.api_keys import issue_api_key, revoke_api_key
 from mcp_app.message_log import rollups
 from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.message_log.pages import ERRORS

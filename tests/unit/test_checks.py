@@ -19,7 +19,7 @@ from django.urls import include, path, re_path
 from django.views.static import serve
 
 from mcp_app import optional_parts, tool
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import StoredSource

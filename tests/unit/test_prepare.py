@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from mcp_app import tool
 from mcp_app.auth.roles import ROLES
-from mcp_app.catalogue.changes.code_mirror import not_in_database
+from mcp_app.catalogue.changes.mirroring import not_in_database
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
 from mcp_app.prepare import after_migrate

@@ -126,7 +126,7 @@ async def test_catalogue_of_process_is_restored() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_stored_catalogue_is_served_on_request() -> None:
     from mcp_app.catalogue.changes import services
-    from mcp_app.catalogue.changes.code_mirror import mirror
+    from mcp_app.catalogue.changes.mirroring import mirror
     from mcp_app.models import Tool
 
     mirror()

@@ -29,7 +29,7 @@ from mcp_app.admin.columns import time_column
 from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, span
 from mcp_app.admin.timeline import pane
-from mcp_app.auth.services import login_name
+from mcp_app.auth.api_keys import login_name
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.text import marked, visible

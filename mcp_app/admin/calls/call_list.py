@@ -41,8 +41,8 @@ from mcp_app.admin.calls.queues import box
 from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.long_lists import LongListAdmin
 from mcp_app.admin.markup import badge, span
+from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.principal_names import principal_names
-from mcp_app.auth.services import login_name
 from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON

@@ -22,7 +22,7 @@ from mcp_app.admin.markup import badge, json_block
 from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
 from mcp_app.catalogue.access import permission_of
 from mcp_app.catalogue.exposure.viewsets.offering import has_open_view
-from mcp_app.catalogue.schemas.refusals import refusals
+from mcp_app.catalogue.schemas.client_rules import refusals
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.sources.base import LIMITS
 from mcp_app.catalogue.sources.preset.source import PRESET

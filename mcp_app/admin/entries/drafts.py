@@ -17,7 +17,7 @@ from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.entries.differences import faults, label
 from mcp_app.admin.entries.draft_card import card_of, entry_address, entry_admin_of, may_edit_draft
 from mcp_app.admin.markup import badge
-from mcp_app.auth.services import login_name
+from mcp_app.auth.api_keys import login_name
 from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.drafts import discard_draft, publish_draft
 from mcp_app.catalogue.changes.services import may_publish

@@ -17,8 +17,8 @@ from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.identity.provider import login_state, provider_state, verdict_on
 from mcp_app.admin.markup import badge, moment
-from mcp_app.auth.services import login_name
-from mcp_app.auth.site import names_provider
+from mcp_app.auth.api_keys import login_name
+from mcp_app.auth.own_addresses import names_provider
 from mcp_app.interface.text import visible
 from mcp_app.models import ExternalIdentity
 

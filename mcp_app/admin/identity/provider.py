@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from django.utils import timezone
 
 from mcp_app import conf, optional_parts
-from mcp_app.auth.external import principals
-from mcp_app.auth.site import names_provider, offers_company_login
+from mcp_app.auth.identity_provider import principals
+from mcp_app.auth.own_addresses import names_provider, offers_company_login
 from mcp_app.models import ExternalIdentity
 from mcp_app.oauth.company.heard import Heard, heard
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unavailable
 
 if TYPE_CHECKING:
-    from mcp_app.auth.external.verification import Verification
+    from mcp_app.auth.identity_provider.verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def verdict_on(token: str) -> TokenVerdict:
     held = _verification()
     if held is None:
         return TokenVerdict("No provider is configured.")
-    from mcp_app.auth.external.verification import TokenRefused
+    from mcp_app.auth.identity_provider.verification import TokenRefused
 
     if (awaited := held.arriving(token)) is not None:
         awaited.result()

@@ -18,8 +18,8 @@ from django.utils.text import format_lazy
 from mcp_app import conf
 from mcp_app.admin.search import documents, traffic
 from mcp_app.admin.search.found import MENTIONS, MOST_OF_KIND, SearchResult, page_of, place, rank_of
+from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.permissions import may_view_people
-from mcp_app.auth.services import login_name
 from mcp_app.interface.text import marked
 from mcp_app.message_log.search.language import LONGEST
 from mcp_app.message_log.search.saved import READS, searches_of

@@ -16,7 +16,7 @@ from mcp_app.admin.list_filters import StateFilter
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers
 from mcp_app.admin.markup import badge
 from mcp_app.admin.timeline import timeline
-from mcp_app.auth.services import login_name
+from mcp_app.auth.api_keys import login_name
 from mcp_app.interface.text import json_text, marked, visible, visible_block
 from mcp_app.models import Session
 from mcp_app.protocol.messages.methods import every_method

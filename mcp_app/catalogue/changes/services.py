@@ -18,7 +18,7 @@ from django.db import transaction
 
 from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changes import pending_drafts, revisions, row_checks
-from mcp_app.catalogue.changes.code_mirror import Mirrored, mirror_checked
+from mcp_app.catalogue.changes.mirroring import Mirrored, mirror_checked
 from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.content.source import listed_mime_type

@@ -14,7 +14,7 @@ from mcp_app.catalogue.definitions.definition import (
     ToolDefinition,
 )
 from mcp_app.catalogue.definitions.extension import Extension
-from mcp_app.catalogue.schemas.refusals import RuleViolation, refusals
+from mcp_app.catalogue.schemas.client_rules import RuleViolation, refusals
 
 EXAMPLES = "mcp_app.contrib."
 

@@ -14,7 +14,7 @@ from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.gateway import Streams
 
 # The fields of a tool that enable further checks. For other tools only ``RunningLimit`` can refuse.
-marks: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
+checked_fields: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
 
 
 class CallGate:

@@ -19,8 +19,8 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
+from mcp_app.auth.api_keys import principal_of
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.services import principal_of
 from mcp_app.catalogue.snapshots.current_snapshot import Views, refresh_now
 from mcp_app.catalogue.snapshots.snapshot import EMPTY, Catalogue
 from mcp_app.conf import Settings

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app import conf
-from mcp_app.auth.services import NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, key_states, revoke_api_key
+from mcp_app.auth.api_keys import NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, key_states, revoke_api_key
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ALL, BASIC

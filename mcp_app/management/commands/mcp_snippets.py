@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from mcp_app import conf
 from mcp_app.connect.address import connection_at, public_url
 from mcp_app.connect.connection import ServerConnection
-from mcp_app.connect.registry import server_json
+from mcp_app.connect.server_json import server_json
 from mcp_app.connect.snippets import CLIENTS, Snippet, snippets
 
 REGISTRY = "server.json"

@@ -13,9 +13,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from mcp_app import conf
+from mcp_app.auth.api_keys import find_principal, principal_of_user
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.auth.services import find_principal, principal_of_user
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.foreign_code import outlast
 
 NOBODY = "MCP_AUTH is 'required': pass --user NAME, or set MCP_API_KEY to an API key."

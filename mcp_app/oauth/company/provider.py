@@ -24,8 +24,14 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from mcp_app import conf
-from mcp_app.auth.external.provider import ALL_SECONDS, KeysAway, Provider, fetch_metadata, policy_for
-from mcp_app.auth.site import origin
+from mcp_app.auth.identity_provider.provider import (
+    ALL_SECONDS,
+    KeysAway,
+    Provider,
+    fetch_metadata,
+    policy_for,
+)
+from mcp_app.auth.own_addresses import origin
 from mcp_app.egress import EgressError, Fetched, Sent, fetch
 from mcp_app.egress.policy import networks
 from mcp_app.oauth.company.heard import note_failed, note_fetched

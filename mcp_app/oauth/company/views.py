@@ -28,11 +28,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from mcp_app import conf
-from mcp_app.auth.external.claims import Claims, read
-from mcp_app.auth.external.people import person_of
-from mcp_app.auth.external.verification import SKEW_SECONDS, TokenRefused, check_storable
+from mcp_app.auth.identity_provider.claims import Claims, read
+from mcp_app.auth.identity_provider.people import person_of
+from mcp_app.auth.identity_provider.verification import SKEW_SECONDS, TokenRefused, check_storable
+from mcp_app.auth.own_addresses import offers_company_login
 from mcp_app.auth.public_paths import former_names
-from mcp_app.auth.site import offers_company_login
 from mcp_app.oauth.company.heard import note_failed, note_used
 from mcp_app.oauth.company.provider import Endpoints, ProviderSession
 from mcp_app.oauth.consent import page

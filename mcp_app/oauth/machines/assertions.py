@@ -11,8 +11,8 @@ from typing import Any, Final
 import jwt
 import orjson
 
-from mcp_app.auth.external.keys import ALGORITHMS
-from mcp_app.auth.external.verification import (
+from mcp_app.auth.identity_provider.keys import ALGORITHMS
+from mcp_app.auth.identity_provider.verification import (
     SKEW_SECONDS,
     TokenRefused,
     Words,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from oauthlib.oauth2.rfc6749 import errors
 
-from mcp_app.auth.external.verification import TokenRefused, named_key
-from mcp_app.auth.site import origin
+from mcp_app.auth.identity_provider.verification import TokenRefused, named_key
+from mcp_app.auth.own_addresses import origin
 from mcp_app.models import audit
 from mcp_app.oauth.machines import assertions, public_keys
 from mcp_app.oauth.models import Client

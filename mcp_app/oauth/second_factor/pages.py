@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from mcp_app.auth.site import offers_oauth, second_factor_lacks
+from mcp_app.auth.own_addresses import offers_oauth, second_factor_lacks
 from mcp_app.execution.questions.sealing import Unsealed
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor import factors

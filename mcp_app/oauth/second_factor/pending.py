@@ -17,8 +17,8 @@ from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from mcp_app import conf
+from mcp_app.auth.own_addresses import second_factor_lacks
 from mcp_app.auth.public_paths import former_names
-from mcp_app.auth.site import second_factor_lacks
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor.gate import PASSED, SecondFactorAsked, has_factor, is_half, stops
 

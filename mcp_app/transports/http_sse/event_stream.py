@@ -10,7 +10,7 @@ from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.protocol.http import sse
 from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
 from mcp_app.transports import unanswered_requests
-from mcp_app.transports.connections import StreamReader
+from mcp_app.transports.open_streams import StreamReader
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.sse_response import ClientStalled
 

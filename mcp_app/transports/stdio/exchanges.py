@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from mcp_app.auth.challenges import check_scopes
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import check_scopes
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.handlers.context import Asked
@@ -22,7 +22,7 @@ from mcp_app.protocol.features.subscriptions import cancelled
 from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.transports.connections import Connections, StreamReader
+from mcp_app.transports.open_streams import Connections, StreamReader
 from mcp_app.transports.subscriptions import Subscriptions
 
 LOOK_SECONDS = 60.0

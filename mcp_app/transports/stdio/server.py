@@ -9,8 +9,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
+from mcp_app.auth.challenges import check_scopes
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import check_scopes
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
@@ -27,7 +27,7 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26, V2025_11_25
 from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import CLOSE, StreamsError
-from mcp_app.transports import notices
+from mcp_app.transports import list_changed
 from mcp_app.transports.message_limits import message_limits
 from mcp_app.transports.stdio.exchanges import Exchanges
 from mcp_app.transports.stdio.framing import Framing
@@ -231,10 +231,10 @@ class StdioServer:
         self._process.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:
-                found, revision = await notices.due(streams, session, self._catalogue())
+                found, revision = await list_changed.due(streams, session, self._catalogue())
                 for message, _ in found:
                     await self._write(message)
-                notices.note(self._process.log, session, found)
+                list_changed.note(self._process.log, session, found)
                 if revision != session.announced:
                     await self._process.sessions.announced(session, revision)
                 for event in await reader.next(LOOK_SECONDS):

@@ -7,9 +7,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from mcp_app.auth.challenges import check_scopes
+from mcp_app.auth.own_addresses import metadata_url
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import check_scopes
-from mcp_app.auth.site import metadata_url
 from mcp_app.dispatcher import NO_REDIS
 from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.execution.calls.results import unexpected
@@ -36,8 +36,8 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
-from mcp_app.transports.connections import Connections
 from mcp_app.transports.message_limits import message_limits
+from mcp_app.transports.open_streams import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy

@@ -22,8 +22,8 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import Event, StreamFinished, StreamsError, StreamUnknown
 from mcp_app.streams.reader import Reader
-from mcp_app.transports import notices, unanswered_requests
-from mcp_app.transports.connections import Connections, StreamReader
+from mcp_app.transports import list_changed, unanswered_requests
+from mcp_app.transports.open_streams import Connections, StreamReader
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
 from mcp_app.transports.streamable_http.sse_response import Authenticated, ClientStalled, SseResponse
@@ -46,7 +46,7 @@ class EventStream(SseResponse):
         # Up to which revision it is stored that the catalogue was announced to the client.
         self._stored = session.announced
         # What was announced by a write that has yet to be finished.
-        self._half_sent: notices.Announcement | None = None
+        self._half_sent: list_changed.Announcement | None = None
         # Whether nothing is being written: the stream's task waits for events, or reads them.
         self._is_waiting = False
         # Whether the last event of the stream was written, here or before the client resumed.
@@ -214,7 +214,7 @@ class EventStream(SseResponse):
     async def _announce_catalogue(self) -> None:
         """Send what changed since the last announcement to this client; while Redis is away, later."""
         try:
-            found, revision = await notices.due(self._process.streams, self._session, self._catalogue())
+            found, revision = await list_changed.due(self._process.streams, self._session, self._catalogue())
         except StreamsError:
             return
         if revision == self._session.announced:
@@ -229,8 +229,8 @@ class EventStream(SseResponse):
         if catalogue.server.removed:
             connection.stop()  # A client that returns finds out that its server was deleted.
             return
-        due = notices.announcement(self._session, catalogue)
-        if due is notices.NOTHING:
+        due = list_changed.announcement(self._session, catalogue)
+        if due is list_changed.NOTHING:
             return
         clear = self._is_waiting and self._unfinished is None and not connection.stopping
         if due.asks or not clear or connection.stale or self._is_check_due():
@@ -248,8 +248,8 @@ class EventStream(SseResponse):
             due, self._half_sent = self._half_sent, None
             self._note_announced(due.notices, due.revision)
 
-    def _note_announced(self, found: list[notices.Notice], revision: int) -> None:
-        notices.note(self._process.log, self._session, found)
+    def _note_announced(self, found: list[list_changed.Notice], revision: int) -> None:
+        list_changed.note(self._process.log, self._session, found)
         self._session.announced = revision
 
     def _catalogue(self) -> CatalogueView:

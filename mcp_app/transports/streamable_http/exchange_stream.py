@@ -15,7 +15,7 @@ from mcp_app.process import Process
 from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, fitted, http_status_for
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.versions import V2026_07_28
-from mcp_app.transports.connections import Connections, StreamReader
+from mcp_app.transports.open_streams import Connections, StreamReader
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.request_body import Receive
 from mcp_app.transports.streamable_http.sse_response import Authenticated, ClientStalled, SseResponse

@@ -16,7 +16,7 @@ from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.transports.connections import Connections, StreamReader
+from mcp_app.transports.open_streams import Connections, StreamReader
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
 from mcp_app.transports.streamable_http.sse_response import (

@@ -27,7 +27,7 @@ from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.transports.connections import Connections
+from mcp_app.transports.open_streams import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.exchange_stream import ExchangeStream
 from mcp_app.transports.streamable_http.listen_stream import ListenStream

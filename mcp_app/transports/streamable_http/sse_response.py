@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
-from mcp_app.transports.connections import Connections, StreamReader
+from mcp_app.transports.open_streams import Connections, StreamReader
 from mcp_app.transports.streamable_http import first_steps
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive

@@ -16,7 +16,7 @@ from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes import drafts, rolling_back, services
 from mcp_app.console.line import line_of
 from mcp_app.execution.decisions import approve_call, refuse_call

@@ -30,7 +30,7 @@ from importlib import import_module
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.db import transaction
-from mcp_app.auth.site import resource
+from mcp_app.auth.own_addresses import resource
 from mcp_app.oauth import connections, registration, secrets
 from mcp_app.oauth.machines.entering import Machine, enter_machine
 

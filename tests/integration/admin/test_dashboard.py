@@ -23,7 +23,7 @@ from mcp_app.admin import dashboard as module
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
 from mcp_app.admin.markup import in_utc
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.code_fault import CodeFault
 from mcp_app.message_log import rollups
 from mcp_app.message_log.rollup_cells import RollupCells

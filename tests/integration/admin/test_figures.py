@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app.admin.figures.page import PAGE, Figures
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.message_log.counts import tool_figures
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import Call, CallerRollup, LogCursor, Message, Rollup, Session

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from mcp_app.admin.calls import argument_search
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.models import Call, Session
 from tests.integration.admin.addresses import page
 from tests.samples.admin_seed import RUNNING, Seed, background_call, undecided_call

@@ -15,7 +15,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from mcp_app.auth.services import NEVER_ENDS, find_principal
+from mcp_app.auth.api_keys import NEVER_ENDS, find_principal
 from mcp_app.database import clock
 from mcp_app.models import ApiKey, AuditEvent
 from mcp_app.protocol.scopes import ALL, BASIC

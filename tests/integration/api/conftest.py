@@ -10,8 +10,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.test import Client
 
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.auth.roles import make_roles
-from mcp_app.auth.services import issue_api_key
 from mcp_app.streams.blocking import counting
 from tests.samples.admin_seed import PASSWORD, Seed
 from tests.samples.seeded import seeded, seeded_anew, seeded_once

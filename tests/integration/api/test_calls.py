@@ -16,8 +16,8 @@ import redis
 from django.test import Client
 
 from mcp_app import conf
-from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
 from mcp_app.execution import long_poll
 from mcp_app.execution.stored import records

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from mcp_app.auth.services import find_principal
+from mcp_app.auth.api_keys import find_principal
 from mcp_app.models import ApiKey, AuditEvent
 from tests.integration.api.conftest import ClientOf, send
 from tests.samples.admin_seed import Seed

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 
 from mcp_app.api.urls import urlpatterns
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.models import AuditEvent, Session
 from tests.integration.api.conftest import ClientOf, send
 from tests.samples.admin_seed import Seed

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.transfer import MAX_BYTES, export_catalogue
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Tool
 from tests.integration.api.conftest import ClientOf

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 
 KEY = """
 from django.contrib.auth.models import Permission, User
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 user = User.objects.create_user("caller")
 user.user_permissions.add(Permission.objects.get(codename="view_group"))
 print(issue_api_key(user=user, name="calls")[1])

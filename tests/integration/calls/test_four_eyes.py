@@ -22,7 +22,7 @@ import json
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from mcp_app.auth.bench import issue_bench_token
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 users = {}
 for name in ("asker", "boss", "deputy", "third"):
     # Other tests of the same installation may have made one who is no staff.

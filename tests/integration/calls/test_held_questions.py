@@ -20,7 +20,7 @@ CLIENTS, QUESTIONS = 3, 4
 KEYS = """
 import json
 from django.contrib.auth import get_user_model
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 user = get_user_model().objects.create_user({name!r})
 print(json.dumps([issue_api_key(user=user, name="held")[1] for _ in range({number})]))
 """

@@ -17,7 +17,7 @@ from django.test import Client as Browser
 from django.urls import reverse
 
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.sources.registry import SOURCES, source_of
 from mcp_app.models import Tool
 from mcp_app.testing import Client, call_tool

@@ -13,7 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 
 from mcp_app.catalogue.changes import drafts, services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.changes.rolling_back import roll_back
 from mcp_app.catalogue.changes.services import ChangedMeanwhile
 from mcp_app.catalogue.snapshots import current_snapshot

@@ -10,7 +10,7 @@ import pytest
 from django.core.exceptions import PermissionDenied, ValidationError
 
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import Mirrored, mirror
+from mcp_app.catalogue.changes.mirroring import Mirrored, mirror
 from mcp_app.catalogue.changes.rolling_back import roll_back
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.code import CODE

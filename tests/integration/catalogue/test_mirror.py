@@ -8,7 +8,7 @@ import pytest
 
 from mcp_app import tool
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import Mirrored, mirror
+from mcp_app.catalogue.changes.mirroring import Mirrored, mirror
 from mcp_app.catalogue.definitions.registry import Registry
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.models import (

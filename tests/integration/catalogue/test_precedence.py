@@ -10,7 +10,7 @@ import pytest
 from mcp_app import tool
 from mcp_app.catalogue.access import permission_of
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
 from mcp_app.catalogue.snapshots import snapshot_loader
 from mcp_app.catalogue.sources.code import CODE

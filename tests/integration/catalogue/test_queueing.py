@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 
 from mcp_app import tool
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.models import CatalogueChange, Tool

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.changes.rolling_back import plan_roll_back, roll_back
 from mcp_app.catalogue.changes.services import ChangedMeanwhile
 from mcp_app.catalogue.snapshots import current_snapshot

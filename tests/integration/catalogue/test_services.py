@@ -14,7 +14,7 @@ from django.db import transaction
 from mcp_app.auth.membership import membership_of
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.models import (
     AuditEvent,

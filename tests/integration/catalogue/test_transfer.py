@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_app import tool
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.definitions.registry import Registry
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.sources.content.source import CONTENT

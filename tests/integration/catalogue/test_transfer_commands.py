@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.transfer import export_catalogue
 from mcp_app.interface.text import has_hidden
 from mcp_app.models import CatalogueChange, Prompt, Tool

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.transfer import Imported, export_catalogue, import_catalogue
 from mcp_app.models import CatalogueChange, CatalogueRevision, Prompt, Resource, ResourceTemplate, Tool
 

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 
-from mcp_app.auth.services import find_principal
+from mcp_app.auth.api_keys import find_principal
 from mcp_app.models import ApiKey, AuditEvent
 from mcp_app.protocol.scopes import BASIC
 

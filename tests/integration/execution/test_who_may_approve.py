@@ -16,17 +16,17 @@ from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from mcp_app import tool
-from mcp_app.auth.bench import bench_key
-from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.auth.services import (
+from mcp_app.auth.api_keys import (
     issue_api_key,
     principal_of_key,
     principal_of_user,
     revoke_api_key,
     secret_hash,
 )
+from mcp_app.auth.bench import bench_key
+from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.snapshot import EMPTY

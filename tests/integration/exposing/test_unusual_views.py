@@ -22,7 +22,7 @@ from mcp_app import expose
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.exposure.viewsets.calls import STATUS
-from mcp_app.catalogue.schemas.refusals import refusals
+from mcp_app.catalogue.schemas.client_rules import refusals
 from mcp_app.testing import call_tool
 from tests.integration.exposing.shop import Customer, CustomerViewSet
 from tests.samples.media_samples import AUDIO, FOR_MODELS, HTML, SVG

@@ -23,7 +23,7 @@ TIGHT = {
 }
 KEYS = """
     from django.contrib.auth.models import Permission, User
-    from mcp_app.auth.services import issue_api_key
+    from mcp_app.auth.api_keys import issue_api_key
 
     result = {}
     for name in ("reader", "stranger"):

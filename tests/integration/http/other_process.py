@@ -16,7 +16,7 @@ import time
 from datetime import timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
-from mcp_app.auth.services import issue_api_key, revoke_api_key
+from mcp_app.auth.api_keys import issue_api_key, revoke_api_key
 from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.models import ApiKey, Tool
 """

@@ -20,7 +20,7 @@ CALLS = "mcp_tool_calls_total"
 HOSTILE = ['no"} 1\nmcp_forged_total{a="', "no such tool", "\\", "ünknown", "x" * 100, "other "]
 KEY = """
 from django.contrib.auth.models import Permission, User
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 user = User.objects.create(username={name!r})
 user.user_permissions.set(Permission.objects.filter(codename__in={permissions!r}))
 print(issue_api_key(user=user, name="scraper")[1])

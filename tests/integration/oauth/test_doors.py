@@ -23,7 +23,7 @@ import time
 from django.contrib.auth import get_user_model
 from mcp_app.oauth import connections, secrets
 from mcp_app.oauth.models import AuthorizationCode, Client
-from mcp_app.auth.site import resource
+from mcp_app.auth.own_addresses import resource
 client, _ = Client.objects.get_or_create(client_id="doors", defaults={{"redirect_uris": "https://a.example/"}})
 user = get_user_model().objects.get(username="ada")
 user.is_superuser = True
@@ -36,7 +36,7 @@ connections.exchange(AuthorizationCode.objects.get(digest=secrets.digest(code)),
 """
 KEY = """
 from django.contrib.auth import get_user_model
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 user, _ = get_user_model().objects.get_or_create(username="holds-keys", is_superuser=True)
 print(issue_api_key(user=user, name="doors", scopes={scopes})[1])
 """

@@ -17,8 +17,8 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.test.client import ClientHandler
 
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.auth.principal import EVERYTHING
-from mcp_app.auth.services import issue_api_key
 from tests.integration.roles.table import COLUMNS, Person, person_of
 from tests.samples.admin_seed import PASSWORD
 

@@ -33,7 +33,7 @@ INITIALIZE = {
 KEYS = """
 from django.contrib.auth.models import Group, User
 from mcp_app.auth.bench import issue_bench_token
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 for name, staff, root, group in {people!r}:
     user = User.objects.create(username=name, is_staff=staff, is_superuser=root)
     user.groups.set(Group.objects.filter(name=group))

@@ -189,7 +189,7 @@ def test_change_of_another_process_is_announced_and_operator_ends_session(
 def test_client_identity_comes_from_command_or_environment(live: LiveServer) -> None:
     strict = {**live.environment, "MCP_AUTH": "required"}
     made = live.shell(
-        "from django.contrib.auth import get_user_model; from mcp_app.auth.services import issue_api_key;"
+        "from django.contrib.auth import get_user_model; from mcp_app.auth.api_keys import issue_api_key;"
         "user = get_user_model().objects.create_user('stdio-user');"
         "print(issue_api_key(user=user, name='stdio')[1])"
     )
@@ -211,7 +211,7 @@ def test_client_identity_comes_from_command_or_environment(live: LiveServer) -> 
             child.initialize()
             assert child.call(1, "tools/list")["result"]["tools"]
     narrow = live.shell(
-        "from django.contrib.auth import get_user_model; from mcp_app.auth.services import issue_api_key;"
+        "from django.contrib.auth import get_user_model; from mcp_app.auth.api_keys import issue_api_key;"
         "user = get_user_model().objects.get(username='stdio-user');"
         "print(issue_api_key(user=user, name='narrow', scopes=['mcp'])[1])"
     ).split()[-1]

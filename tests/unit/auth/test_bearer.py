@@ -15,9 +15,9 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from mcp_app.auth import authentication, tokens
+from mcp_app.auth.api_keys import issue_api_key, revoke_api_key
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.auth.services import issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 from tests.unit.auth.stopped_clock import Stopped
@@ -163,7 +163,7 @@ async def test_forget_matches_user_with_uuid_key_by_text(
 ) -> None:
     user: Any = uuid4()
     principal = Principal("user:x/client:1", "ada", frozenset(), user_id=user)
-    monkeypatch.setitem(tokens._KINDS, "uuid_", lambda token: principal)
+    monkeypatch.setitem(tokens.KINDS, "uuid_", lambda token: principal)
     authenticator, header = Authenticator("required"), b"Bearer uuid_token"
     await authenticator.authenticate(header, local=False)
     authenticator.forget({"user": str(uuid4())})

@@ -15,9 +15,9 @@ from django.core import signing
 from django.core.exceptions import PermissionDenied
 
 from mcp_app.auth import bench
+from mcp_app.auth.api_keys import find_principal
 from mcp_app.auth.authentication import MAX_CREDENTIAL, Authenticator
 from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal, issue_bench_token
-from mcp_app.auth.services import find_principal
 from mcp_app.models import AuditEvent
 from mcp_app.observability.redaction import MARK, Redactor
 from mcp_app.protocol.errors import Unauthorized

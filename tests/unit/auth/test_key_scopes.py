@@ -9,9 +9,9 @@ from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
 from django.db import connection
 
+from mcp_app.auth.api_keys import find_principal, issue_api_key, principal_of
+from mcp_app.auth.challenges import check_scopes
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import check_scopes
-from mcp_app.auth.services import find_principal, issue_api_key, principal_of
 from mcp_app.models import ApiKey
 from mcp_app.protocol.errors import Forbidden
 from mcp_app.protocol.messages import jsonrpc

@@ -8,8 +8,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 
+from mcp_app.auth.api_keys import PREFIX, find_principal, issue_api_key, revoke_api_key
 from mcp_app.auth.principal import EVERYTHING
-from mcp_app.auth.services import PREFIX, find_principal, issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey, AuditEvent
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

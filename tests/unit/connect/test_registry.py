@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mcp_app.connect.connection import ServerConnection
-from mcp_app.connect.registry import SCHEMA, server_json
+from mcp_app.connect.server_json import SCHEMA, server_json
 
 HOSTS = {
     "https://mcp.example.com/mcp": "com.example.mcp/orders",

@@ -11,7 +11,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from mcp_app import conf
 from mcp_app.doctor import Finding, Installation, Level, database, examine
-from mcp_app.doctor.connections import connections, connections_finding
+from mcp_app.doctor.database_connections import connections, connections_finding
 from mcp_app.doctor.examination import Area
 from mcp_app.models import LogCursor
 from mcp_app.streams.blocking.presence import Presence

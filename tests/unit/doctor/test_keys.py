@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.doctor import Installation, Level, keys
 from mcp_app.doctor.examination import Check
 from mcp_app.models import ApiKey

@@ -10,7 +10,7 @@ import pytest
 import redis
 from django.utils import timezone
 
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.doctor import Finding, Installation, Level, workers
 from mcp_app.models import Session, Tool
 from mcp_app.streams.blocking.presence import Presence

@@ -13,7 +13,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
 
-from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.message_log.retention import close_idle_sessions
 from mcp_app.message_log.writer import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
 from mcp_app.models import LogCursor, Message, Session

@@ -14,15 +14,14 @@ from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from mcp_app.auth.authentication import Authenticator
+from mcp_app.auth.challenges import check_scopes, insufficient
+from mcp_app.auth.own_addresses import canonical
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import check_scopes, insufficient
-from mcp_app.auth.site import canonical
 from mcp_app.oauth import upkeep
 from mcp_app.oauth.connections import end, find_principal
 from mcp_app.oauth.models import AccessToken, Client, Connection
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Forbidden, Unauthorized
-from mcp_app.protocol.messages import methods
 from mcp_app.protocol.messages.jsonrpc import Request
 from tests.unit.mcpsite.test_bodies import Exchanged
 from tests.unit.oauth.flow import BASE, Program
@@ -46,10 +45,6 @@ METADATA = f"{BASE}/.well-known/oauth-protected-resource/mcp"
 )
 def test_broader_scope_includes_narrower_one(held: str, wanted: str, is_enough: bool) -> None:
     assert (wanted in scopes.widened(held.split())) == is_enough
-
-
-def test_every_protocol_method_has_a_scope() -> None:
-    assert scopes._BY_METHOD.keys() == methods.REQUESTS
 
 
 @pytest.mark.requirement("AUTH-50")

@@ -10,8 +10,8 @@ from django.contrib.auth import get_user_model
 from django.test import Client as Browser
 
 from mcp_app.auth import refusal_audit
+from mcp_app.auth.challenges import insufficient
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import insufficient
 from mcp_app.egress.client import Fetched
 from mcp_app.egress.policy import Policy
 from mcp_app.metrics import tally

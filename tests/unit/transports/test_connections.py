@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.errors import TooManyRequests
-from mcp_app.transports.connections import Connections, StreamReader
+from mcp_app.transports.open_streams import Connections, StreamReader
 
 
 class Opened:

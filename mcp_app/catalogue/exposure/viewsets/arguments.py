@@ -21,7 +21,7 @@ from rest_framework.views import APIView
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.exposure.viewsets.actions import Action
 from mcp_app.catalogue.exposure.viewsets.openapi import Converter, Schema
-from mcp_app.catalogue.schemas.refusals import portable_names
+from mcp_app.catalogue.schemas.client_rules import portable_names
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_app import conf
 from mcp_app.catalogue.schemas import validation
-from mcp_app.catalogue.schemas.refusals import refusals
+from mcp_app.catalogue.schemas.client_rules import refusals
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, collect
 from mcp_app.catalogue.sources.preset.arguments import arguments_of
 from mcp_app.models import Tool

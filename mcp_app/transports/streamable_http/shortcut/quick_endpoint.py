@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from time import monotonic
 
+from mcp_app.auth.challenges import missing_scope
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import missing_scope
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.calls.reply import ACCEPTED, Answered, Reply
 from mcp_app.handlers.context import Asked

@@ -7,8 +7,8 @@ from django.contrib.auth.models import Permission
 from django.test import TransactionTestCase
 from django.urls import reverse
 
-from mcp_app.auth.services import find_principal, issue_api_key
-from mcp_app.catalogue.changes.code_mirror import mirror
+from mcp_app.auth.api_keys import find_principal, issue_api_key
+from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.testing import call_tool
 
 

@@ -32,8 +32,8 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound
 from mcp_app.streams.base import KeptFull, StreamLimits
 from mcp_app.streams.gateway import Streams
-from mcp_app.transports.connections import Connections
-from mcp_app.transports.connections import StreamReader as OpenStream
+from mcp_app.transports.open_streams import Connections
+from mcp_app.transports.open_streams import StreamReader as OpenStream
 from tests.unit.catalogue.entries import prompt_entry, tool_entry
 from tests.unit.execution.attempts import SETTINGS, new_call
 from tests.unit.handlers.desk import Desk, offer

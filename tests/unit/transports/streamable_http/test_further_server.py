@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from mcp_app import asgi, servers
+from mcp_app.auth.own_addresses import canonical, metadata_url
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.auth.site import canonical, metadata_url
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.protocol.messages.server import Server as McpServer

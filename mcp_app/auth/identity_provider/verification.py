@@ -19,9 +19,9 @@ from typing import Any, Final
 import jwt
 import orjson
 
-from mcp_app.auth.external.claims import Claims, read
-from mcp_app.auth.external.keys import ALGORITHMS, Key, Keys
-from mcp_app.auth.external.provider import Provider, fetch_keys
+from mcp_app.auth.identity_provider.claims import Claims, read
+from mcp_app.auth.identity_provider.keys import ALGORITHMS, Key, Keys
+from mcp_app.auth.identity_provider.provider import Provider, fetch_keys
 from mcp_app.conf import Settings
 from mcp_app.protocol.rate_window import RateWindow
 

@@ -12,9 +12,9 @@ import pytest
 from django.test import Client as Browser
 
 from mcp_app.oauth.connections import GRACE_SECONDS
+from mcp_app.oauth.error_descriptions import explained
 from mcp_app.oauth.machines.entering import Machine, enter_machine
 from mcp_app.oauth.models import AuthorizationCode, Client, RefreshToken
-from mcp_app.oauth.refusals import explained
 from tests.unit.oauth.flow import ALL, BASE, FORM, HOST, RESOURCE, Program, sent_back
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

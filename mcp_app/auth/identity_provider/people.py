@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from mcp_app import conf
-from mcp_app.auth.external.claims import Claims
+from mcp_app.auth.identity_provider.claims import Claims
 from mcp_app.models import ExternalIdentity, ServiceUser, audit
 from mcp_app.streams.blocking.announce import announce
 

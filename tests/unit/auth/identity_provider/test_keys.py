@@ -11,9 +11,9 @@ import pytest
 
 from mcp_app.auth import authentication
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.external import keys as key_ring
-from mcp_app.auth.external import principals
-from mcp_app.auth.external.provider import metadata_addresses
+from mcp_app.auth.identity_provider import keys as key_ring
+from mcp_app.auth.identity_provider import principals
+from mcp_app.auth.identity_provider.provider import metadata_addresses
 from mcp_app.auth.principal import Principal
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 from tests.servers.identity_provider import IdentityProvider, public_jwk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mcp_app.auth.site import resource
+from mcp_app.auth.own_addresses import resource
 
 AGAIN: Final = "Start again in your client."
 _READD: Final = "Remove the server from your client, and add it again."

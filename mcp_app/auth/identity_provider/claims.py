@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp_app.auth.site import EVERY
+from mcp_app.auth.own_addresses import EVERY
 from mcp_app.conf import Settings
 from mcp_app.protocol import scopes
 

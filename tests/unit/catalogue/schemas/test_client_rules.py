@@ -11,8 +11,8 @@ from django.core.exceptions import ValidationError
 from mcp_app import tool
 from mcp_app.catalogue.changes.row_checks import check
 from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.schemas.client_rules import RULES, portable_names, refusals
 from mcp_app.catalogue.schemas.portable import portable
-from mcp_app.catalogue.schemas.refusals import RULES, portable_names, refusals
 from mcp_app.checks import schemas
 from mcp_app.doctor import Installation, Level, code
 from mcp_app.models import StoredSource, Tool

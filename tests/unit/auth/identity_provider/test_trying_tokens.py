@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client as Browser
 
-from mcp_app.auth.external import principals
+from mcp_app.auth.identity_provider import principals
 from mcp_app.models import ExternalIdentity
 from tests.servers.identity_provider import IdentityProvider
 

@@ -12,14 +12,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from mcp_app import conf
-from mcp_app.auth.external.people import person_of
+from mcp_app.auth.api_keys import OF_CLIENT
+from mcp_app.auth.identity_provider.people import person_of
+from mcp_app.auth.own_addresses import names_provider, resource
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
-from mcp_app.auth.services import OF_CLIENT
-from mcp_app.auth.site import names_provider, resource
 
 if TYPE_CHECKING:
-    from mcp_app.auth.external.verification import Verification
+    from mcp_app.auth.identity_provider.verification import Verification
 
 # The beginning of every JWT: an object in base64url.
 PREFIX: Final = "ey"
@@ -80,8 +80,8 @@ def verification() -> Verification | None:
     with _holding:
         if _verifier is None or _verifier.settings is not conf.get():
             # Created lazily: the libraries are needed only with a provider.
-            from mcp_app.auth.external.provider import configured
-            from mcp_app.auth.external.verification import Verification
+            from mcp_app.auth.identity_provider.provider import configured
+            from mcp_app.auth.identity_provider.verification import Verification
 
             _verifier = Verification(configured(), conf.get())
         return _verifier

@@ -10,11 +10,11 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import Client as Browser
 
+from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.external.principals import find_principal
-from mcp_app.auth.refusals import insufficient
-from mcp_app.auth.services import issue_api_key
-from mcp_app.auth.site import requested
+from mcp_app.auth.challenges import insufficient
+from mcp_app.auth.identity_provider.principals import find_principal
+from mcp_app.auth.own_addresses import requested
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unauthorized
 from mcp_app.transports.resource_metadata import resource_metadata
@@ -151,7 +151,7 @@ async def test_valid_token_raises_body_limit_and_unverifiable_token_returns_503(
 
     provider.away = True
     assert await sent(provider.token()) == 503
-    from mcp_app.auth.external import principals
+    from mcp_app.auth.identity_provider import principals
 
     principals._verifier, provider.away = None, False
     assert await sent(provider.token()) == 200

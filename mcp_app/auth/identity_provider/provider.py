@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mcp_app import conf
-from mcp_app.auth.site import audiences
+from mcp_app.auth.own_addresses import audiences
 from mcp_app.egress import EgressError, Fetched, Network, Policy, fetch
 from mcp_app.egress.policy import networks
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import jwt
 
-from mcp_app.auth.external.provider import KeysAway
+from mcp_app.auth.identity_provider.provider import KeysAway
 from mcp_app.protocol.errors import Unavailable
 
 # Never "none" or a shared key: with HS256, the public key would be enough to sign (RFC 8725).

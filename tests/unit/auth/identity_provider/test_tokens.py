@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 
 from mcp_app.auth import authentication
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.external import verification
+from mcp_app.auth.identity_provider import verification
 from mcp_app.auth.principal import Principal
 from mcp_app.models import ExternalIdentity
 from mcp_app.protocol.errors import Unauthorized
@@ -106,7 +106,7 @@ async def test_token_may_omit_key_id_if_provider_has_one_key(
 
 def _forget_keys() -> None:
     """Drop cached keys, as in a process that has just started."""
-    from mcp_app.auth.external import principals
+    from mcp_app.auth.identity_provider import principals
 
     principals._verifier = None
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mcp_app.auth.own_addresses import requested
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.refusal_audit import note_refused
-from mcp_app.auth.site import requested
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Forbidden, Unauthorized
 from mcp_app.protocol.messages import jsonrpc
