@@ -141,7 +141,7 @@ from mcp_app.oauth.documents import find_or_fetch
 async def fetch(url, policy):
     said = {{"client_id": url, "client_name": "Published", "redirect_uris": [{CALLBACK!r}],
             "token_endpoint_auth_method": "none"}}
-    return Fetched(url, 200, "application/json", "", orjson.dumps(said), {"cache-control": "max-age=86400"})
+    return Fetched(url, 200, "application/json", "", orjson.dumps(said), {{"cache-control": "max-age=86400"}})
 
 find_or_fetch({DOCUMENT!r}, fetch)
 """

@@ -31,7 +31,7 @@ for name, address, uris, wanted in {PUBLISHED!r}:
     said = {{"client_id": address, "client_name": name, "redirect_uris": uris,
             "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": "none"}}
     async def fetch(url, policy):
-        headers = {"cache-control": "max-age=86400"}
+        headers = {{"cache-control": "max-age=86400"}}
         return Fetched(url, 200, "application/json", "", orjson.dumps(said), headers)
     find_or_fetch(address, fetch)
 """
