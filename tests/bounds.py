@@ -1,6 +1,9 @@
-"""Bounds on time in tests: the promise's own, plus what a busy machine adds. Exact times are benchmarks."""
+"""Time limits in tests: the promised limit plus the delay of a busy machine.
+
+Benchmarks measure exact times.
+"""
 
 from __future__ import annotations
 
-# What a machine with ten processes waiting for each core adds to any wait, in seconds.
+# Seconds that a machine with ten processes per core adds to any wait.
 SLACK = 8.0

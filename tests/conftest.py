@@ -1,4 +1,4 @@
-"""Shared fixtures of the whole suite: the embedded Redis of this test session, and the record of the wire."""
+"""Shared fixtures of the suite: the embedded Redis of this session, and the record of all messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.samples.migrated import migrated
 ROOT = Path(__file__).resolve().parents[1]
 MADE_BY_MIGRATE = ("auth_permission", "django_content_type")
 
-# No deadline: on a machine that does other work, an example may take any time.
+# No deadline: on a busy machine an example may take any time.
 hypothesis.settings.register_profile("thorough", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.load_profile("thorough")
@@ -36,7 +36,7 @@ pytest.register_assert_rewrite("tests.streams_contract")
 
 @pytest.fixture(scope="session", autouse=True)
 def _every_message_is_as_published() -> Iterator[None]:
-    """Record what servers say in this test process and those it starts; at the end, judge all of it."""
+    """Record the servers' messages in this process and its children, and validate all of them at the end."""
     from tests.wire import recorder, verdict
 
     with tempfile.TemporaryDirectory(prefix="mcp-wire-") as folder:
@@ -51,9 +51,10 @@ def _every_message_is_as_published() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """Before the database is made, whichever fixture asks for it first: leave it without a catalogue.
+    """Configure test databases without a catalogue, before any fixture creates one.
 
-    ``migrate`` brings one at its end; tests that want it bring it themselves. On SQLite it begins as a copy.
+    ``migrate`` creates a catalogue at its end; tests that need one create it themselves. On SQLite the
+    database is a copy.
     """
     post_migrate.disconnect(sender=apps.get_app_config("mcp_app"), dispatch_uid="mcp_app.prepare")
     post_migrate.disconnect(sender=apps.get_app_config("mcp_oauth"), dispatch_uid="mcp_app.roles")
@@ -64,9 +65,10 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """The first content types and permissions stay when a test empties the database: making them takes long.
+    """Keep the first content types and permissions when a test empties the database.
 
-    On PostgreSQL it is emptied by DELETE: TRUNCATE makes new files for every table.
+    Creating them is slow. On PostgreSQL the database is emptied by DELETE: TRUNCATE creates new files
+    for every table.
     """
     operations = type(connection.ops)
     emptied = operations.sql_flush
@@ -85,7 +87,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
         return statements + later
 
     operations.sql_flush = sql_flush  # type: ignore[method-assign, assignment]
-    # Django sends it after each such test as well: then those that are gone must not be remembered.
+    # Django sends this signal after each such test as well: deleted content types must not stay cached.
     post_migrate.connect(_forget_content_types)
     post_migrate.disconnect(create_contenttypes)
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
@@ -97,13 +99,13 @@ def _forget_content_types(**_: Any) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """That copy is not to be removed first; it ends with the folder of the tests."""
+    """Keep the copied database. It is removed with the folder of the tests."""
     return connection.vendor == "sqlite"
 
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One Redis for this test process (each xdist worker has its own), without persistence."""
+    """Run one Redis for this test process (each xdist worker has its own), without persistence."""
     server = RedisServer(tmp_path_factory.mktemp("redis"), append_only=False)
     server.start()
     yield server
@@ -112,13 +114,13 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(scope="session")
 def redis_url(redis_server: RedisServer) -> str:
-    """Where that Redis listens; use ``clean_redis`` when the test needs it empty."""
+    """Return the URL of that Redis. Use ``clean_redis`` if the test needs it empty."""
     return redis_server.url
 
 
 @pytest.fixture
 def clean_redis(redis_url: str) -> str:
-    """The URL of that Redis, emptied before the test."""
+    """Return the URL of that Redis, emptied before the test."""
     with redis.Redis.from_url(redis_url, protocol=2) as client:
         client.flushall()
         client.script_flush()
@@ -127,7 +129,7 @@ def clean_redis(redis_url: str) -> str:
 
 @pytest.fixture
 def handled_ctrl_c() -> Iterator[None]:
-    """As in a server: Ctrl-C asks it to stop, and raises nothing."""
+    """Handle Ctrl-C as a server does: request a stop and raise nothing."""
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""Functions that race each other, each with a database connection of its own."""
+"""Functions that run concurrently, each with its own database connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db import connections
 
 
 def at_once(functions: list[Callable[[], object]]) -> list[Any]:
-    """Run functions in threads at the same moment; what each returned, or the exception that it raised."""
+    """Run functions in threads at the same moment and return their results or exceptions."""
     together = threading.Barrier(len(functions))
 
     def one(function: Callable[[], object]) -> object:
@@ -19,7 +19,7 @@ def at_once(functions: list[Callable[[], object]]) -> list[Any]:
         try:
             return function()
         finally:
-            # One that is left would keep the test's database from being dropped.
+            # An open connection would keep the test's database from being dropped.
             connections.close_all()
 
     with ThreadPoolExecutor(len(functions)) as threads:

@@ -1,4 +1,4 @@
-"""Settings of the test run: an own data folder, no Redis unless a test asks for one, fast password hashes."""
+"""Settings of the test run: a temporary data folder, Redis only on request, fast password hashes."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ from mcpsite.settings import ALLOWED_HOSTS, DATABASES  # noqa: E402
 
 ALLOWED_HOSTS += ["testserver"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# A file, as servers have it: in memory, SQLite refuses who would have to wait for another thread.
+# A file, as on servers: an in-memory SQLite rejects a thread that would have to wait for another.
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": Path(os.environ["TEST_DATA_DIR"]) / "test.sqlite3"}

@@ -1,4 +1,4 @@
-"""Views of a catalogue that no process serves."""
+"""Views of a catalogue outside any serving process."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = Server("tests", "1")
 
 
 def seen(catalogue: Catalogue, permissions: Container[str]) -> CatalogueView:
-    """The view of a caller with these permissions."""
+    """Return the view of a caller with these permissions."""
     return CatalogueView(catalogue, permissions, SERVER)

@@ -1,4 +1,4 @@
-"""Settings of a project that has switched USE_TZ off, in a zone whose clocks are changed twice a year."""
+"""Settings of a project with USE_TZ off, in a time zone with daylight saving time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Clients for tests, written by hand: they see every byte."""
+"""Hand-written test clients that record every byte."""

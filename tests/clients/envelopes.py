@@ -1,4 +1,4 @@
-"""What a client of 2026-07-28 says of itself in each request, as the server has read it."""
+"""The envelope that the server reads from each request of 2026-07-28."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def envelope_of(
     client: dict[str, Any] | None = None,
     version: str = V2026_07_28,
 ) -> envelope.Envelope:
-    """That of a request that asks for no log messages."""
+    """Return the envelope of a request that asks for no log messages."""
     meta = {
         envelope.VERSION: version,
         envelope.CLIENT_CAPABILITIES: capabilities or {},

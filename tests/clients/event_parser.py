@@ -1,4 +1,4 @@
-"""Parses Server-Sent Events for the clients of the tests; independent of the server, which only writes them.
+"""A parser of Server-Sent Events for test clients, independent of the server's writer.
 
 Source: the HTML standard, section 9.2 (server-sent events).
 """
@@ -15,7 +15,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """A block of fields; a field that was not sent is None. ``retry`` is in milliseconds."""
+    """One event. A field that was not sent is None; ``retry`` is in milliseconds."""
 
     id: str | None = None
     event: str | None = None
@@ -43,7 +43,7 @@ class _Block:
             self.retry = int(value)
 
     def finish(self) -> ServerSentEvent | None:
-        """The event, or None when the block held only comments."""
+        """Return the event, or None if the block contained only comments."""
         data = b"\n".join(self.data) if self.data else None
         event = ServerSentEvent(self.id, self.event, data, self.retry)
         return None if event == _NOTHING else event
@@ -53,15 +53,17 @@ _NOTHING: Final = ServerSentEvent()
 
 
 class Parser:
-    """Feed it bytes as they come, cut anywhere; it gives back the events that are complete.
+    """An incremental parser: feed it chunks of any size and it returns complete events.
 
-    Unlike a browser it also reports blocks without data, so that a client sees ``retry`` and priming events.
+    Unlike a browser it also reports blocks without data, so that a client sees ``retry`` and priming
+    events.
     """
 
     def __init__(self, max_bytes: int = 16 * 1024 * 1024, *, older: bool = True) -> None:
-        """Bound one event by ``max_bytes``, so that an endless line does not fill the memory.
+        """Limit one event to ``max_bytes``, so that an endless line cannot exhaust memory.
 
-        ``older``: refuse lines that older clients cut in two, because they split as ``str.splitlines`` does.
+        ``older``: reject lines that older clients split in two because they split as ``str.splitlines``
+        does.
         """
         self._max_bytes = max_bytes
         self._older = older
@@ -72,9 +74,9 @@ class Parser:
         self._started = False
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that ``chunk`` completed. Raises ValueError for one that is not allowed."""
+        """Return the events that ``chunk`` completed. Raise ValueError for a malformed event."""
         if self._after_cr and chunk:
-            # The second half of a CR LF that was cut in two.
+            # The second half of a CR LF split across two chunks.
             chunk = chunk.removeprefix(b"\n")
             self._after_cr = False
         if not chunk:

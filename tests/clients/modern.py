@@ -1,4 +1,4 @@
-"""A client of 2026-07-28 by hand: every request stands alone and says of itself what it has to."""
+"""A hand-written client of 2026-07-28 whose requests carry all metadata themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"
 
 @dataclass
 class Modern:
-    """Single requests to one process."""
+    """A client that sends single requests to one process."""
 
     client: RawClient
     path: str = "/mcp"
@@ -28,11 +28,11 @@ class Modern:
         return cls(RawClient(host, port), **more)
 
     def post(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> Answer:
-        """The whole answer to one request; ``headers`` use underscores for hyphens."""
+        """Return the complete response to one request. ``headers`` use underscores for hyphens."""
         return self.client.request("POST", self.path, *self._request(method, params or {}, headers))
 
     def open(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> EventStream:
-        """The stream that answers one request."""
+        """Return the stream that answers one request."""
         request = self._request(method, params or {}, headers)
         found = self.client.open_stream("POST", self.path, *request)
         if isinstance(found, EventStream):

@@ -1,4 +1,4 @@
-"""Where the tests get Node and npm packages from: a cache folder ignored by git; knows nothing of MCP."""
+"""Node and npm packages for tests, in a cache folder ignored by git. This module does not depend on MCP."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ INSTALL_SECONDS = 420
 
 
 class NodeUnavailable(Exception):
-    """Node or an npm package could not be had; the text says what to do about it."""
+    """Node or an npm package is unavailable; the text says how to install it."""
 
 
 def _version(executable: str) -> tuple[int, ...]:
-    """``(22, 19, 0)`` for an executable that prints ``v22.19.0``; empty when it cannot be run."""
+    """Return ``(22, 19, 0)`` for an executable that prints ``v22.19.0``, or ``()`` if it cannot be run."""
     try:
         answer = subprocess.run(
             [executable, "--version"], check=False, capture_output=True, text=True, timeout=20
@@ -61,7 +61,10 @@ def _version(executable: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1)
 def executable() -> str:
-    """Path of a Node new enough for every tool; else the npm package. Raises NodeUnavailable."""
+    """Return the path of a Node that is new enough for every tool, else of the npm package.
+
+    Raise NodeUnavailable.
+    """
     own = shutil.which("node")
     if own and _version(own) >= NODE_AT_LEAST:
         return own
@@ -73,13 +76,13 @@ def executable() -> str:
 
 @lru_cache(maxsize=8)
 def install(name: str) -> Path:
-    """Install one of PACKAGES unless it is there; returns its ``node_modules``. Raises NodeUnavailable."""
+    """Install one of PACKAGES if missing and return its ``node_modules``. Raise NodeUnavailable."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     wanted = json.dumps({"private": True, "dependencies": PACKAGES[name]}, sort_keys=True)
-    # The mark is written last, so that an install that was cut off is done again.
+    # The marker is written last, so that an interrupted install is repeated.
     mark = folder / "installed.json"
-    # Two npm in one folder delete each other's files.
+    # Two concurrent npm runs in one folder delete each other's files.
     with (folder / ".lock").open("w") as lock:
         flock(lock, LOCK_EX)
         if not (mark.exists() and mark.read_text() == wanted):
@@ -105,6 +108,6 @@ def _npm_install(folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The process environment with our Node first on PATH, for scripts that start Node themselves."""
+    """Return the process environment with our Node first on PATH, for scripts that start Node themselves."""
     folder = str(Path(executable()).parent)
     return {**os.environ, "PATH": folder + os.pathsep + os.environ.get("PATH", ""), "NO_COLOR": "1"}

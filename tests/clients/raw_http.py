@@ -1,6 +1,6 @@
-"""A raw HTTP, SSE and MCP client for tests: sees every byte, cuts a connection anywhere, reaches any process.
+"""A raw HTTP, SSE and MCP client for tests that sees every byte and can cut a connection anywhere.
 
-Uses none of the server's code.
+It reaches any process and uses none of the server's code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Answer", "EventStream", "Mcp", "NotHttp", "RawClient", "Wire", "even
 
 
 def events_of(body: bytes) -> list[ServerSentEvent]:
-    """The events of an SSE body, or of the part of it that was read."""
+    """Return the events of an SSE body, or of the part that was read."""
     return list(Parser().feed(body))
 
 
@@ -37,7 +37,7 @@ def is_stream(answer: Answer) -> bool:
 
 
 class EventStream:
-    """An open SSE response. Iterate it or take events one by one; ``cut`` breaks the connection there."""
+    """An open SSE response. Iterate it or take events one by one; ``cut`` breaks the connection."""
 
     def __init__(self, wire: Wire, status: int, headers: dict[str, str]) -> None:
         self.status = status
@@ -50,7 +50,7 @@ class EventStream:
         self._waiting: list[ServerSentEvent] = []
 
     def _read(self, deadline: float) -> None:
-        """Read what comes next into the parser; notes the end."""
+        """Read the next bytes into the parser and record the end of the stream."""
         piece = self._wire.chunk(deadline) if is_chunked(self.headers) else self._wire.more(deadline)
         if not piece:
             self.ended = True
@@ -59,7 +59,7 @@ class EventStream:
         self._waiting += self._parser.feed(piece)
 
     def next(self, timeout: float = PATIENCE) -> ServerSentEvent | None:
-        """The next event, None when the server ended the stream; TimeoutError after ``timeout`` s."""
+        """Return the next event, or None at the end. Raise TimeoutError after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while not self._waiting:
             if self.ended:
@@ -76,17 +76,17 @@ class EventStream:
 
     @property
     def waiting(self) -> bool:
-        """Whether ``next`` has an event at once."""
+        """True if ``next`` can return an event without reading."""
         return bool(self._waiting)
 
     def salvage(self) -> None:
-        """Take the whole events of a chunk that was cut off, as a reader of plain bytes would have."""
+        """Parse the complete events of an interrupted chunk, as a reader of plain bytes would have."""
         _, end_of_size, data = self._wire.buffer.partition(b"\r\n")
         if is_chunked(self.headers) and end_of_size:
             self._waiting += self._parser.feed(data)
 
     def message(self, timeout: float = PATIENCE) -> Any:
-        """The next JSON-RPC message, past priming and retry events; None at the end of the stream."""
+        """Return the next JSON-RPC message after priming and retry events, or None at the end."""
         deadline = time.monotonic() + timeout
         while (event := self.next(deadline - time.monotonic())) is not None:
             if event.data:
@@ -94,7 +94,7 @@ class EventStream:
         return None
 
     def messages(self, timeout: float = PATIENCE) -> list[Any]:
-        """Every remaining message up to the end of the stream."""
+        """Return all remaining messages up to the end of the stream."""
         found = []
         deadline = time.monotonic() + timeout
         while (message := self.message(deadline - time.monotonic())) is not None:
@@ -102,7 +102,7 @@ class EventStream:
         return found
 
     def quiet(self, seconds: float) -> bool:
-        """Whether nothing but comments arrives for that long and the stream stays open."""
+        """Return True if only comments arrive for ``seconds`` and the stream stays open."""
         try:
             self.next(seconds)
         except TimeoutError:
@@ -110,7 +110,7 @@ class EventStream:
         return False
 
     def read_bytes(self, size: int, timeout: float = PATIENCE) -> bytes:
-        """Raw body bytes without chunk framing, at least ``size`` of them; to cut inside an event."""
+        """Return at least ``size`` raw body bytes without chunk framing, to cut inside an event."""
         deadline = time.monotonic() + timeout
         while len(self.raw) < size and not self.ended:
             self._read(deadline)
@@ -135,7 +135,7 @@ class EventStream:
 
 @dataclass
 class RawClient:
-    """One keep-alive connection for ``request``; every ``open_stream`` has a connection of its own."""
+    """An HTTP client: ``request`` uses one keep-alive connection, each ``open_stream`` a new one."""
 
     host: str
     port: int
@@ -149,12 +149,15 @@ class RawClient:
     def request(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> Answer:
-        """Send one request and read its whole answer; a connection the server closed is opened anew."""
+        """Send one request and return the complete response.
+
+        Reconnect if the server closed the connection.
+        """
         data = request_bytes(method, path, self.authority, headers or {}, body)
         return self.exchange(data, method)
 
     def exchange(self, data: bytes, method: str = "POST") -> Answer:
-        """Send these exact bytes and read one response; raises NotHttp, TimeoutError, OSError."""
+        """Send these exact bytes and read one response. Raise NotHttp, TimeoutError or OSError."""
         for attempt in range(2):
             fresh = self._wire is None
             wire = self._wire or Wire(self.host, self.port, self.patience)
@@ -163,7 +166,7 @@ class RawClient:
                 answer = self._exchange_on(wire, data, method)
             except (NotHttp, OSError):
                 wire.close()
-                # A kept connection may have been closed by the server meanwhile: one retry on a new one.
+                # The server may have closed a keep-alive connection meanwhile: retry once on a new one.
                 if fresh or attempt:
                     raise
                 continue
@@ -183,7 +186,7 @@ class RawClient:
     def open_stream(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> EventStream | Answer:
-        """An EventStream when the answer is ``text/event-stream``, else the whole Answer."""
+        """Return an EventStream for a ``text/event-stream`` response, else the complete Answer."""
         wire = Wire(self.host, self.port, self.patience)
         try:
             wire.send(request_bytes(method, path, self.authority, headers or {}, body))
@@ -214,7 +217,10 @@ class RawClient:
 
 @dataclass
 class Mcp:
-    """A legacy MCP client by hand: one session, usable at any process (``via``), every message kept."""
+    """A hand-written legacy MCP client with one session, usable at any process (``via``).
+
+    Messages before a response are recorded in ``received``.
+    """
 
     client: RawClient
     path: str = "/mcp"
@@ -231,14 +237,14 @@ class Mcp:
         return cls(RawClient(host, port), **more)
 
     def via(self, port: int) -> Mcp:
-        """The same session seen through the process that listens on ``port``."""
-        # Ids of both halves must differ: they share one session (RPC-03).
+        """Return a client of the same session at the process that listens on ``port``."""
+        # The two clients share one session, so their request ids must differ (RPC-03).
         return replace(
             self, client=RawClient(self.client.host, port), received=[], next_id=self.next_id + 10_000
         )
 
     def headers(self, **more: str) -> dict[str, str]:
-        """Headers of a request of this session; ``more`` uses underscores for hyphens."""
+        """Return the headers of a request of this session. ``more`` uses underscores for hyphens."""
         found = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         if self.session:
             found["Mcp-Session-Id"] = self.session
@@ -249,14 +255,14 @@ class Mcp:
         return {**found, **{name.replace("_", "-"): value for name, value in more.items()}}
 
     def post(self, message: Any, **more: str) -> Answer:
-        """POST any JSON value (or exact bytes) and read the whole answer."""
+        """POST any JSON value (or exact bytes) and return the complete response."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         return self.client.request("POST", self.path, self.headers(**more), body)
 
     def initialize(
         self, version: str = "2025-11-25", capabilities: dict[str, Any] | None = None, *, confirm: bool = True
     ) -> dict[str, Any]:
-        """Begin a session (and send ``initialized`` unless told otherwise); returns the InitializeResult."""
+        """Initialize a session, send ``initialized`` if ``confirm``, and return the InitializeResult."""
         self.session = self.version = None
         params = {
             "protocolVersion": version,
@@ -280,7 +286,10 @@ class Mcp:
         return message if params is None else {**message, "params": params}
 
     def call(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The JSON-RPC response to one request, JSON or SSE; what came before it goes to ``received``."""
+        """Return the JSON-RPC response to one request, JSON or SSE.
+
+        Earlier messages are added to ``received``.
+        """
         answer = self.post(self.request_message(method, params))
         response: dict[str, Any] = _last_message(answer)
         if is_stream(answer):
@@ -291,7 +300,7 @@ class Mcp:
         return self.call("tools/call", {"name": name, "arguments": arguments})
 
     def open_call(self, method: str, params: dict[str, Any] | None = None) -> EventStream:
-        """Send one request whose answer is expected to be a stream, and return the open stream."""
+        """Send one request that is answered by a stream, and return the open stream."""
         body = json.dumps(self.request_message(method, params)).encode()
         return _expect_stream(self.client.open_stream("POST", self.path, self.headers(), body))
 
@@ -302,12 +311,12 @@ class Mcp:
     def respond(
         self, request_id: Any, result: dict[str, Any] | None = None, error: dict[str, Any] | None = None
     ) -> Answer:
-        """Answer a request the server sent."""
+        """Respond to a request from the server."""
         outcome = {"error": error} if error is not None else {"result": result or {}}
         return self.post({"jsonrpc": "2.0", "id": request_id, **outcome})
 
     def get_stream(self, last_event_id: str | None = None) -> EventStream:
-        """The standalone stream, or the resumed stream of an event id."""
+        """Return the standalone stream, or the stream resumed from an event id."""
         return _expect_stream(self.try_get_stream(last_event_id))
 
     def try_get_stream(self, last_event_id: str | None = None) -> EventStream | Answer:
@@ -326,7 +335,7 @@ class Mcp:
 
 
 def _last_message(answer: Answer) -> Any:
-    """The response inside a JSON answer or at the end of an SSE answer."""
+    """Return the response of a JSON answer or the last message of an SSE answer."""
     if is_stream(answer):
         return json.loads([event.data for event in events_of(answer.body) if event.data][-1])
     return answer.json()

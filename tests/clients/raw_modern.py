@@ -1,4 +1,4 @@
-"""A client of 2026-07-28 by hand: every request stands alone, at whichever process it is sent to."""
+"""A hand-written client of 2026-07-28 whose requests may go to any process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Wire = dict[str, Any]
 
 @dataclass
 class Modern:
-    """``status`` is that of the newest answer; ``received`` what came before it."""
+    """A client of several processes.
+
+    ``status`` is the newest HTTP status; ``received`` has the earlier messages.
+    """
 
     port: int
     token: str | None = None
@@ -29,19 +32,19 @@ class Modern:
     patience: float = PATIENCE
 
     def post(self, method: str, params: Mapping[str, Any]) -> Answer:
-        """Send one request and read the whole answer."""
+        """Send one request and return the complete response."""
         with RawClient("127.0.0.1", self.port, self.patience) as client:
             return client.request("POST", "/mcp", *self._request(method, params))
 
     def listen(self, asked: Mapping[str, Any]) -> EventStream:
-        """Begin to listen; the first message is still to be read."""
+        """Open a subscription and return its stream with the first message unread."""
         request = self._request("subscriptions/listen", {"notifications": asked})
         found = RawClient("127.0.0.1", self.port).open_stream("POST", "/mcp", *request)
         assert isinstance(found, EventStream), found
         return found
 
     def _request(self, method: str, params: Mapping[str, Any]) -> tuple[dict[str, str], bytes]:
-        """Headers and body."""
+        """Return headers and body."""
         meta = {
             PREFIX + "protocolVersion": VERSION,
             PREFIX + "clientCapabilities": self.capabilities,
@@ -66,7 +69,7 @@ class Modern:
         return headers, json.dumps(message).encode()
 
     def request(self, method: str, params: Mapping[str, Any]) -> Wire:
-        """The result, or the error, of one request."""
+        """Return the result or the error of one request."""
         answer = self.post(method, params)
         self.status = answer.status
         if is_stream(answer):

@@ -1,4 +1,4 @@
-"""A client of HTTP+SSE by hand: one event stream at one process, messages to any process."""
+"""A hand-written client of HTTP+SSE: one event stream at one process, messages to any process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLIENT = {"name": "raw", "version": "1"}
 
 @dataclass
 class HttpSseClient:
-    """``received`` holds every message but the answers that ``call`` returned."""
+    """One session. ``received`` has every message except the responses that ``call`` returned."""
 
     ports: list[int]
     token: str | None = None
@@ -29,7 +29,7 @@ class HttpSseClient:
         return {**found, **{name.replace("_", "-"): value for name, value in more.items()}}
 
     def open(self, process: int = 0, path: str = "/sse") -> EventStream:
-        """GET the event stream and take the address for messages from its first event."""
+        """Open the event stream and read the address for messages from its first event."""
         client = RawClient("127.0.0.1", self.ports[process])
         found = client.open_stream("GET", path, self.headers(Accept="text/event-stream"))
         assert isinstance(found, EventStream), found
@@ -54,7 +54,7 @@ class HttpSseClient:
         return poster.request("POST", self.address if address is None else address, headers, body)
 
     def send(self, method: str, params: dict[str, Any] | None = None, process: int = 0) -> int:
-        """Send one request and return its id; its answer will come on the stream."""
+        """Send one request and return its id. The response arrives on the stream."""
         self.next_id += 1
         message = {"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params or {}}
         answer = self.post(message, process)
@@ -62,7 +62,7 @@ class HttpSseClient:
         return self.next_id
 
     def call(self, method: str, params: dict[str, Any] | None = None, process: int = 0) -> dict[str, Any]:
-        """The response to one request; what came before it goes to ``received``."""
+        """Return the response to one request. Earlier messages are added to ``received``."""
         return self.answer_to(self.send(method, params, process))
 
     def answer_to(self, request_id: int) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class HttpSseClient:
         return message
 
     def message(self) -> dict[str, Any]:
-        """The next message; its event is named as the transport wants and has no id."""
+        """Return the next message. Assert that its event has the transport's name and no id."""
         assert self.stream is not None
         event = self.stream.next()
         while event is not None and event.data is None:
@@ -88,7 +88,7 @@ class HttpSseClient:
     def initialize(
         self, version: str = "2024-11-05", capabilities: dict[str, Any] | None = None, process: int = 0
     ) -> dict[str, Any]:
-        """Begin; returns the InitializeResult."""
+        """Initialize the session and return the InitializeResult."""
         params = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": CLIENT}
         result: dict[str, Any] = self.call("initialize", params, process)["result"]
         assert self.notify("notifications/initialized", process=process).status == 202

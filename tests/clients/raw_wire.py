@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a bare socket for tests: strict reading of responses; knows no SSE and no MCP."""
+"""HTTP/1.1 on a bare socket for tests, with strict parsing of responses. Independent of SSE and MCP."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ HEAD_BYTES = 256 * 1024
 
 
 class NotHttp(Exception):
-    """What came back is not a well-formed HTTP/1.1 response."""
+    """The bytes received are not a well-formed HTTP/1.1 response."""
 
 
 class Answer(NamedTuple):
-    """One whole response; header names in lower case."""
+    """One complete response; header names are lower case."""
 
     status: int
     headers: dict[str, str]
@@ -29,10 +29,10 @@ class Answer(NamedTuple):
 
 
 class Wire:
-    """One connection: a socket, what was read but not yet taken, and a deadline for every read.
+    """One connection: a socket, a buffer of unread bytes, and a deadline for every read.
 
-    Each reading method takes either a whole item or, when the deadline (monotonic seconds) comes first and
-    TimeoutError is raised, nothing: the caller may wait again.
+    Each reading method returns a complete item or, if the deadline (monotonic seconds) passes, raises
+    TimeoutError and consumes nothing: the caller may wait again.
     """
 
     def __init__(self, host: str, port: int, patience: float = PATIENCE) -> None:
@@ -46,7 +46,7 @@ class Wire:
         self.socket.sendall(data)
 
     def fill(self, deadline: float | None = None) -> bool:
-        """Read once into the buffer; False at the end of the connection."""
+        """Read once into the buffer. Return False at the end of the connection."""
         remaining = self.patience if deadline is None else deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("no answer before the deadline")
@@ -60,13 +60,13 @@ class Wire:
         return data
 
     def more(self, deadline: float | None = None) -> bytes:
-        """Whatever comes next, b"" at the end."""
+        """Return the next bytes, b"" at the end."""
         if not self.buffer:
             self.fill(deadline)
         return self.take(len(self.buffer))
 
     def find(self, mark: bytes, deadline: float | None = None) -> int:
-        """How many bytes there are up to and including ``mark``; reads until it is there, takes nothing."""
+        """Read until ``mark`` is buffered and return the number of bytes up to its end. Consume nothing."""
         while (at := self.buffer.find(mark)) < 0:
             if len(self.buffer) > HEAD_BYTES:
                 raise NotHttp(f"no {mark!r} within {HEAD_BYTES} bytes")
@@ -75,7 +75,7 @@ class Wire:
         return at + len(mark)
 
     def need(self, size: int, deadline: float | None = None) -> None:
-        """Read until the buffer holds ``size`` bytes, take nothing."""
+        """Read until the buffer holds ``size`` bytes. Consume nothing."""
         while len(self.buffer) < size:
             if not self.fill(deadline):
                 raise NotHttp(f"the connection ended {size - len(self.buffer)} bytes early")
@@ -85,7 +85,7 @@ class Wire:
         return self.take(size)
 
     def chunk(self, deadline: float | None = None) -> bytes:
-        """The next chunk of a chunked body, b"" for the last one."""
+        """Return the next chunk of a chunked body, b"" for the last one."""
         line = self.find(b"\r\n", deadline)
         try:
             size = int(self.buffer[: line - 2].split(b";")[0], 16)
@@ -98,7 +98,7 @@ class Wire:
         return framed[line:-2]
 
     def cut(self) -> None:
-        """Break the connection as a failing network does: a reset, nothing more is sent or read."""
+        """Reset the connection, as a failing network does."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
@@ -107,7 +107,7 @@ class Wire:
 
 
 def parse_head(data: bytes) -> tuple[int, dict[str, str]]:
-    """Status and headers of the bytes up to and including the empty line, strictly; raises NotHttp."""
+    """Parse status and headers from the bytes up to and including the empty line. Raise NotHttp."""
     lines = data[:-4].decode("latin-1").split("\r\n")
     version, _, rest = lines[0].partition(" ")
     status = rest[:3]
@@ -124,7 +124,7 @@ def parse_head(data: bytes) -> tuple[int, dict[str, str]]:
 
 
 def read_head(wire: Wire, deadline: float | None) -> tuple[int, dict[str, str]]:
-    """Status and headers of the next response; raises NotHttp, TimeoutError."""
+    """Read status and headers of the next response. Raise NotHttp or TimeoutError."""
     return parse_head(wire.take(wire.find(b"\r\n\r\n", deadline)))
 
 
@@ -133,7 +133,7 @@ def is_chunked(headers: dict[str, str]) -> bool:
 
 
 def read_body(wire: Wire, method: str, status: int, headers: dict[str, str], deadline: float | None) -> bytes:
-    """The whole body of a response whose head was read; raises NotHttp, TimeoutError."""
+    """Read the complete body of a response after its head. Raise NotHttp or TimeoutError."""
     if method == "HEAD" or status in (204, 304):
         return b""
     if is_chunked(headers):
@@ -146,7 +146,7 @@ def read_body(wire: Wire, method: str, status: int, headers: dict[str, str], dea
 
 
 def request_bytes(method: str, path: str, host: str, headers: dict[str, str], body: bytes | None) -> bytes:
-    """One HTTP/1.1 request; Host and Content-Length are added unless given."""
+    """Return the bytes of one HTTP/1.1 request. Add Host and Content-Length unless given."""
     lines = [f"{method} {path} HTTP/1.1"]
     given = {name.lower() for name in headers}
     if "host" not in given:

@@ -1,4 +1,4 @@
-"""The stdio server as a child process and its client by hand: sees every byte of its output."""
+"""The stdio server as a child process, with a hand-written client that records every byte of its output."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests import wire
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 30.0
-# What starts it, for clients that start their server themselves.
+# The command, for clients that start their server themselves.
 COMMAND = (sys.executable, "-m", "tests.servers.live_stdio")
 
 
 class Child:
-    """One stdio server and its client by hand; every line of its output must be JSON."""
+    """One stdio server and its hand-written client. Every line of the output must be JSON."""
 
     def __init__(self, environment: dict[str, str], *arguments: str, counted: bool = False) -> None:
         self.process = subprocess.Popen(
@@ -67,11 +67,11 @@ class Child:
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}})
 
     def message(self) -> Any:
-        """The next message; None at the end of the output."""
+        """Return the next message, or None at the end of the output."""
         return self._messages.get(timeout=PATIENCE)
 
     def call(self, request_id: Any, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One request's response; what came before goes to ``received``."""
+        """Return the response to one request. Earlier messages are added to ``received``."""
         self.request(request_id, method, params)
         return self.answer_to(request_id)
 
@@ -90,7 +90,7 @@ class Child:
         return result
 
     def end(self) -> int:
-        """Close its input; its exit code, which must come soon."""
+        """Close the child's input and return its exit code. Fail if it does not exit in time."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()

@@ -1,1 +1,1 @@
-"""Plugins of pytest and the programs that choose, sort and repeat tests."""
+"""Pytest plugins, and programs that select, sort and repeat tests."""

@@ -1,4 +1,4 @@
-"""A pytest plugin for ``make test-postgres``: keeps only the tests that touch the database."""
+"""A pytest plugin for ``make test-postgres`` that keeps only the tests that use the database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _touches_the_database(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what says nothing about the database."""
+    """Deselect tests that do not use the database."""
     kept = [item for item in items if _touches_the_database(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_session_outlives_the_tests(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Tests with threads leave idle connections behind; PostgreSQL drops no database that has one."""
+    """Close idle connections left by tests with threads: PostgreSQL cannot drop a database in use."""
     yield
     from django.db import connection
 

@@ -1,7 +1,7 @@
-"""The two halves of the suite: tests that need this process alone, and tests of real processes.
+"""The two halves of the suite: tests inside this process, and tests of real processes.
 
-``make test`` runs the first half, ``make test-system`` the tests marked ``process``. The folders below have
-that mark on every test; a single module or test elsewhere carries it itself. A test of the first half that
+``make test`` runs the first half, ``make test-system`` the tests marked ``process``. All tests in the
+folders below get that mark; a module or test elsewhere sets it itself. A test of the first half that
 starts a program fails, so that none is in the wrong half.
 """
 
@@ -30,13 +30,13 @@ OF_PROCESSES = tuple(
         "process",
     )
 )
-# Tests of the first half have a migrated database, and a Redis of their own: one of these programs or our
-# module with fakeredis.
+# Tests of the first half have a migrated database and their own Redis: one of these programs, or our module
+# with fakeredis.
 GIVEN = frozenset({"redis-server", "valkey-server", "redis_server.py", "migrated.py"})
 
 
 class _Running:
-    """The test that runs now."""
+    """The test that is running."""
 
     may_start_programs = True
 
@@ -51,19 +51,19 @@ def _refuse_programs(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def pytest_configure() -> None:
-    """Audit hooks cannot be taken away; this one looks at nothing but the start of a program."""
+    """Install an audit hook that watches only program starts. Audit hooks cannot be removed."""
     sys.addaudithook(_refuse_programs)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import tests of processes when the marks will deselect all of them."""
+    """Skip the import of process tests when the marks will deselect all of them."""
     unwanted = "not process" in config.option.markexpr and collection_path in OF_PROCESSES
     return True if unwanted else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests in folders of processes."""
+    """Mark the tests in the folders of process tests."""
     for item in items:
         if any(folder in item.path.parents for folder in OF_PROCESSES):
             item.add_marker(pytest.mark.process)
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Let only tests with the mark start programs."""
+    """Allow only marked tests to start programs."""
     _Running.may_start_programs = any(item.iter_markers("process")) or any(item.iter_markers("browser"))
     try:
         return (yield)

@@ -1,8 +1,8 @@
-"""Run failed tests once more, alone: the pytest plugin that notes them, and the program that judges it.
+"""Rerun failed tests once, alone: a pytest plugin that records them, and a program that evaluates them.
 
-``pytest -p tests.plugins.rerun`` notes each failed test with the first line of its failure in pytest's cache.
-``python -m tests.plugins.rerun FOLDER`` reads that cache and prints a line ``unstable: …`` for each of them;
-its exit status is 0 when a second run of them may decide, 1 when it may not.
+``pytest -p tests.plugins.rerun`` stores each failed test with the first line of its failure in pytest's
+cache. ``python -m tests.plugins.rerun FOLDER`` reads that cache and prints a line ``unstable: …`` for
+each of them; its exit status is 0 if a second run may decide, else 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 MOST_UNSTABLE = 5
 NOTES = "rerun/failures"
-# This judges the messages of the whole run; the one test it is reported with is not its cause.
+# This check covers the messages of the entire run; the test it is reported with is not its cause.
 OF_THE_WHOLE_RUN = "Unpublished"
 WIDTH = 160
 
@@ -24,13 +24,13 @@ _failures = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin with no failures."""
+    """Start with no failures."""
     config.stash[_failures] = {}
     config.pluginmanager.register(_Notes(config), "rerun-notes")
 
 
 class _Notes:
-    """Hooks that need the configuration; only the process that collects all reports writes."""
+    """Hooks that need the configuration. Only the process that collects all reports writes."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -40,7 +40,7 @@ class _Notes:
             self.config.stash[_failures].setdefault(report.nodeid, _first_line(report))
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        # A run that was broken off did not say what else would have failed.
+        # An interrupted run has not reported all failures.
         ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if ended and not hasattr(self.config, "workerinput") and self.config.cache is not None:
             self.config.cache.set(NOTES, self.config.stash[_failures])
@@ -53,10 +53,10 @@ def _first_line(report: Any) -> str:
 
 
 def judge(folder: Path) -> tuple[list[str], bool]:
-    """The lines that name what failed in a run, and whether a second run of it may decide.
+    """Return the lines that name the failed tests, and True if a second run may decide.
 
-    Not when nothing is noted (the run ended before its tests did), when too much failed, or when no single
-    test can repeat what failed.
+    False if no failure is recorded (the run ended before its tests did), if too many tests failed, or
+    if no single test can reproduce the failure.
     """
     notes = folder / "v" / NOTES
     if not notes.exists():
@@ -68,7 +68,7 @@ def judge(folder: Path) -> tuple[list[str], bool]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the lines; the exit status says whether a second run may decide."""
+    """Print the lines and return the exit status: 0 if a second run may decide."""
     lines, may_decide = judge(Path(arguments[0]))
     print("\n".join(lines))
     return 0 if may_decide else 1

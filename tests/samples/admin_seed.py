@@ -1,4 +1,4 @@
-"""Rows to look at: a realistic catalogue and traffic, and what a hostile client or person could store."""
+"""Seed rows: a realistic catalogue and traffic, and values that a hostile client or user could store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.samples.approved_work import bound, guarded_tool
 
 PASSWORD = "correct horse battery staple"
 
-# Each does harm if it is taken as markup, reorders what is read, hides text, or speaks to a terminal.
+# Each is harmful if interpreted as markup, reorders or hides text, or contains terminal escape sequences.
 HOSTILE = {
     "script": "<script>window.pwned=1</script>",
     "image": '"><img src=x onerror=window.pwned=2>',
@@ -53,14 +53,14 @@ HOSTILE = {
     "long": "unbroken" * 20,
 }
 ALL_HOSTILE = " | ".join(HOSTILE.values())
-# What must never stand in a page as it was stored.
+# Strings that must never appear unescaped in a page.
 RAW_MARKUP = ("<script>window.pwned", "<img src=x", "<svg/onload", "onfocus=window.pwned=4 x=''")
 RAW_HIDDEN = "\u202e\u202c\u2066\u2069\x1b\x07\u200b\ufeff\U000e0041"
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """The rows that tests ask for by name."""
+    """The rows that tests access by name."""
 
     root: Any
     viewer: Any
@@ -85,7 +85,7 @@ class Seed:
 
 
 def people() -> tuple[Any, Any, Any]:
-    """A superuser, a staff user who may only look, and a staff user without any permission."""
+    """Return a superuser, a staff user with view permissions only, and a staff user without permissions."""
     users = get_user_model().objects
     root = users.create_superuser("root", "root@example.com", PASSWORD)
     viewer = users.create_user("viewer", password=PASSWORD, is_staff=True)
@@ -214,7 +214,7 @@ def _session(number: int, user: Any, **more: Any) -> Session:
 
 
 def call(session: Session | None, number: int, **more: Any) -> Message:
-    """One ``tools/call`` with its answer, ``number`` seconds after a fixed moment."""
+    """Create one ``tools/call`` with its response, ``number`` seconds after a fixed time."""
     payload = {
         "jsonrpc": "2.0",
         "id": number,
@@ -244,7 +244,7 @@ BACKGROUND_ARGUMENTS = {"text": "hi", "password": "hunter2"}
 
 
 def background_call(session_id: str, number: int, **more: Any) -> Call:
-    """A background call of a session, completed unless ``more`` says otherwise."""
+    """Create a background call of a session, completed unless ``more`` overrides it."""
     at = timezone.now() - timedelta(minutes=number)
     answer = {
         "jsonrpc": "2.0",
@@ -286,7 +286,7 @@ RUNNING: dict[str, Any] = {"finished_at": None, "outcome": "", "answer": "", "pu
 
 
 def undecided_call(session_id: str, number: int, **more: Any) -> Call:
-    """A call that waits for approval, long enough for any test."""
+    """Create a call that is pending approval for longer than any test runs."""
     now = timezone.now()
     fields = {
         "state": "approval_needed",
@@ -298,7 +298,7 @@ def undecided_call(session_id: str, number: int, **more: Any) -> Call:
         "reminded_at": now + timedelta(hours=20),
         **RUNNING,
     }
-    # Of a user who is gone no call waits.
+    # Calls of deleted users do not wait for approval.
     fields |= more if "user" in more else {"principal": "loopback", **more}
     arguments = json.loads(fields["arguments"]) if "arguments" in fields else BACKGROUND_ARGUMENTS
     name = fields.get("tool", "echo")
@@ -317,7 +317,7 @@ def _background_calls(session: Session, hostile: Session) -> tuple[Call, Call, C
         4,
         tool="count",
         state="running",
-        # No worker renews one; without one, no sweep of a live server takes the call for lost.
+        # No worker renews it, and without a lease the sweep of a live server would treat the call as lost.
         lease_until=None,
         progress=40,
         total=100,
@@ -486,9 +486,9 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
 
 
 def count_calls(period: Period, every: int = 1) -> None:
-    """Calls as the drain counts them: busy days, quiet nights, a slow tool, one that often fails.
+    """Count calls as the drain does: busy days, quiet nights, a slow tool, a tool that often fails.
 
-    ``every``: at each start of a point of the period, or at every n-th only, as many calls in all.
+    ``every``: count at every n-th point of the period only, with the same total.
     """
     tally, called = RollupCells(), callers.Callers()
     chance = random.Random(7)
@@ -502,7 +502,7 @@ def count_calls(period: Period, every: int = 1) -> None:
                 outcome = "tool_error" if bad else "cancelled" if chance.random() < 0.01 else "ok"
                 took = typical * chance.lognormvariate(0, 0.6)
                 tally.add(at, "tools/call", tool, outcome, took)
-                # The sessions that are seeded, the hostile one among them.
+                # The seeded sessions, including the hostile one.
                 who = chance.choice(
                     [(0, "user:1/key:1"), (1, "user:2/key:2"), (60, "loopback"), (9, HOSTILE["svg"])]
                 )
@@ -515,7 +515,7 @@ def count_calls(period: Period, every: int = 1) -> None:
 
 
 def group_errors() -> None:
-    """Errors as the drain groups them: those that are seeded, hostile ones, some that come every hour."""
+    """Group errors as the drain does: the seeded ones, hostile ones, and errors that occur every hour."""
     errors = error_groups.Errors()
     failed = list(Message.objects.filter(outcome__in=ERRORS))
     words = ("Shelf 12 of 'north hall' is full: 3 books are left", ALL_HOSTILE, "word " * 60)
@@ -536,7 +536,7 @@ def group_errors() -> None:
 
 
 def seed() -> Seed:
-    """Store everything; needs an empty, migrated database."""
+    """Store all rows. Requires an empty, migrated database."""
     root, viewer, outsider = people()
     echo, drifted, preset = _tools()
     code_prompt, own_prompt = _prompts()

@@ -1,4 +1,4 @@
-"""Decides about the waiting calls of a live server as an operator would: through the service, elsewhere."""
+"""Decisions about pending calls of a live server, made by an operator in another process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ for call in Call.objects.filter(request_id__in={ids!r}).order_by("accepted_at"):
 
 
 def decide(server: LiveServer, verb: str, *request_ids: str, reason: str = "because") -> str:
-    """``approve`` or ``refuse`` the calls with these request ids; returns what came of it."""
+    """``approve`` or ``refuse`` the calls with these request ids and return the printed outcome."""
     ids = [json.dumps(request_id) for request_id in request_ids]
     return server.shell(_CODE.format(verb=verb, ids=ids, reason=reason))
 
 
 def states(server: LiveServer, *request_ids: str) -> list[str]:
-    """The states of the calls with these request ids, oldest first."""
+    """Return the states of the calls with these request ids, oldest first."""
     ids = [json.dumps(request_id) for request_id in request_ids]
     code = f"""
 from mcp_app.models import Call

@@ -1,4 +1,4 @@
-"""Small files by media type: each begins and ends as files of its type do."""
+"""Small files by media type, each with the first and last bytes of its format."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""SQLite databases that are made once for all processes of all suites: that takes longer than most tests.
+"""SQLite databases that are created once for all processes of all suites, because that is slow.
 
-They are kept in pytest's cache, under names made from what decides about their content.
+They are stored in pytest's cache under names derived from the inputs that determine their content.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ KEPT_SECONDS = 3 * 24 * 3600
 
 @lru_cache(maxsize=4)
 def migrated(root: Path, settings: str) -> bytes:
-    """The database of a checkout under a settings module.
+    """Return the migrated database of a checkout under a settings module.
 
-    The environment of a server may add apps to those: ``manage.py prepare`` applies what is missing.
+    The environment of a server may add apps: ``manage.py prepare`` applies the missing migrations.
     """
     return kept(root, _digest(root, settings), lambda: _made(root, settings))
 
 
 def kept(root: Path, name: str, make: Callable[[], bytes]) -> bytes:
-    """What ``make`` returned to the first process that asked for that name; old files are removed."""
+    """Return the result of ``make``, cached under ``name`` for all processes. Remove old files."""
     folder = root / ".pytest_cache" / "databases"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.sqlite3"
@@ -56,7 +56,7 @@ def _made(root: Path, settings: str) -> bytes:
         inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         here = {"DATA_DIR": folder, "TEST_DATA_DIR": folder, "HOST": "127.0.0.1"}
         done = subprocess.run(
-            # -P: not beside this file, whose neighbours have names of their own.
+            # -P: this file's folder has modules with conflicting names and must not be on the path.
             [sys.executable, "-P", __file__],
             cwd=root,
             env={**inherited, **here, "PYTHONPATH": str(root), "DJANGO_SETTINGS_MODULE": settings},
@@ -70,7 +70,7 @@ def _made(root: Path, settings: str) -> bytes:
 
 
 def _digest(root: Path, settings: str) -> str:
-    """Changes with each of our migrations, the settings, and the versions of other apps."""
+    """Return a digest of our migrations, the settings, and the versions of other apps."""
     decisive = [
         *root.glob("mcp_app/**/migrations/*.py"),
         *root.glob("requirements*.txt"),
@@ -84,7 +84,7 @@ def _digest(root: Path, settings: str) -> str:
 
 
 def sources(root: Path) -> str:
-    """Changes with every line of a checkout's code."""
+    """Return a digest of a checkout's source code."""
     digest = hashlib.sha256(repr((sys.executable, sys.version)).encode())
     folders = ("mcp_app", "mcpsite", "tests")
     for path in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
@@ -95,7 +95,7 @@ def sources(root: Path) -> str:
 
 
 def migrate() -> None:
-    """Migrate the database of the settings, and bring no catalogue and roles: each server brings its own."""
+    """Migrate the configured database without creating a catalogue or roles: each server creates its own."""
     import django
 
     django.setup()

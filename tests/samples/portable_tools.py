@@ -1,4 +1,4 @@
-"""One tool of every kind that schemas are made for: hints, serializers, models, Celery tasks."""
+"""One tool for every kind of schema source: hints, serializers, models, Celery tasks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class EverythingViewSet(viewsets.ViewSet):
 
 
 def define_every_kind() -> None:
-    """Register them."""
+    """Register the tools."""
     app = Celery("portable", broker="memory://", set_as_current=False)
 
     @app.task(name="portable.task")

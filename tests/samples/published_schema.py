@@ -1,4 +1,4 @@
-"""The published JSON schemas of the protocol's revisions, as a referee for what the server sends."""
+"""The published JSON schemas of the protocol's revisions, to validate the server's messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _document(version: str) -> dict[str, Any]:
 
 
 def definition(version: str, name: str) -> dict[str, Any]:
-    """One definition of a revision's schema; raises KeyError when the revision has none of that name."""
+    """Return one definition of a revision's schema. Raise KeyError if the revision does not define it."""
     document = _document(version)
     found: dict[str, Any] = document["$defs" if "$defs" in document else "definitions"][name]
     return found
@@ -35,7 +35,7 @@ def _validator(version: str, name: str) -> Any:
 
 
 def problems(version: str, name: str, instance: Any) -> list[str]:
-    """What is wrong with ``instance`` as a ``name`` of that revision; an empty list when nothing is."""
+    """Return the validation errors of ``instance`` as a ``name`` of that revision."""
     found = [
         f"{error.instance_path}: {error.message}" for error in _validator(version, name).iter_errors(instance)
     ]

@@ -1,4 +1,4 @@
-"""The seeded rows, stored once for all tests of a file: fixtures to import. Each test has its own copy."""
+"""Fixtures with the seeded rows, stored once per test file. Each test has its own copy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.samples.admin_seed import Seed, seed
 
 @pytest.fixture(scope="module")
 def seeded_once(django_db_setup: None, django_db_blocker: Any) -> Iterator[Seed]:
-    """Rows in a transaction that all tests of the file are a part of, rolled back after the last one."""
+    """Store rows in a transaction that is rolled back after the last test of the file."""
     stored = transaction.atomic()
     with django_db_blocker.unblock():
         stored.__enter__()
         try:
             made = seed()
         except BaseException:
-            # Else the other tests of this process would run in what is left of it.
+            # Otherwise later tests of this process would run inside this transaction.
             stored.__exit__(*sys.exc_info())
             raise
     yield made
@@ -33,11 +33,11 @@ def seeded_once(django_db_setup: None, django_db_blocker: Any) -> Iterator[Seed]
 
 @pytest.fixture
 def seeded(seeded_once: Seed, db: None) -> Seed:
-    """Realistic and hostile rows. Tests that commit have files of their own, and ``seeded_anew``."""
+    """Return realistic and hostile rows. Tests that commit are in other files and use ``seeded_anew``."""
     return deepcopy(seeded_once)
 
 
 @pytest.fixture
 def seeded_anew(transactional_db: None) -> Seed:
-    """The same for a test that commits, and so can be in no transaction."""
+    """Store the same rows for a test that commits and thus cannot run in a transaction."""
     return seed()

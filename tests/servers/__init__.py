@@ -1,1 +1,1 @@
-"""Servers for tests: ours, with its processes, and those that it talks to."""
+"""Servers for tests: ours with its processes, and the servers it connects to."""

@@ -1,4 +1,4 @@
-"""An identity provider on this machine: a real HTTP server with its own keys, whose tokens a test words."""
+"""An identity provider on this machine: a real HTTP server with its own keys and freely chosen tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 AUDIENCE = "http://127.0.0.1:8000/mcp"
 ALL_SCOPES = "mcp mcp:tools mcp:resources mcp:prompts"
-# How each kind of key is made, and the algorithm it is used with here.
+# The constructor of each kind of key, and the algorithm used with it here.
 KINDS: dict[str, tuple[Any, str]] = {
     "rsa": (lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048), "RS256"),
     "short": (lambda: rsa.generate_private_key(public_exponent=65537, key_size=1024), "RS256"),
@@ -28,17 +28,17 @@ KINDS: dict[str, tuple[Any, str]] = {
 
 @cache
 def private_key(name: str) -> Any:
-    """The key of a name; ``rsa`` and ``rsa-2`` are two of one kind."""
+    """Return the key with a name; ``rsa`` and ``rsa-2`` are two keys of one kind."""
     return KINDS[name.partition("-")[0]][0]()
 
 
 def algorithm_of(name: str) -> str:
-    """What a key of that name signs with, if nothing else is wished."""
+    """Return the default signing algorithm of the key with that name."""
     return KINDS[name.partition("-")[0]][1]
 
 
 def public_jwk(name: str, **members: Any) -> dict[str, Any]:
-    """The key as a provider publishes it; its ``kid`` is its name."""
+    """Return the key as a provider publishes it; its ``kid`` is its name."""
     algorithm = jwt.get_algorithm_by_name(algorithm_of(name))
     said = json.loads(algorithm.to_jwk(private_key(name).public_key()))
     said.pop("key_ops", None)
@@ -46,9 +46,10 @@ def public_jwk(name: str, **members: Any) -> dict[str, Any]:
 
 
 class IdentityProvider:
-    """Serves its metadata and keys while the ``with`` lasts; ``asked`` are the paths of all requests.
+    """A provider that serves its metadata and keys inside the ``with`` block.
 
-    ``away`` answers 503 to everything; while ``open_gate`` is cleared, every request is kept waiting.
+    ``asked`` has the paths of all requests. ``away`` answers 503 to every request; while ``open_gate``
+    is cleared, every request blocks.
     """
 
     def __init__(self, path: str = "") -> None:
@@ -57,7 +58,7 @@ class IdentityProvider:
         self.metadata_path = f"{path}/.well-known/openid-configuration"
         self.raw: bytes | None = None
         self.asked: list[str] = []
-        # What else it answers, by path, and the headers and the form that it was sent there.
+        # Further responses by path, and the headers and form data received there.
         self.answers: dict[str, tuple[int, Any]] = {}
         self.sent: list[tuple[str, dict[str, str], dict[str, str]]] = []
         self.away = False
@@ -74,7 +75,7 @@ class IdentityProvider:
                 provider.answer(self)
 
             def log_message(self, *_: Any) -> None:
-                """Quiet."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -116,7 +117,7 @@ class IdentityProvider:
         request.wfile.write(body)
 
     def claims(self, **changed: Any) -> dict[str, Any]:
-        """What a good token says; a claim that is changed to None is left out."""
+        """Return the claims of a valid token. A claim changed to None is omitted."""
         now = int(time.time())
         said = {
             "iss": self.issuer,
@@ -134,11 +135,11 @@ class IdentityProvider:
     def token(
         self, key: str = "rsa", algorithm: str = "", header: dict[str, Any] | None = None, **claims: Any
     ) -> str:
-        """A token that is signed with the key of that name; a header member of None is left out."""
+        """Return a token signed with the key of that name. A header member of None is omitted."""
         members = {"typ": "at+jwt", "kid": key, **(header or {})}
         typ = members["typ"]
         kept = {name: value for name, value in members.items() if value is not None}
-        # The library writes a type by itself unless it is empty.
+        # The library adds a type unless it is empty.
         kept["typ"] = "" if typ is None else typ
         return jwt.encode(
             self.claims(**claims), private_key(key), algorithm or algorithm_of(key), headers=kept

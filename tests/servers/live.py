@@ -1,4 +1,4 @@
-"""A real server for tests: own embedded Redis, own web processes, a fresh data folder; ends cleanly."""
+"""A real server for tests: embedded Redis, web processes and a fresh data folder, stopped cleanly."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ TROUBLE = ("Traceback (most recent call last)", "Task exception was never retrie
 
 
 class LiveServerError(Exception):
-    """The server did not come up or a command failed; the text has the end of the output."""
+    """The server did not start or a command failed; the text has the end of the output."""
 
 
 def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
-    """Return once ``condition()`` is true; AssertionError after ``seconds``."""
+    """Return when ``condition()`` is true. Raise AssertionError after ``seconds``."""
     deadline = time.monotonic() + seconds + SLACK
     while not condition():
         if time.monotonic() > deadline:
@@ -49,13 +49,13 @@ def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str
 
 
 def _dies_with_us() -> None:
-    """End the child with us even when we are killed outright (Linux)."""
+    """Terminate the child when this process dies, even by SIGKILL (Linux)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process."""
+    """Return the resident memory of a process in bytes."""
     statm = Path(f"/proc/{pid}/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -64,7 +64,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time a process has used so far; 0.0 where the system does not tell."""
+    """Return the processor time of a process in seconds, 0.0 where the system does not provide it."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return 0.0
@@ -83,7 +83,10 @@ def _listener() -> socket.socket:
 
 @lru_cache(maxsize=8)
 def _prepared_database(root: Path, settings: str, env: tuple[tuple[str, str], ...]) -> bytes:
-    """An SQLite database that is migrated and mirrors the code's catalogue; made once for all processes."""
+    """Return an SQLite database that is migrated and has the code's catalogue.
+
+    Created once for all processes.
+    """
     decisive = repr((sources(root), settings, env))
     name = hashlib.sha256(decisive.encode()).hexdigest()[:32]
     return kept(root, name, lambda: _prepare(root, settings, dict(env)))
@@ -99,7 +102,10 @@ def _prepare(root: Path, settings: str, env: dict[str, str]) -> bytes:
 
 
 def _environment(settings: str, data: Path, more: dict[str, str]) -> dict[str, str]:
-    """Only what is named here reaches the server: a developer's own settings must not."""
+    """Return an environment of the named variables only.
+
+    A developer's own settings must not reach the server.
+    """
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {
         **inherited,
@@ -131,7 +137,7 @@ def _manage(root: Path, environment: dict[str, str], *arguments: str) -> str:
 
 @dataclass
 class WebProcess:
-    """One web process: its own port (kept over restarts), the shared socket, its log."""
+    """One web process: its own port (stable across restarts), the shared socket, its log."""
 
     number: int
     own: socket.socket
@@ -174,7 +180,7 @@ class WebProcess:
             )
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send the signal and wait; after STOP_SECONDS the process is killed. Returns the exit status."""
+        """Send the signal, wait and return the exit status. Kill the process after STOP_SECONDS."""
         if self.child is None:
             return 0
         if self.child.poll() is None:
@@ -188,13 +194,14 @@ class WebProcess:
 
 @dataclass
 class LiveServer:
-    """``with LiveServer(web_processes=2) as server:`` then ``server.ports[0]`` is process A, ``[1]`` is B.
+    """A running installation: ``with LiveServer(web_processes=2) as server:``.
 
-    ``port`` is the shared socket. ``settings`` is a settings module, ``env`` extra environment variables.
-    ``worker`` starts ``workers`` Celery workers of ``concurrency`` children each beside the web processes.
-    ``redis_folder`` is where Redis keeps its files, in the server's own folder unless given.
-    ``root`` is the checkout whose code runs, this one unless given.
-    ``through`` may put something between the processes and Redis: given its port, it returns the one to use.
+    ``server.ports[0]`` is process A, ``[1]`` is B; ``port`` is the shared socket. ``settings`` is a
+    settings module, ``env`` extra environment variables. ``worker`` starts ``workers`` Celery workers
+    of ``concurrency`` children each beside the web processes. ``redis_folder`` is the folder of Redis'
+    files, by default inside the server's folder. ``root`` is the checkout whose code runs, by default
+    this one. ``through`` may put a proxy between the processes and Redis: it receives Redis' port and
+    returns the port to use.
     """
 
     web_processes: int = 2
@@ -253,7 +260,10 @@ class LiveServer:
             self.wait_until_ready()
 
     def run_environment(self) -> dict[str, str]:
-        """Variables that only this run's processes get, for subclasses; ``env`` shapes the database, too."""
+        """Return variables for the processes of this run only, for subclasses.
+
+        ``env`` also affects the database.
+        """
         return {}
 
     def _redis_url(self) -> str:
@@ -262,7 +272,7 @@ class LiveServer:
         return self.redis.url.replace(f":{self.redis.port}/", f":{self.through(self.redis.port)}/")
 
     def wait_until_ready(self) -> None:
-        """Until every worker listens to its queue; LiveServerError with the logs otherwise."""
+        """Wait until every worker consumes its queue. Raise LiveServerError with the logs."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and all(worker.alive for worker in self.worker_processes):
             forked = all(len(worker.children) >= self.concurrency for worker in self.worker_processes)
@@ -277,7 +287,7 @@ class LiveServer:
         return False
 
     def wait_until_healthy(self, process: WebProcess) -> None:
-        """Until ``/healthz`` of that process answers 200; LiveServerError with its log otherwise."""
+        """Wait until ``/healthz`` of that process returns 200. Raise LiveServerError with its log."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and process.alive:
             with suppress(OSError, Exception), RawClient("127.0.0.1", process.port, patience=2) as client:
@@ -302,7 +312,7 @@ class LiveServer:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Every process of this server by name."""
+        """The id of every process of this server by name."""
         found = {f"web-{process.number + 1}": process.pid for process in self.processes if process.child}
         found |= {f"worker-{each.number + 1}": each.pid for each in self.worker_processes if each.child}
         if self.redis.process is not None:
@@ -310,15 +320,15 @@ class LiveServer:
         return found
 
     def mcp(self, process: int | None = None, token: str | None = None) -> Mcp:
-        """A raw client on one process (0 is A), or on the shared port."""
+        """Return a raw client of one process (0 is A), or of the shared port."""
         return Mcp.at(self.port if process is None else self.ports[process], token=token)
 
     def manage(self, *arguments: str) -> str:
-        """Run a management command of this installation in a process of its own; returns what it printed."""
+        """Run a management command of this installation in a new process and return its output."""
         return _manage(self.root, self.environment, *arguments)
 
     def shell(self, code: str) -> str:
-        """Run Python code inside this installation's Django, in a process of its own (as admin, cron)."""
+        """Run Python code inside this installation's Django in a new process (as the admin or cron would)."""
         if self._shell is None:
             self._shell = Shell(self.root, self.environment)
         status, output, errors = self._shell.run(code)
@@ -333,7 +343,7 @@ class LiveServer:
 
     @contextmanager
     def without(self, number: int, how: signal.Signals = signal.SIGTERM) -> Iterator[None]:
-        """One web process stands still meanwhile, and is started again on the same ports."""
+        """Stop one web process inside the block, then start it again on the same ports."""
         process = self.processes[number]
         process.stop(how)
         try:
@@ -343,7 +353,7 @@ class LiveServer:
             self.wait_until_healthy(process)
 
     def restart_worker(self, number: int = 0, how: signal.Signals = signal.SIGTERM) -> None:
-        """Stop one worker, by KILL all of its group at once, and start it again."""
+        """Stop one worker and start it again. KILL is sent to the entire process group."""
         worker = self.worker_processes[number]
         if how == signal.SIGKILL:
             worker.kill_group()
@@ -353,14 +363,14 @@ class LiveServer:
         self.wait_until_ready()
 
     def logs(self) -> str:
-        """Everything the web processes and workers have printed."""
+        """Return all output of the web processes and workers."""
         programs = (*self.processes, *self.worker_processes)
         return "\n".join(
             program.log.read_text(errors="replace") for program in programs if program.log.exists()
         )
 
     def trouble(self) -> list[str]:
-        """Lines of the logs that must never be there."""
+        """Return log lines that must never occur."""
         return [line for line in self.logs().splitlines() if any(mark in line for mark in TROUBLE)]
 
     def stop(self) -> None:

@@ -1,8 +1,8 @@
-"""Python code in a live server's installation, each piece in a process of its own that is forked.
+"""A shell in a live server's installation that runs each piece of code in a forked process.
 
-Most of what ``manage.py shell`` takes is the import of Django and of all apps. Here one process has done
-that and waits, without a thread or a connection; a piece of code gets a child of it, and ends as any
-program ends.
+Most of the time of ``manage.py shell`` is the import of Django and of all apps. Here one process has
+imported them and waits, without threads or connections. Each piece of code runs in a child of it and
+exits like any program.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ RUN_SECONDS = 300.0
 
 
 class Shell:
-    """Runs code under a checkout and an environment; the process it needs starts with the first piece."""
+    """A runner of code under a checkout and an environment. The first piece of code starts its process."""
 
     def __init__(self, root: Path, environment: dict[str, str]) -> None:
         self._command = {
-            # -P: not beside this file, whose neighbours have names of their own.
+            # -P: this file's folder has modules with conflicting names and must not be on the path.
             "args": [sys.executable, "-P", __file__],
             "cwd": root,
             "env": {**environment, "PYTHONPATH": str(root)},
@@ -38,7 +38,7 @@ class Shell:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, code: str) -> tuple[int, str, str]:
-        """Exit status, output and error output of a piece of code."""
+        """Run a piece of code and return its exit status, output and error output."""
         with ExitStack() as stack:
             stack.enter_context(self._lock)
             out, err = (stack.enter_context(tempfile.NamedTemporaryFile("w+")) for _ in range(2))
@@ -67,17 +67,17 @@ class Shell:
         return int(answer)
 
     def close(self) -> None:
-        """End the process; a further piece of code starts another."""
+        """Stop the process. Another piece of code starts a new one."""
         if self._process is None:
             return
-        # With the child that still runs a piece of code.
+        # Including the child that is still running code.
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
         self._process = None
 
 
 def serve(requests: IO[str], answers: IO[str]) -> dict[str, str] | None:
-    """Fork for each request and answer its exit status. In a child: returns the request."""
+    """Fork for each request and write its exit status. Return the request in the child."""
     for line in requests:
         child = os.fork()
         if not child:
@@ -89,8 +89,8 @@ def serve(requests: IO[str], answers: IO[str]) -> dict[str, str] | None:
 
 
 def main() -> None:
-    """Import everything, then serve; a child runs its code and leaves as ``manage.py shell`` does."""
-    # What apps print while they are imported is no answer.
+    """Import everything, then serve. A child runs its code and exits as ``manage.py shell`` does."""
+    # Output that apps print during import is not a response.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -120,7 +120,7 @@ def _run(code: str) -> int:
 
 
 def _leave(status: int) -> NoReturn:
-    """End as a program does, but take nothing apart: that alone would take a second."""
+    """Exit like a program but skip the interpreter's teardown, which takes a second."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``manage.py mcp_stdio`` for tests: the same command, recorded if the environment asks for it."""
+"""``manage.py mcp_stdio`` for tests: the same command, recorded if the environment requests it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import wire
 
 
 def main(arguments: list[str]) -> None:
-    """Serve one client until it ends its input."""
+    """Serve one client until it closes its input."""
     wire.record_if_asked()
     execute_from_command_line(["manage.py", "mcp_stdio", *arguments])
 

@@ -1,4 +1,4 @@
-"""One web process of a LiveServer: the project's own web process on sockets that were opened for it."""
+"""One web process of a LiveServer: the project's web process on inherited sockets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import wire
 
 
 def main(descriptors: list[str]) -> None:
-    """Serve the inherited listening sockets until TERM."""
+    """Serve the inherited listening sockets until SIGTERM."""
     wire.record_if_asked()
     sockets = [socket.socket(fileno=int(number)) for number in descriptors]
     for listening in sockets:

@@ -1,4 +1,4 @@
-"""One Celery worker of a LiveServer: a main process and its children, all killable as a group or singly."""
+"""One Celery worker of a LiveServer: a main process and its children, killable as a group or one by one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ STOP_SECONDS = 20.0
 
 
 def _own_group_dies_with_us() -> None:
-    """A group of its own, so that all of it can be signalled; it ends with us even when we are killed."""
+    """Create a process group so that all of it can be signalled.
+
+    It dies with this process, even by SIGKILL.
+    """
     os.setsid()
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 
 
 def _ended(process: psutil.Process) -> bool:
-    """Whether no thread of a process runs; it is a zombie as soon as its first one has ended."""
+    """Return True if no thread of a process runs. It is a zombie once its main thread has exited."""
     return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
 
 
@@ -41,7 +44,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The main process, which is also the group's number."""
+        """The id of the main process, which is also the group id."""
         assert self.child is not None
         return self.child.pid
 
@@ -51,7 +54,7 @@ class WorkerProcess:
 
     @property
     def children(self) -> list[int]:
-        """The processes that run jobs now."""
+        """The ids of the processes that run jobs."""
         found = []
         with suppress(psutil.NoSuchProcess):
             for child in psutil.Process(self.pid).children(recursive=True):
@@ -62,7 +65,7 @@ class WorkerProcess:
 
     @property
     def members(self) -> list[int]:
-        """Every process of the group, also after the main process has died."""
+        """The ids of all processes of the group, even after the main process has died."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, ProcessLookupError):
@@ -93,13 +96,13 @@ class WorkerProcess:
             os.killpg(self.pid, how)
 
     def kill_group(self) -> None:
-        """As a lost machine: everything ends at once, nothing says goodbye."""
+        """Kill all processes at once without cleanup, like a lost machine."""
         self.signal_group(signal.SIGKILL)
         assert self.child is not None
         self.child.wait(STOP_SECONDS)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send the signal to the main process and wait; what is left after that is killed."""
+        """Send the signal to the main process and wait, then kill the remaining processes."""
         if self.child is None:
             return 0
         self.signal_group(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""A private PostgreSQL from the machine's binaries; as a program, runs the database tests on it."""
+"""A private PostgreSQL from the machine's binaries. As a program, it runs the database tests on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MISSING = (
 
 
 def binaries() -> Path | None:
-    """The folder that holds ``initdb`` and ``postgres``, newest version first; None when there is none."""
+    """Return the folder of ``initdb`` and ``postgres`` with the newest version, or None."""
     found = [path.parent for home in HOMES for path in Path(home).glob("*/bin/initdb")]
     found.sort(
         key=lambda path: [int(part) for part in path.parent.name.split(".") if part.isdigit()], reverse=True
@@ -37,7 +37,7 @@ def binaries() -> Path | None:
 
 
 class PostgreSQL:
-    """A cluster in a temporary folder, reached by a Unix socket only; never run as root."""
+    """A cluster in a temporary folder, reachable only by a Unix socket. It never runs as root."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class PostgreSQL:
         return self
 
     def start(self) -> None:
-        """Run the server of the cluster that was made; returns when it answers."""
+        """Start the server of the existing cluster and wait until it responds."""
         home, data = binaries(), self.folder / "data"
         assert home is not None, MISSING
         settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "fsync": "off"}
@@ -101,10 +101,10 @@ class PostgreSQL:
         self.stop()
 
     def stop(self) -> None:
-        """End the server and every connection; ``start`` brings it back."""
+        """Stop the server and close all connections. ``start`` starts it again."""
         if self._process is not None and self._process.poll() is None:
-            # INT is PostgreSQL's fast shutdown: it ends open connections instead of waiting for them. It goes
-            # to the postmaster itself, whose number is in its own pid file.
+            # INT is PostgreSQL's fast shutdown: it closes open connections instead of waiting for them. It is
+            # sent to the postmaster, whose id is in its own pid file.
             os.kill(self._postmaster, signal.SIGINT)
             self._process.wait(30)
 
@@ -114,10 +114,10 @@ class PostgreSQL:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """While inside no process of the server runs: connections stay, and nothing is ever answered."""
+        """Suspend all server processes inside the block: connections stay open without responses."""
         postmaster = psutil.Process(self._postmaster)
         stopped = [postmaster]
-        postmaster.suspend()  # First, so that it makes no more.
+        postmaster.suspend()  # First, so that it forks no more processes.
         stopped += postmaster.children(recursive=True)
         for each in stopped[1:]:
             with suppress(psutil.NoSuchProcess):
@@ -129,7 +129,7 @@ class PostgreSQL:
                 with suppress(psutil.NoSuchProcess):
                     each.resume()
             if self._process is not None:
-                # runuser stops with its child, but does not go on with it.
+                # runuser stops with its child but does not resume with it.
                 self._process.send_signal(signal.SIGCONT)
 
     def _run(self, *command: object) -> None:
@@ -148,12 +148,12 @@ def _unprivileged() -> pwd.struct_passwd:
 
 
 def as_unprivileged() -> list[str]:
-    """What to put before a command: PostgreSQL refuses to run as root."""
+    """Return a command prefix for an unprivileged user: PostgreSQL refuses to run as root."""
     return ["runuser", "-u", _unprivileged().pw_name, "--"] if os.geteuid() == 0 else []
 
 
 def main(arguments: list[str]) -> int:
-    """Run the database tests; returns pytest's exit code, 1 when there is no PostgreSQL."""
+    """Run the database tests and return pytest's exit code, 1 without PostgreSQL."""
     if binaries() is None:
         print(MISSING, file=sys.stderr)
         return 1
@@ -177,7 +177,7 @@ def main(arguments: list[str]) -> int:
                     "--ignore=tests/browser",
                     "--ignore=tests/process",
                     "--ignore=tests/conformance",
-                    # Who may what does not depend on the database.
+                    # Permission checks do not depend on the database.
                     "--ignore=tests/integration/roles",
                     *arguments,
                 ),

@@ -1,4 +1,4 @@
-"""A proxy in front of a real Redis that answers chosen commands in its place."""
+"""A proxy in front of a real Redis that answers selected commands itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from io import BufferedReader
 
 PIECE = 65_536
 LISTENING = (b"SUBSCRIBE", b"PSUBSCRIBE")
-# Errors that Redis answers when it cannot serve, or may not be asked.
+# Errors from a Redis server that cannot or may not execute a command.
 ERRORS = {
     "READONLY": b"-READONLY You can't write against a read only replica.\r\n",
     "NOREPLICAS": b"-NOREPLICAS Not enough good replicas to write.\r\n",
@@ -30,17 +30,17 @@ ERRORS = {
     "ERR": b"-ERR max number of clients reached\r\n",
     "NEWCODE": b"-NEWCODE an error that no version has yet\r\n",
 }
-# A connection that is lost, or no longer one to Redis.
+# A lost connection, or a peer that is not Redis.
 BREAKS = {"broken": b"HTTP/1.1 400 Bad Request\r\n\r\n", "closed": b""}
-# The answer to another command.
+# The response to another command.
 MISTAKEN = {"number": b":1\r\n", "text": b"+OK\r\n", "list": b"*3\r\n:1\r\n$1\r\nx\r\n$-1\r\n"}
 ANSWERS = {**ERRORS, **BREAKS, **MISTAKEN}
 
 
 class RedisAnswers:
-    """Forwards to a port of this machine, but for the commands that ``refuse`` names.
+    """A proxy to a local port that answers the commands named in ``refuse`` itself.
 
-    ``seen`` counts the commands that arrived, ``refused`` those of them that were answered here.
+    ``seen`` counts the received commands, ``refused`` the commands answered here.
     """
 
     def __init__(self, target: int) -> None:
@@ -58,7 +58,7 @@ class RedisAnswers:
         return port
 
     def refuse(self, answer: bytes, *names: str) -> None:
-        """Give ``answer`` to the commands of these names, or to all, from now on."""
+        """Return ``answer`` to the commands with these names, or to all, from now on."""
         self._answer = lambda name: answer if not names or name in names else None
 
     def allow(self) -> None:
@@ -72,7 +72,7 @@ class RedisAnswers:
                 each.shutdown(socket.SHUT_RDWR)
 
     def answer(self, name: str) -> bytes | None:
-        """Count a command; returns the answer that it gets here, if it does."""
+        """Count a command and return its answer, or None to forward it."""
         self.seen[name] += 1
         answer = self._answer(name)
         self.refused[name] += answer is not None
@@ -92,7 +92,7 @@ class RedisAnswers:
 
 
 class _Conversation:
-    """One connection: its commands one after the other, or news while they go on where it subscribes."""
+    """One connection: commands are served in order; a subscribed connection also forwards messages."""
 
     def __init__(self, answers: RedisAnswers, client: socket.socket, server: socket.socket) -> None:
         self._answers, self._client, self._server = answers, client, server
@@ -110,7 +110,7 @@ class _Conversation:
             each.close()
 
     def _exchange(self, command: bytes) -> bool:
-        """Serve one command; False if the connection ends with it."""
+        """Serve one command. Return False if the connection ends with it."""
         name = command.split(b"\r\n")[2].upper()
         answer = self._answers.answer(name.decode())
         if answer == b"":
@@ -151,7 +151,7 @@ class _Conversation:
 
 
 def _raw(stream: BufferedReader) -> bytes:
-    """One whole message of the protocol, version 2 or 3, as it travels."""
+    """Return one complete message of the protocol, version 2 or 3, as sent."""
     line = stream.readline()
     if not line:
         raise EOFError

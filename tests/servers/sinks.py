@@ -1,4 +1,4 @@
-"""Servers on loopback: two keep what notifications send, mails and POSTs; one shows a page."""
+"""Servers on loopback: two record notifications (mail and POSTs), one serves a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass
 class Mailbox:
-    """The mails a server took. While ``frozen``, it takes connections and says nothing."""
+    """The mails a server received. While ``frozen``, it accepts connections but sends nothing."""
 
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
@@ -25,13 +25,13 @@ class Mailbox:
 
     @property
     def texts(self) -> list[str]:
-        """Subject and body of each."""
+        """Subject and body of each mail."""
         return [f"{mail['Subject']}\n{mail.get_content()}" for mail in self.mails]
 
 
 @contextmanager
 def mail_server(*, frozen: bool = False) -> Iterator[Mailbox]:
-    """As much of SMTP as a client needs."""
+    """Run a minimal SMTP server."""
     box = Mailbox()
     if not frozen:
         box.thaw.set()
@@ -74,7 +74,7 @@ def mail_server(*, frozen: bool = False) -> Iterator[Mailbox]:
 
 @dataclass
 class Posts:
-    """The requests a server was sent, as headers and body; ``status`` is what it answers."""
+    """The headers and body of each request a server received; ``status`` is the status it returns."""
 
     url: str = ""
     status: int = 204
@@ -83,7 +83,7 @@ class Posts:
 
 @contextmanager
 def web_server() -> Iterator[Posts]:
-    """A server that takes any POST."""
+    """Run a server that accepts any POST."""
     posts = Posts()
 
     class Handler(BaseHTTPRequestHandler):
@@ -95,7 +95,7 @@ def web_server() -> Iterator[Posts]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Nothing on the console."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         posts.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
@@ -108,7 +108,7 @@ def web_server() -> Iterator[Posts]:
 
 @contextmanager
 def page_server(page: bytes) -> Iterator[str]:
-    """A server that shows one page at every path; its address."""
+    """Run a server that serves one page at every path and yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -119,7 +119,7 @@ def page_server(page: bytes) -> Iterator[str]:
             self.wfile.write(page)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing on the console."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""A disk so small that a test can fill it; for root of a Linux machine only."""
+"""A disk that a test can fill; for root on Linux only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = b"x" * 4096
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """While inside, the folder is a disk of its own; skips the test where that cannot be."""
+    """Mount a disk of that size at the folder inside the block. Skip the test where that is impossible."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
     if not sys.platform.startswith("linux") or os.geteuid() or subprocess.run(mount, check=False).returncode:
         pytest.skip("only root of a Linux machine may mount a small disk")
@@ -29,7 +29,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
 
 @contextmanager
 def no_room(folder: Path, *, takes_freed: bool = False) -> Iterator[None]:
-    """While inside, the disk is full; ``takes_freed``: so are bytes that others free meanwhile."""
+    """Fill the disk inside the block. ``takes_freed``: also fill bytes that are freed meanwhile."""
     filler, over = folder / "filler", threading.Event()
     with filler.open("wb", buffering=0) as file:
 
