@@ -1,1 +1,1 @@
-"""Measurements of the server as ratios, against the official SDKs and a bare ASGI application."""
+"""Measurements of the server as ratios to the official SDKs and a bare ASGI application."""

@@ -1,7 +1,8 @@
-"""One client among others: calls a tool again and again, and says how long its answers took.
+"""A bystander client that calls a tool repeatedly and prints its response times.
 
-A process of its own: the one that reads thousands of streams could not tell its own delays from the server's.
-It begins with a line on its standard input and ends with the next, when it writes the milliseconds.
+It is a separate process: a process that reads thousands of streams could not separate its own delays
+from the server's. It starts with a line on its standard input and stops with the next, when it prints
+the milliseconds.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def _call(connection: socket.socket, script: Script, request: bytes | None) -> bytes | None:
-    """Make one call, have its answer checked; returns the next request."""
+    """Make one call, check its response and return the next request."""
     assert request is not None
     connection.sendall(request)
     buffer = b""

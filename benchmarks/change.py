@@ -1,4 +1,4 @@
-"""Another process of the installation: edits one tool for each line it reads, and says when it committed."""
+"""Another process of the installation that edits one tool per input line and prints the commit time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 def main() -> None:
-    """Retitle a tool through the same service that the admin uses."""
+    """Retitle a tool through the service that the admin uses."""
     import django
 
     django.setup()
@@ -15,7 +15,7 @@ def main() -> None:
 
     try:
         from mcp_app.catalogue.changes.services import update_entry
-    except ModuleNotFoundError:  # A checkout from before there was this package, which is compared with.
+    except ModuleNotFoundError:  # A compared checkout from before this package.
         from mcp_app.catalogue.services import update_entry  # type: ignore[no-redef, import-not-found]
     from mcp_app.models import Tool
 
@@ -23,7 +23,7 @@ def main() -> None:
     print("ready", *committed, flush=True)
     for number, _ in enumerate(sys.stdin, start=1):
         with transaction.atomic():
-            # The first to be called after the commit, before the other processes are told.
+            # The first callback after the commit, before other processes are notified.
             transaction.on_commit(lambda: committed.append(time.monotonic()))
             update_entry(entry=Tool.objects.get(name="echo"), actor=None, title=f"Echo {number}")
         print("changed", committed[-1], flush=True)

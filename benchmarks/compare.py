@@ -1,9 +1,9 @@
-"""Measures this checkout beside another one: ``python -m benchmarks.compare ../before``.
+"""Compare this checkout with another one: ``python -m benchmarks.compare ../before``.
 
-The servers of both checkouts run at the same time, each idle while the other is under load. Turns last about
-a second and alternate (this, that, that, this), so that both meet the same moods of the machine. A row is the
-median of the ratios of neighbouring turns: above 1, this checkout is better. The exit status is 1 when a row
-is below ``--at-least``.
+The servers of both checkouts run at the same time, each idle while the other is under load. Turns last
+about a second and alternate (this, that, that, this), so that both see the same state of the machine. A
+row is the median of the ratios of neighbouring turns: above 1, this checkout is better. The exit status
+is 1 if a row is below ``--at-least``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Ratios = dict[tuple[str, str], list[float]]
 
 
 class Comparison:
-    """Takes turns between two checkouts and keeps the ratios of neighbouring turns."""
+    """A comparison of two checkouts in turns, with the ratios of neighbouring turns."""
 
     def __init__(self, base: Path) -> None:
         self.checkouts = (ROOT, base)
@@ -45,7 +45,7 @@ class Comparison:
 
     @contextmanager
     def servers(self, **options: object) -> Iterator[tuple[LiveServer, LiveServer]]:
-        """One server of each checkout."""
+        """Run one server of each checkout."""
         with ExitStack() as stack:
             ours, base = (
                 stack.enter_context(LiveServer(root=root, **options))  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ class Comparison:
             yield ours, base
 
     def take(self, row: str, servers: tuple[LiveServer, LiveServer], turn: Turn, rounds: int) -> None:
-        """Let both take ``rounds`` turns, after one that counts for neither."""
+        """Let both take ``rounds`` turns after one warm-up turn."""
         for server in servers:
             turn(server)
         for _ in range(rounds):
@@ -62,7 +62,7 @@ class Comparison:
         self.show(row)
 
     def once(self, row: str, servers: tuple[LiveServer, LiveServer], turn: Turn) -> None:
-        """One turn of each; who begins alternates."""
+        """Take one turn of each, alternating the order."""
         self._turns += 1
         order = servers if self._turns % 2 else servers[::-1]
         said = {id(server): turn(server) for server in order}
@@ -80,12 +80,12 @@ class Comparison:
                 )
 
     def lows(self, at_least: float) -> list[tuple[str, str]]:
-        """The rows whose median is lower."""
+        """Return the rows whose median is lower than ``at_least``."""
         return [row for row, values in self.ratios.items() if statistics.median(values) < at_least]
 
 
 def _ratio(name: str, ours: float, base: float) -> float:
-    """Above 1 is better: more a second, or less of anything else."""
+    """Return a ratio above 1 if ours is better: a higher rate, or less of any other figure."""
     over, under = (ours, base) if name.endswith("per_second") else (base, ours)
     return over / under if under else 1.0
 
@@ -103,7 +103,7 @@ def _requests(script: Callable[[int], load.Script], seconds: float) -> Turn:
 
 
 def compare_requests(comparison: Comparison, rounds: int, seconds: float, only: list[str]) -> None:
-    """One request, its answer, again and again; ``only`` these rows, or all."""
+    """Compare repeated single requests; ``only`` these rows, or all."""
     echo, listed = scenarios.ECHO, scenarios.TOOLS_LIST
     check_echo, check_ten = scenarios.check_echo, scenarios.check_tools(10, paged=True)
     rows: dict[str, tuple[int, Callable[[int], load.Script]]] = {
@@ -135,7 +135,7 @@ def compare_requests(comparison: Comparison, rounds: int, seconds: float, only: 
 
 
 def _pin_apart(servers: tuple[LiveServer, LiveServer]) -> None:
-    """Web processes on the first core, Redis and the load on the second."""
+    """Pin web processes to the first core, Redis and the load to the second."""
     pins = cores()
     for server in servers if pins else ():
         assert pins is not None
@@ -145,7 +145,7 @@ def _pin_apart(servers: tuple[LiveServer, LiveServer]) -> None:
 
 
 def compare_streams(comparison: Comparison, rounds: int, count: int) -> None:
-    """Idle streams of both eras: their memory, and a change told to all."""
+    """Compare idle streams of both eras: their memory, and the delivery of a change to all."""
     fitting = streams.allow_open_files(count)
     for row, kind in (("GET streams", streams.Stream), ("listen streams", streams.Listener)):
 
@@ -164,7 +164,7 @@ def compare_streams(comparison: Comparison, rounds: int, count: int) -> None:
 
         env = {"BENCH_TOOLS": "10", "DEMO": "off"}
         for _ in range(rounds):
-            # Memory counts only while it is new: each turn has processes of its own.
+            # Memory is comparable only in new processes, so each turn starts its own.
             with comparison.servers(web_processes=1, settings="benchmarks.settings", env=env) as servers:
                 _pin_apart(servers)
                 comparison.once(row, servers, turn)
@@ -172,7 +172,7 @@ def compare_streams(comparison: Comparison, rounds: int, count: int) -> None:
 
 
 def compare_background(comparison: Comparison, rounds: int, seconds: float) -> None:
-    """Calls that run in a worker: their times, and how many finish a second."""
+    """Compare calls that run in a worker: their latencies and the rate of completed calls."""
     pins = cores()
 
     def turn(server: LiveServer) -> Figures:
@@ -211,7 +211,7 @@ def compare_background(comparison: Comparison, rounds: int, seconds: float) -> N
 
 
 def compare_tail(comparison: Comparison, rounds: int) -> None:
-    """How soon the pages of operators show a message."""
+    """Compare how fast the pages of operators show a message."""
     with comparison.servers(
         web_processes=2, settings="benchmarks.settings", worker=True, concurrency=1, env={"DEMO": "off"}
     ) as servers:

@@ -1,8 +1,8 @@
-"""What the parts of a call cost, in processor time of one process: ``python -m benchmarks.costs``.
+"""Measure the parts of a call in processor time of one process: ``python -m benchmarks.costs``.
 
-Parts are measured alone, in many short turns that take turns with each other; a figure is the median of
-these. Beside them stand whole calls (``benchmarks.first_step``). The work that Redis, the database server and
-the worker have with it is not in the figures. What an open stream costs: ``python -m benchmarks.fan_out``.
+Parts are measured alone, in many short alternating turns; a figure is the median of these. Entire calls
+are listed next to them (``benchmarks.first_step``). The figures exclude the work of Redis, the database
+server and the worker. For the cost of an open stream: ``python -m benchmarks.fan_out``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import orjson
 
 from benchmarks import first_step
 
-# What is written with 100 KiB: a row of a table, many times.
+# The content of 100 KiB: a table row, repeated.
 RECORD = {"id": 1042, "name": "Ada Lovelace", "email": "ada@example.org", "active": True, "score": 0.75}
 LARGE_BYTES = 100 * 1024
 MEMBERS = 20
@@ -33,19 +33,19 @@ Part = Callable[[int], Awaitable[None]]
 
 
 def large_structure() -> dict[str, Any]:
-    """Rows of a table that are LARGE_BYTES as JSON."""
+    """Return table rows that are LARGE_BYTES as JSON."""
     return {"rows": [RECORD] * (LARGE_BYTES // len(json.dumps(RECORD, separators=(",", ":"))))}
 
 
 def large_body(rows: dict[str, Any]) -> bytes:
-    """The answer with such rows, as ours has it: structured, and once more as text."""
+    """Return our response with such rows: structured, and repeated as text."""
     content = [{"type": "text", "text": orjson.dumps(rows).decode()}]
     result = {"content": content, "structuredContent": rows, "isError": False}
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
 
 
 def repeated(work: Callable[[], Any]) -> Part:
-    """A function as often as wanted, one call after the other."""
+    """Return a part that calls a function repeatedly."""
 
     async def turn(times: int) -> None:
         for _ in range(times):
@@ -55,7 +55,7 @@ def repeated(work: Callable[[], Any]) -> Part:
 
 
 def json_parts() -> dict[str, Part]:
-    """Messages of both directions: as read with all checks, and as written."""
+    """Return parts for messages of both directions: parsing with all checks, and encoding."""
     from mcp_app.protocol.messages import jsonrpc
 
     small = first_step.calls("echo")[0]
@@ -72,7 +72,7 @@ def json_parts() -> dict[str, Part]:
 
 
 def schema_parts() -> dict[str, Part]:
-    """The arguments of a call against the schema of a tool."""
+    """Return a part that validates the arguments of a call against the schema of a tool."""
     from mcp_app.catalogue.schemas.validation import compile_schema
 
     def check(members: int) -> Part:
@@ -90,7 +90,7 @@ def schema_parts() -> dict[str, Part]:
 
 
 def log_part(streams: Any) -> Part:
-    """A line of the message log: remembered, searched for secrets, encoded, sent to Redis in batches."""
+    """Return a part for one message log line: queue, redact secrets, encode, send to Redis in batches."""
     from mcp_app import conf
     from mcp_app.message_log.log import MessageLog
 
@@ -107,7 +107,10 @@ def log_part(streams: Any) -> Part:
 
 
 def thread_parts() -> dict[str, Part]:
-    """A function handed to a thread and back, as a synchronous tool is; many callers share wake-ups."""
+    """Return a part that runs a function in a thread, like a synchronous tool.
+
+    Many callers share wake-ups.
+    """
     from mcp_app.execution.calls.threads import Threads
 
     threads = Threads(8)
@@ -126,7 +129,7 @@ def thread_parts() -> dict[str, Part]:
 
 
 def query_parts() -> dict[str, Part]:
-    """An indexed query by the ORM on SQLite: on a connection that was kept, and with one that is opened."""
+    """Return parts for an indexed ORM query on SQLite: on a persistent connection and on a new one."""
     from django.contrib.contenttypes.models import ContentType
     from django.db import connection
 
@@ -148,7 +151,7 @@ def query_parts() -> dict[str, Part]:
 
 
 async def measure(rounds: int, times: int) -> dict[str, list[float]]:
-    """Microseconds of processor time for one of each part, round by round."""
+    """Return the microseconds of processor time for one run of each part, by round."""
     from mcp_app import conf
     from mcp_app.streams.gateway import Streams
 
@@ -161,18 +164,18 @@ async def measure(rounds: int, times: int) -> dict[str, list[float]]:
         for name, part in parts.items():
             begun = time.process_time()
             await part(times)
-            if number:  # The first round only warms.
+            if number:  # The first round is a warm-up.
                 found[name].append((time.process_time() - begun) / times * 1e6)
     await streams.close()
     return found
 
 
 def child(wanted: argparse.Namespace) -> None:
-    """Measure the parts in this process, on one core, and print what was found."""
+    """Measure the parts in this process, on one core, and print the results."""
     import django
     import uvloop
 
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # The queries that a thread would make are made here.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Queries that a thread would make run here.
     os.sched_setaffinity(0, {int(os.environ["BENCH_CORE"])})
     django.setup()
     logging.disable(logging.INFO)
@@ -181,7 +184,7 @@ def child(wanted: argparse.Namespace) -> None:
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
@@ -198,7 +201,7 @@ def main() -> None:
     with first_step.installation() as environment:
         wholes: dict[str, list[float]] = defaultdict(list)
         for _ in range(wanted.processes):
-            # It makes the database, too.
+            # It creates the database as well.
             for name, costs in first_step.run(first_step.HERE, environment, "--turns", "40").items():
                 wholes[name] += costs
         for name, costs in wholes.items():

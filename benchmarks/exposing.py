@@ -1,4 +1,4 @@
-"""What a list of 20 rows costs as tool of a model, as tool of a viewset, and by the view called by hand.
+"""The cost of listing 20 rows: as tool of a model, as tool of a viewset, and by calling the view directly.
 
 ``python -m benchmarks.exposing``: medians of CPU time over rounds in which all three take turns.
 """
@@ -22,7 +22,10 @@ CALLS = 60
 
 
 def main() -> int:
-    """Measure in a database of its own, the rows of each round side by side; 0 when every target is met."""
+    """Measure in a temporary database, with the rows of each round together.
+
+    Return 0 if every target is met.
+    """
     os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.settings"
     import django
     from django.conf import settings
@@ -54,7 +57,7 @@ def _judge(cost: dict[str, float]) -> bool:
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
@@ -111,7 +114,7 @@ def _calls() -> dict[str, Callable[[], Any]]:
 
 
 def _milliseconds(call: Callable[[], Any]) -> float:
-    """CPU time of one call in a round."""
+    """Return the CPU time of one call in a round."""
     start = time.process_time()
     for _ in range(CALLS):
         call()
@@ -119,7 +122,7 @@ def _milliseconds(call: Callable[[], Any]) -> float:
 
 
 def measure() -> bool:
-    """Measure in a process of its own, as Django is set up once in each; True when every target is met."""
+    """Measure in a separate process, as Django is set up once in each. Return True if every target is met."""
     return subprocess.run([sys.executable, "-m", __name__], check=False).returncode == 0
 
 

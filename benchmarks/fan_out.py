@@ -1,6 +1,6 @@
-"""One change told to thousands of open streams, beside the TypeScript SDK: ``python -m benchmarks.fan_out``.
+"""One change delivered to thousands of streams, and the TypeScript SDK: ``python -m benchmarks.fan_out``.
 
-Each server is alone on the server's core; its clients, and Redis, are on the other. Streams of both eras.
+Each server is alone on the server's core; its clients and Redis are on the other. Streams of both eras.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.servers import Servers
 from tests.clients.node import NodeUnavailable
 
 ERAS = {"GET stream": streams.Stream, "listen stream": streams.Listener}
-# What is demanded of each era: of the first and the last of all clients, of each stream, of everybody else.
+# The bounds for each era: for the first and the last of all clients, for each stream, for other callers.
 MOST_OF_PEER = 0.8
 MOST_FIRST_MS = 50.0
 MOST_CPU_US = 25.0
@@ -45,13 +45,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measure(wanted: int, rounds: int, eras: Iterable[str] = ERAS, *, peer: bool = True) -> bool:
-    """Tell changes to so many streams of each server, in each era; True when every target is met."""
+    """Deliver changes to ``wanted`` streams of each server, in each era.
+
+    Return True if every target is met.
+    """
     count = streams.allow_open_files(wanted)
     met = True
     for era in eras:
         measured: Measured = {}
         for _ in range(rounds):
-            # Each round meets new processes, one at a time: thousands of idle streams are work, too.
+            # Each round uses new processes, one at a time: thousands of idle streams cause load, too.
             for server in (ours, typescript)[: 2 if peer else 1]:
                 try:
                     with server() as (port, pid, change):
@@ -66,12 +69,12 @@ def measure(wanted: int, rounds: int, eras: Iterable[str] = ERAS, *, peer: bool 
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
 def report(era: str, server: str, idle: streams.Idle) -> None:
-    """What one round found: medians of its changes."""
+    """Print the results of one round: medians of its changes."""
     emit(work=f"change told to {era}s", server=server, streams=idle.streams,
          kib_each=round(idle.bytes_each / 1024, 1), ms_first=round(idle.median("first"), 1),
          ms_half=round(idle.median("half"), 1), ms_last=round(idle.median("last"), 1),
@@ -79,7 +82,7 @@ def report(era: str, server: str, idle: streams.Idle) -> None:
 
 
 def judge(era: str, measured: Measured) -> bool:
-    """Compare the medians of all rounds with what is demanded."""
+    """Compare the medians of all rounds with the bounds."""
     own = measured["ours"]
     asked = [
         ("ms of the first", _median(own, "first"), MOST_FIRST_MS),
@@ -100,7 +103,7 @@ def _median(rounds: list[streams.Idle], figure: str) -> float:
 
 @contextmanager
 def ours() -> Running:
-    """Our server with ten tools, and another process that edits one of them."""
+    """Run our server with ten tools, and another process that edits one of them."""
     with _servers() as servers:
         port = servers.start_ours(10, BENCH_KEEP_ALIVE="300")
         with load_core():
@@ -113,7 +116,7 @@ def ours() -> Running:
 
 @contextmanager
 def typescript() -> Running:
-    """The official TypeScript SDK with as many tools, told to change one of its own."""
+    """Run the official TypeScript SDK with as many tools, changing one of its own."""
     with _servers() as servers:
         port = servers.start_typescript()
 

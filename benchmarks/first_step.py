@@ -1,10 +1,11 @@
-"""Measures kinds of tools inside one process: ``python -m benchmarks.first_step [--beside ../before]``.
+"""Measure kinds of tools inside one process: ``python -m benchmarks.first_step [--beside ../before]``.
 
-The processor time of one call, by the HTTP parser's short cut and by plain ASGI, as any other server calls
-us. In each round the checkouts take turns, and in each of them the kinds of tools; each is compared with the
-async tool that never waits. Nothing goes over a socket, so the shares are lower than those clients see
-(``python -m benchmarks.tools.run`` has these).
-``--profile`` counts the function calls of each instead, and names them if ``BENCH_NAMES`` is set.
+The processor time of one call, by the HTTP parser's shortcut and by plain ASGI as any other server
+calls us. In each round the checkouts take turns, and in each of them the kinds of tools; each is
+compared with the async tool that never waits. No sockets are involved, so the shares are lower than
+those of clients (``python -m benchmarks.tools.run`` measures these).
+
+``--profile`` counts the function calls of each instead, and lists them if ``BENCH_NAMES`` is set.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def message(number: int, method: str, params: dict[str, Any]) -> bytes:
 
 
 def calls(tool: str) -> list[bytes]:
-    """A call for each caller."""
+    """Return a call for each caller."""
     params = {"name": tool, "arguments": {"text": "hello"}}
     return [message(number, "tools/call", params) for number in range(1, CALLERS + 1)]
 
@@ -65,7 +66,7 @@ def check(answer: bytes) -> None:
 
 
 class Transport(asyncio.Transport):
-    """Takes what a server writes in place of a socket."""
+    """A transport that receives a server's output in place of a socket."""
 
     def __init__(self, answered: Callable[[bytes], None]) -> None:
         super().__init__({"peername": ("127.0.0.1", 9), "sockname": ("127.0.0.1", 8000)})
@@ -85,7 +86,7 @@ class Transport(asyncio.Transport):
 
 
 class Parsers:
-    """Connections of our web server, each fed with one request at a time."""
+    """Connections of our web server, each processing one request at a time."""
 
     def __init__(self, headers: Headers) -> None:
         from uvicorn import Config
@@ -109,7 +110,7 @@ class Parsers:
         self._all: asyncio.Future[None] | None = None
 
     async def turn(self, bodies: list[bytes]) -> None:
-        """One call on each connection."""
+        """Make one call on each connection."""
         self._left, self._all = CALLERS, None
         for connection, body in zip(self._connections, bodies, strict=True):
             size = b"content-length: %d\r\n\r\n" % len(body)
@@ -140,7 +141,7 @@ class Asgi:
         }  # fmt: skip
 
     async def ask(self, body: bytes) -> list[MutableMapping[str, Any]]:
-        """What is sent in answer to one POST."""
+        """Return the ASGI messages sent in response to one POST."""
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> MutableMapping[str, Any]:
@@ -153,13 +154,13 @@ class Asgi:
         return sent
 
     async def turn(self, bodies: list[bytes]) -> None:
-        """As many calls at once as there are callers."""
+        """Make one concurrent call per caller."""
         for _, answer in await asyncio.gather(*map(self.ask, bodies)):
             check(answer["body"])
 
 
 async def started() -> dict[str, Turn]:
-    """The ways to a tool, in a session that has begun."""
+    """Return the paths to a tool, in an initialized session."""
     from mcp_app.transports.application import mcp
 
     await mcp.start()
@@ -170,7 +171,7 @@ async def started() -> dict[str, Turn]:
 
 
 async def measure(rounds: int, turns: int) -> Found:
-    """In this process: microseconds of processor time for one call of each kind by each way."""
+    """Measure in this process: microseconds of processor time per call of each kind on each path."""
     from mcp_app.transports.application import mcp
 
     ways = await started()
@@ -183,14 +184,14 @@ async def measure(rounds: int, turns: int) -> Found:
                 for _ in range(turns):
                     await turn(bodies)
                 seconds = time.process_time() - begun
-                if number:  # The first round only warms.
+                if number:  # The first round is a warm-up.
                     found[f"{way}: {kind}"].append(seconds / turns / CALLERS * 1e6)
     await mcp.close()
     return found
 
 
 async def profile(turns: int) -> None:
-    """Print how many functions one call of each kind calls, and which of them most often."""
+    """Print how many functions one call of each kind calls, and the most frequent ones."""
     from mcp_app.transports.application import mcp
 
     for way, turn in (await started()).items():
@@ -212,7 +213,7 @@ async def profile(turns: int) -> None:
 
 
 def child(wanted: argparse.Namespace) -> None:
-    """Measure the checkout that this process imports, on one core, and print what was found."""
+    """Measure the checkout that this process imports, on one core, and print the results."""
     import django
     import uvloop
     from django.core.management import call_command
@@ -228,7 +229,7 @@ def child(wanted: argparse.Namespace) -> None:
 
 
 def run(checkout: Path, environment: dict[str, str], *options: str) -> Found:
-    """This script in a process of its own, with the code of ``checkout``."""
+    """Run this script in a new process with the code of ``checkout``."""
     command = [sys.executable, "-P", str(Path(__file__).resolve()), "--child", *options]
     done = subprocess.run(
         command, env={**environment, "PYTHONPATH": f"{checkout}{os.pathsep}{HERE}"}, cwd=checkout,
@@ -242,7 +243,7 @@ def run(checkout: Path, environment: dict[str, str], *options: str) -> Found:
 
 
 def compare(checkouts: list[Path], rounds: int, environment: dict[str, str], *options: str) -> None:
-    """All rounds, then a line for each row: the median cost, and the share of the rate without waiting."""
+    """Run all rounds and print a line per row: the median cost, and the share of the rate without waiting."""
     costs: dict[tuple[str, Path], list[float]] = defaultdict(list)
     for number in range(rounds):
         for checkout in checkouts[:: 1 if number % 2 else -1]:
@@ -259,11 +260,11 @@ def compare(checkouts: list[Path], rounds: int, environment: dict[str, str], *op
 
 @contextmanager
 def installation() -> Iterator[dict[str, str]]:
-    """The environment of an empty installation: a folder, and a Redis on the last core."""
+    """Yield the environment of an empty installation: a folder, and a Redis on the last core."""
     from mcpsite.redis_server import RedisServer
 
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[-1]})  # For Redis; what is measured has the first core.
+    os.sched_setaffinity(0, {cores[-1]})  # For Redis; the measured process has the first core.
     with tempfile.TemporaryDirectory(prefix="mcp-bench-") as folder:
         redis_folder = Path(folder, "redis")
         redis_folder.mkdir()

@@ -1,4 +1,4 @@
-"""The floor: the least an ASGI application can do, answering one fixed JSON body to every request."""
+"""The floor: a minimal ASGI application that answers every request with one fixed JSON body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END = {"type": "http.response.body", "body": BODY}
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Reads nothing but the body, decides nothing, stores nothing."""
+    """Read only the body and send a fixed response."""
     if scope["type"] != "http":
         return
     more = True

@@ -1,8 +1,9 @@
-"""What knowing the caller costs: ``python -m benchmarks.identity``.
+"""The cost of identifying the caller: ``python -m benchmarks.identity``.
 
-Processor time of the server for one call without a credential, with a token of the embedded authorization
-server, and with the JWT of an identity provider; the first sight of a token that no process has seen; and the
-rows of the catalogue with two people and with 1,000 of them in 200 groups. All rows of a round take turns.
+Processor time of the server for one call without a credential, with a token of the embedded
+authorization server, and with the JWT of an identity provider; the first use of a token that no process
+has cached; and the rows of the catalogue with two users and with 1,000 users in 200 groups. All rows of
+a round take turns.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from tests.servers.live import LiveServer, cpu_seconds
 
 PEOPLE, GROUPS = 1_000, 200
 CONNECTIONS = 32
-# Of two processes that do the same, one costs up to 3 µs a call more: what is compared is the mean of these.
+# Identical processes differ by up to 3 µs per call, so the mean of these is compared.
 ALIKE = 3
-# Tokens that are seen for the first time: of each kind, enough for so many rounds of so many seconds.
+# Tokens used for the first time: enough of each kind for these rounds and seconds.
 UNSEEN, UNSEEN_ROUNDS, UNSEEN_SECONDS = 6_000, 5, 0.3
 MOST_MICROSECONDS = 5.0
 MOST_FIRST_MS = {"opaque token": 2.0, "JWT": 1.0}
 MOST_CHANGE = 1.05
 AUDIENCE = "api://bench"
-# Some providers put every group of a person into their tokens.
+# Some providers include every group of a user in their tokens.
 LONG = "x" * 5_600
 PREPARED = """
 import json
@@ -74,13 +75,13 @@ Make = Callable[[], load.Script]
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The header that carries it."""
+    """Return the header that carries the token."""
     return {"Authorization": f"Bearer {token}"}
 
 
 @dataclass
 class Row:
-    """One measured thing and, round by round, processor time of the server and time of the clock, in µs."""
+    """One measured row: by round, the server's processor time and the elapsed time, in µs."""
 
     name: str
     server: LiveServer
@@ -98,19 +99,19 @@ class Row:
 
 
 def calls(name: str, server: LiveServer, headers: dict[str, str] | None) -> Row:
-    """``tools/call`` in sessions, all with the same headers."""
+    """Return a row of ``tools/call`` in sessions, all with the same headers."""
     port = server.ports[0]
     return Row(name, server, lambda: scenarios.repeated(port, scenarios.ECHO, scenarios.check_echo, headers))
 
 
 def one_by_one(name: str, server: LiveServer, tokens: Iterable[str]) -> Row:
-    """One request after the other, each with the next of the tokens."""
+    """Return a row of sequential requests, each with the next token."""
     port, headers = server.ports[0], map(bearer, tokens)
     return Row(name, server, lambda: scenarios.each_once(port, scenarios.DISCOVER, headers), connections=1)
 
 
 def catalogue(server: LiveServer, headers: dict[str, str], size: int) -> list[Row]:
-    """The rows that a list of people could change."""
+    """Return the rows that the number of users could affect."""
     port = server.ports[0]
     checks: dict[str, tuple[dict[str, Any], Callable[[load.Reply], None]]] = {
         "tools/call echo": (scenarios.ECHO, scenarios.check_echo),
@@ -124,8 +125,8 @@ def catalogue(server: LiveServer, headers: dict[str, str], size: int) -> list[Ro
 
 
 def started(stack: ExitStack, size: int, **environment: str) -> LiveServer:
-    """A server on the first core, with Redis on the other one."""
-    # With one order of sets and tables in all processes, a difference is not that of their seeds.
+    """Start a server on the first core, with Redis on the other one."""
+    # With the same hash seed in all processes, differences do not come from the order of sets.
     env = {"BENCH_TOOLS": str(size), "DEMO": "off", "PYTHONHASHSEED": "0", **environment}
     server = stack.enter_context(LiveServer(1, settings="benchmarks.settings", env=env))
     pins = cores()
@@ -136,19 +137,19 @@ def started(stack: ExitStack, size: int, **environment: str) -> LiveServer:
 
 
 def prepared(server: LiveServer, people: int, groups: int, tokens: int) -> list[str]:
-    """Tokens of one person, beside so many others; the person is in every group."""
+    """Create users, groups and tokens. Return the tokens of one user, who is in every group."""
     code = PREPARED.format(people=people, groups=groups, tokens=tokens)
     found: list[str] = json.loads(server.shell(code).strip().splitlines()[-1])
     return found
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
 def measure(rounds: int, seconds: float, size: int = 100) -> bool:
-    """All rounds; True when every target is met."""
+    """Run all rounds and return True if every target is met."""
     with ExitStack() as stack:
         provider = stack.enter_context(IdentityProvider())
         few, *others = alike(stack, size, MCP_AUTH="required")
@@ -188,12 +189,12 @@ def measure(rounds: int, seconds: float, size: int = 100) -> bool:
 
 
 def alike(stack: ExitStack, size: int, **environment: str) -> list[LiveServer]:
-    """Servers that differ in nothing but where their memory happens to be."""
+    """Start servers that differ only in their memory layout."""
     return [started(stack, size, **environment) for _ in range(ALIKE)]
 
 
 def mean(rows: list[Row]) -> list[float]:
-    """Round by round, what a call costs in servers that are alike."""
+    """Return the mean cost of a call in identical servers, by round."""
     return [statistics.mean(costs) for costs in zip(*(row.costs for row in rows), strict=True)]
 
 
@@ -204,7 +205,7 @@ def judge(
     unseen: list[tuple[Row, Row]],
     pairs: list[tuple[Row, Row]],
 ) -> bool:
-    """Compare with the targets; the long token is only told: most of its cost is that of its bytes."""
+    """Compare with the targets. The long token is only reported: most of its cost is its size."""
     met = []
     floor = mean(none)
     emit(work="tools/call", caller=none[0].name, median_cpu_us=round(statistics.median(floor), 1))

@@ -1,4 +1,4 @@
-"""The load generator: keep-alive connections on raw asyncio protocols; checks every answer."""
+"""The load generator: keep-alive connections on raw asyncio protocols, with every response checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WARM_UP_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One HTTP answer, as far as the generator reads it."""
+    """The parts of one HTTP response that the generator reads."""
 
     status: int
     head: bytes
@@ -22,10 +22,10 @@ class Reply:
 
 
 class WrongAnswer(Exception):
-    """A server answered something else than the scenario demands; the measurement is void."""
+    """A response differs from the scenario's expectation; the measurement is void."""
 
 
-# Yields the bytes of a request and is sent its Reply; yields None to count one finished operation.
+# Yields the bytes of a request and receives its Reply; yields None to count one completed operation.
 Script = Generator[bytes | None, Reply, None]
 
 
@@ -81,13 +81,13 @@ class Connection(asyncio.Protocol):
 
 
 def whole_reply(buffer: bytes) -> Reply | None:
-    """The one answer in ``buffer``; None until all of it is there."""
+    """Return the response in ``buffer``, or None until it is complete."""
     end = buffer.find(b"\r\n\r\n")
     if end < 0:
         return None
     status, head = int(buffer[9:12]), buffer[:end]
     if b"\r\ntransfer-encoding: chunked" in head.lower():
-        # Nothing is sent ahead, so the last chunk is the end of what was received.
+        # There is no pipelining, so the last chunk is the end of the received bytes.
         if not buffer.endswith(b"0\r\n\r\n"):
             return None
         return Reply(status, head, unchunked(buffer, end + 4))
@@ -96,7 +96,7 @@ def whole_reply(buffer: bytes) -> Reply | None:
 
 
 def unchunked(buffer: bytes, at: int) -> bytes:
-    """The body whose chunks begin at ``at``, up to its last chunk."""
+    """Return the body whose chunks start at ``at``, up to its last chunk."""
     pieces = []
     while True:
         line = buffer.index(b"\r\n", at)
@@ -108,7 +108,7 @@ def unchunked(buffer: bytes, at: int) -> bytes:
 
 
 def content_length(buffer: bytes, end: int) -> int:
-    """The body size named in the head; only the empty answers (202, 204) may leave it out."""
+    """Return the body size from the head. Only the empty responses (202, 204) may omit it."""
     head = buffer[:end].lower()
     at = head.find(b"\r\ncontent-length:")
     if at < 0:
@@ -120,16 +120,17 @@ def content_length(buffer: bytes, end: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The outcome of one round: finished operations a second, and the server's processor time for each."""
+    """The result of one round: operations per second, and the server's processor time for each."""
 
     per_second: float
     cpu_microseconds: float
 
 
 async def drive(port: int, scripts: list[Script], seconds: float, cpu: Callable[[], float]) -> Rate:
-    """Run each script on its own connection for ``seconds``; ``cpu`` tells the server's processor seconds.
+    """Run each script on its own connection for ``seconds`` and return the rate.
 
-    Raises WrongAnswer when any answer was wrong or any connection was lost.
+    ``cpu`` returns the server's processor seconds. Raises WrongAnswer if any response was wrong or any
+    connection was lost.
     """
     loop = asyncio.get_running_loop()
     connections = [Connection(script) for script in scripts]

@@ -1,4 +1,4 @@
-"""Starts and stops the measured servers, each pinned to the server's core; load runs on the other."""
+"""Control of the measured servers, each pinned to the server's core; load runs on the other."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ STOP_SECONDS = 10.0
 
 
 class ServerDied(Exception):
-    """A measured server did not start or did not live; the text has the end of its log."""
+    """A measured server did not start or exited; the text has the end of its log."""
 
 
 def cores() -> tuple[int, int] | None:
-    """(server core, load core), or None where pinning is impossible."""
+    """Return (server core, load core), or None where pinning is impossible."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     found = sorted(os.sched_getaffinity(0))
@@ -34,10 +34,10 @@ def cores() -> tuple[int, int] | None:
 
 @contextmanager
 def load_core() -> Iterator[None]:
-    """This process on the core of the load, if there are two, and that core kept from going idle.
+    """Pin this process to the load's core, if there are two, and prevent that core from idling.
 
-    To wake a halted virtual core costs the server that sends to it several µs, and how often it has to is
-    chance. Who keeps it awake gets only the time that nobody else wants.
+    Waking a halted virtual core costs a server that sends to it several µs, at random intervals. The
+    process that keeps it awake gets only processor time that no other process needs.
     """
     pins = cores()
     if pins is None:
@@ -77,7 +77,7 @@ def free_port() -> int:
 
 @dataclass
 class Process:
-    """One child with its log in a file, pinned to ``core`` when given."""
+    """One child with its log in a file, pinned to ``core`` if given."""
 
     command: list[str]
     log: Path
@@ -109,7 +109,7 @@ class Process:
         return resident_bytes(self.pid)
 
     def wait_for_port(self, port: int) -> None:
-        """Until something listens on ``port``; raises ServerDied with the end of the log."""
+        """Wait until ``port`` accepts connections. Raise ServerDied with the end of the log."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self.child is None or self.child.poll() is not None:
@@ -131,7 +131,7 @@ class Process:
 
 
 def uvicorn(application: str, port: int, *, lifespan: str = "on") -> list[str]:
-    """The command line of the same uvicorn for every measured server: uvloop, httptools, no access log."""
+    """Return the command line of the uvicorn of every measured server: uvloop, httptools, no access log."""
     return [
         sys.executable,
         "-m",

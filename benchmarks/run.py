@@ -1,4 +1,4 @@
-"""Measures the server in interleaved rounds and prints ratios: ``python -m benchmarks.run``."""
+"""Measure the server in interleaved rounds and print ratios: ``python -m benchmarks.run``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONDITIONS = {
 
 @dataclass
 class Row:
-    """One measured thing: who answers it and, round by round, how many a second."""
+    """One measured row: its server and, by round, the operations per second."""
 
     work: str
     server: str
@@ -51,7 +51,7 @@ class Row:
 
     @property
     def cost(self) -> float:
-        """Median processor time of the server for one operation, in microseconds."""
+        """Median processor time of the server per operation, in microseconds."""
         return statistics.median(self.costs)
 
     def once(self, seconds: float) -> None:
@@ -61,7 +61,7 @@ class Row:
         self.costs.append(measured.cpu_microseconds)
 
     def warm(self) -> None:
-        """Give a compiler at run time something to compile, and count none of it."""
+        """Warm up just-in-time compilers without counting the operations."""
         self.once(WARM_SECONDS)
         self.rates.clear()
         self.costs.clear()
@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One demand on a median ratio: of a row of ours to the fastest of the others."""
+    """One required bound on a median ratio of our row to the fastest other row."""
 
     text: str
     over: tuple[str, str]
@@ -78,7 +78,7 @@ class Target:
 
 
 def _modern(work: str, text: str) -> Target:
-    """2026-07-28 is measured beside both official SDKs."""
+    """Return the target of 2026-07-28 against both official SDKs."""
     peers = ((work, "sdk"), (work, "typescript"))
     return Target(f"{text} against the faster SDK", (work, "ours"), peers, 3.0)
 
@@ -99,7 +99,7 @@ MOST_FAN_OUT_MS = 1_000.0
 
 
 def rows(servers: Servers) -> list[Row]:
-    """Every row in the order of a round."""
+    """Return all rows in the order of a round."""
     found = []
 
     def add(work: str, server: str, port: int, make: Callable[[int], load.Script]) -> None:
@@ -108,7 +108,7 @@ def rows(servers: Servers) -> list[Row]:
     ours = ("ours", servers.port(10))
     peers = (ours, ("sdk", servers.sdk))
     stateless = () if servers.typescript is None else (("typescript", servers.typescript),)
-    # What is compared stands together, so that a change of the machine's mood meets both alike.
+    # Compared rows are neighbours, so that changes in the machine's load affect both alike.
     add("fixed body", "floor", servers.floor, lambda port: scenarios.fixed(port, scenarios.ECHO, floor.BODY))
     for server, port in peers:
         add("tools/call echo", server, port, _repeating(scenarios.ECHO, scenarios.check_echo))
@@ -145,7 +145,7 @@ def _listing(size: int, *, paged: bool) -> Callable[[int], load.Script]:
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
@@ -161,7 +161,7 @@ def told(servers: Servers, count: int, kind: type[streams.Stream]) -> streams.Id
 
 
 def idle_streams(servers: Servers, count: int) -> bool:
-    """Memory of idle streams on both servers, and how fast a change reaches them on ours."""
+    """Measure the memory of idle streams on both servers, and the delivery time of a change on ours."""
     ours = told(servers, count, streams.Stream)
     sdk = uvloop.run(streams.measure(servers.sdk, servers.pid(servers.sdk), ours.streams, None))
     for name, idle in (("ours", ours), ("sdk", sdk)):
@@ -178,7 +178,10 @@ def idle_streams(servers: Servers, count: int) -> bool:
 
 
 def listeners(servers: Servers, count: int) -> bool:
-    """One change told to many subscriptions of 2026-07-28, all at one process; the slowest change counts."""
+    """Deliver one change to many subscriptions of 2026-07-28, all at one process.
+
+    The slowest change counts.
+    """
     idle = told(servers, count, streams.Listener)
     last = max(each.last for each in idle.changes)
     met = last <= MOST_FAN_OUT_MS
@@ -191,7 +194,7 @@ def listeners(servers: Servers, count: int) -> bool:
 
 
 def table(found: list[Row]) -> None:
-    """The medians side by side."""
+    """Print a table of the medians."""
     by_work: dict[str, dict[str, Row]] = {}
     for row in found:
         by_work.setdefault(row.work, {})[row.server] = row
@@ -212,13 +215,13 @@ def table(found: list[Row]) -> None:
 
 
 def ratio_of(over: Row, under: Row) -> float:
-    """The median of the rounds' ratios: each round compares what was measured within seconds."""
-    # A round in which a starved machine let the other finish nothing says nothing about either.
+    """Return the median of the rounds' ratios. Each round compares rates measured within seconds."""
+    # Skip rounds in which a starved machine completed no operation of the other.
     return statistics.median(a / b for a, b in zip(over.rates, under.rates, strict=True) if b)
 
 
 def judge(found: list[Row]) -> bool:
-    """Compare with the targets; True when all are met."""
+    """Compare with the targets and return True if all are met."""
     rows_by_name = {(row.work, row.server): row for row in found}
     met = True
     for target in TARGETS:
@@ -269,7 +272,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measure(servers: Servers, wanted: argparse.Namespace) -> bool:
-    """All rounds, then the streams; True when every target is met."""
+    """Run all rounds, then the streams. Return True if every target is met."""
     found = rows(servers)
     for row in found:
         if row.server == "typescript":

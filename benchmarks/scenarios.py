@@ -1,4 +1,4 @@
-"""What is measured: the requests of each row and what a right answer to them is."""
+"""The measured scenarios: the requests of each row and the checks of their responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PAGE = 100
 
 
 def request(port: int, method: str, headers: dict[str, str], message: Any = None) -> bytes:
-    """The bytes of one request to /mcp of the server on ``port``."""
+    """Return the bytes of one request to /mcp of the server on ``port``."""
     body = b"" if message is None else orjson.dumps(message)
     lines = [f"{method} /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}"]
     if body:
@@ -51,7 +51,10 @@ def request(port: int, method: str, headers: dict[str, str], message: Any = None
 
 
 def session_headers(reply: Reply) -> dict[str, str]:
-    """Headers of a later request, from the answer to ``initialize``; raises WrongAnswer without a session."""
+    """Return the headers of later requests from the response to ``initialize``.
+
+    Raise WrongAnswer without a session.
+    """
     lower = reply.head.lower()
     at = lower.find(b"\r\nmcp-session-id:")
     if reply.status != 200 or at < 0 or _result(reply).get("protocolVersion") != VERSION:
@@ -63,7 +66,7 @@ def session_headers(reply: Reply) -> dict[str, str]:
 def repeated(
     port: int, message: dict[str, Any], check: Callable[[Reply], None], more: dict[str, str] | None = None
 ) -> Script:
-    """One session, then the same request over and over, each with ``more``; each answer is one operation."""
+    """Initialize a session, then repeat one request with ``more`` headers. Each response is one operation."""
     more = more or {}
     headers = session_headers((yield request(port, "POST", {**ACCEPT, **more}, INITIALIZE))) | more
     _empty((yield request(port, "POST", headers, INITIALIZED)))
@@ -71,7 +74,7 @@ def repeated(
     judged = b""
     while True:
         reply = yield data
-        # An answer with the bytes of one already judged needs no second parse.
+        # A response identical to an accepted one needs no second parse.
         if reply.status != 200 or reply.body != judged:
             check(reply)
             judged = reply.body
@@ -79,7 +82,7 @@ def repeated(
 
 
 def alone(port: int, message: dict[str, Any], check: Callable[[Reply], None]) -> Script:
-    """The same request of 2026-07-28 over and over: each stands by itself."""
+    """Repeat one request of 2026-07-28 without a session."""
     params = message.get("params", {})
     headers = {**ACCEPT, "MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
     if "name" in params:
@@ -97,7 +100,7 @@ def alone(port: int, message: dict[str, Any], check: Callable[[Reply], None]) ->
 
 
 def each_once(port: int, message: dict[str, Any], headers: Iterator[dict[str, str]]) -> Script:
-    """The same request of 2026-07-28, every time with the next of ``headers``."""
+    """Repeat one request of 2026-07-28, each time with the next of ``headers``."""
     stands = {**ACCEPT, "MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
     for more in headers:
         _result((yield request(port, "POST", {**stands, **more}, {**message, "params": {"_meta": META}})))
@@ -106,7 +109,7 @@ def each_once(port: int, message: dict[str, Any], headers: Iterator[dict[str, st
 
 
 def sessions(port: int) -> Script:
-    """One operation is initialize, initialized and DELETE: three requests."""
+    """Repeat initialize, initialized and DELETE: three requests are one operation."""
     first = request(port, "POST", ACCEPT, INITIALIZE)
     while True:
         headers = session_headers((yield first))
@@ -118,7 +121,7 @@ def sessions(port: int) -> Script:
 
 
 def fixed(port: int, message: dict[str, Any], body: bytes) -> Script:
-    """The floor: no session, the same request, always the same bytes."""
+    """Repeat the same request without a session and expect the same bytes: the floor."""
     data = request(port, "POST", ACCEPT, message)
     while True:
         reply = yield data
@@ -145,7 +148,7 @@ def check_echo(reply: Reply) -> None:
 
 
 def check_tools(total: int, *, paged: bool) -> Callable[[Reply], None]:
-    """The first page (or, for a server that does not page, the whole list) of ``total`` tools."""
+    """Return a check of the first page of ``total`` tools, or of all of them if the server does not page."""
     expected = min(total, PAGE) if paged else total
 
     def check(reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The official Python SDK as a peer: the same tools, sessions on, JSON answers, logging off."""
+"""The official Python SDK as a peer: the same tools, sessions on, JSON responses, logging off."""
 
 from __future__ import annotations
 

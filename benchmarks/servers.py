@@ -18,9 +18,9 @@ SIZES = (10, 100, 1000)
 
 @dataclass
 class Servers:
-    """All servers of one run; only the one under load has work to do.
+    """All servers of one run; only the one under load is busy.
 
-    ``typescript`` is None, and ``missing`` says why, where Node or its packages cannot be had.
+    ``typescript`` is None where Node or its packages are unavailable; ``missing`` is the reason.
     """
 
     folder: Path
@@ -44,7 +44,7 @@ class Servers:
             self.start_ours(size)
 
     def start_ours(self, size: int, **more: str) -> int:
-        """Start our server with so many tools, and ``more`` environment variables; its port."""
+        """Start our server with ``size`` tools and ``more`` environment variables. Return its port."""
         facts = {"BENCH_TOOLS": str(size), "DEMO": "off", **more}
         server = LiveServer(1, settings="benchmarks.settings", env=facts)
         self.ours[size] = server.start()
@@ -59,10 +59,10 @@ class Servers:
         return self._started(name, uvicorn(application, port, lifespan=lifespan), port, core)
 
     def start_typescript(self) -> int:
-        """Start the TypeScript SDK's server; its port. Raises NodeUnavailable."""
+        """Start the TypeScript SDK's server and return its port. Raise NodeUnavailable."""
         pins = cores()
         port = free_port()
-        # Node looks for packages beside the script, so it is copied to where those are.
+        # Node resolves packages next to the script, so it is copied to their folder.
         script = shutil.copy(ROOT / "benchmarks" / "typescript_server.mjs", node.install("peer").parent)
         command = [node.executable(), script, str(port)]
         self.typescript = self._started("typescript", command, port, pins[0] if pins else None)
@@ -81,11 +81,11 @@ class Servers:
         return port
 
     def port(self, size: int) -> int:
-        """Where our server with so many tools listens."""
+        """Return the port of our server with that many tools."""
         return self.ours[size].ports[0]
 
     def pid(self, port: int) -> int:
-        """The process that listens on ``port``."""
+        """Return the id of the process that listens on ``port``."""
         for server in self.ours.values():
             if server.ports[0] == port:
                 return server.processes[0].pid
@@ -105,7 +105,7 @@ class Servers:
 
 
 def empty_log_queue(server: LiveServer) -> None:
-    """Empty the queue of the message log, as a worker would; it would need the load's core."""
+    """Empty the queue of the message log in place of a worker, which would need the load's core."""
     queue = SyncMessageQueue(server.redis.url)
     while batches := queue.read("0", 100):
         queue.trim(batches[-1][0])
@@ -113,6 +113,6 @@ def empty_log_queue(server: LiveServer) -> None:
 
 
 def pin(pid: int, core: int) -> None:
-    """Pin every thread of a process that has started already."""
+    """Pin every thread of a running process."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {core})

@@ -1,4 +1,4 @@
-"""The measured installation: the project as it is, with the benchmark's tools in place of the demo."""
+"""The measured installation: the default project with the benchmark's tools in place of the demo."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ INSTALLED_APPS = [
     "benchmarks.catalogue",
 ]
 
-# All load comes from one principal, which is not what the product's bounds are made for.
+# All load comes from one principal; the product's limits are not designed for that.
 MCP = {
     **_MCP,
-    # A round of looking who is there would hide what else thousands of streams cost.
+    # A presence check would hide the other costs of thousands of streams.
     "KEEP_ALIVE_SECONDS": float(os.environ.get("BENCH_KEEP_ALIVE", "15")),
     "MAX_SESSIONS_PER_PRINCIPAL": 10_000,
     "MAX_STREAMS_PER_PRINCIPAL": 10_000,
-    # Thousands of sessions are opened and ended in a second.
+    # Thousands of sessions are created and deleted per second.
     "MAX_KEPT_BYTES_PER_PRINCIPAL": 0,
     "MAX_KEPT_PERCENT_PER_PRINCIPAL": 0,
 }

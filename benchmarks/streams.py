@@ -1,4 +1,4 @@
-"""Many idle streams on one process: what each costs in memory, how fast a change reaches all."""
+"""Many idle streams on one process: the memory of each, and the delivery time of a change."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.servers.live import cpu_seconds, resident_bytes
 OPENING_AT_ONCE = 32
 TOLD_SECONDS = 20.0
 CHANGES = 5
-# The time in which the server's work after the last notification counts, too: its log, its notes in Redis.
+# The time after the last notification in which the server's work counts: its log, its records in Redis.
 SETTLED_SECONDS = 1.0
-# Long enough to see what comes round every few seconds.
+# Long enough to include tasks that run every few seconds.
 IDLE_SECONDS = 6.0
 PREFIX = "io.modelcontextprotocol/"
 LISTEN_HEADERS = {
@@ -103,7 +103,7 @@ class Stream(asyncio.Protocol):
 
 
 class Listener(Stream):
-    """One client of 2026-07-28: it only listens."""
+    """One client of 2026-07-28 that only listens."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
@@ -113,10 +113,10 @@ class Listener(Stream):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One change: ms from its commit until the first, half of and all clients heard of it, and what it cost.
+    """One change: its cost, and ms from its commit until the first, half and all clients were notified.
 
-    ``cpu_us`` is the server's processor time for each stream, with what it did up to a second later.
-    ``waited_ms`` are the answers that somebody else got meanwhile.
+    ``cpu_us`` is the server's processor time per stream up to a second later. ``waited_ms`` are the
+    response times of another client meanwhile.
     """
 
     first: float
@@ -128,25 +128,25 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """What so many open streams cost: bytes each, and what happened at each change."""
+    """The cost of open streams: bytes per stream, and the results of each change."""
 
     streams: int
     bytes_each: float
     changes: tuple[Told, ...]
 
     def median(self, figure: str) -> float:
-        """The middle of one figure over all changes."""
+        """Return the median of one figure over all changes."""
         return statistics.median(getattr(told, figure) for told in self.changes)
 
     @property
     def waited_p99(self) -> float:
-        """What one in a hundred of the others waited longer than, in milliseconds."""
+        """The 99th percentile of the other client's response times in milliseconds."""
         waited = sorted(ms for told in self.changes for ms in told.waited_ms)
         return waited[int(len(waited) * 0.99)] if waited else 0.0
 
 
 class Child:
-    """A process that does something for each line, and answers each with a line."""
+    """A process that does one unit of work per input line and responds with a line."""
 
     def __init__(
         self, command: list[str], environment: dict[str, str] | None = None, root: Path = ROOT
@@ -162,13 +162,13 @@ class Child:
         self.answer()
 
     def say(self) -> None:
-        """Have it do its work once."""
+        """Request one unit of work."""
         assert self.child.stdin is not None
         self.child.stdin.write("\n")
         self.child.stdin.flush()
 
     def answer(self) -> str:
-        """Its next line."""
+        """Return its next line."""
         assert self.child.stdout is not None
         line = self.child.stdout.readline()
         if not line:
@@ -184,33 +184,33 @@ class Child:
 
 
 class Changer(Child):
-    """Another process of the installation that edits the catalogue on demand, as an administrator would."""
+    """Another process of the installation that edits the catalogue on demand, like an administrator."""
 
     def __init__(self, environment: dict[str, str], root: Path = ROOT) -> None:
-        # This file's neighbour in every checkout: it says what this one understands.
+        # This checkout's script for every compared checkout: it implements this file's protocol.
         script = ["-P", str(ROOT / "benchmarks" / "change.py")]
         super().__init__(script, {**environment, "PYTHONPATH": str(root)}, root)
 
     def change(self) -> float:
-        """Edit one tool; the moment of the commit, in seconds of the monotonic clock all processes share."""
+        """Edit one tool and return the commit's time in seconds of the monotonic clock of all processes."""
         self.say()
         return float(self.answer().split()[1])
 
 
 class Bystander(Child):
-    """A client that calls a tool again and again, and notes how long it waits."""
+    """A client that calls a tool repeatedly and records its response times."""
 
     def __init__(self, port: int) -> None:
         super().__init__(["-m", "benchmarks.bystander", str(port)])
 
     def waited(self) -> tuple[float, ...]:
-        """Stop calling; the milliseconds each answer took since the last ``say``."""
+        """Stop calling and return the response times in milliseconds since the last ``say``."""
         self.say()
         return tuple(json.loads(self.answer()))
 
 
 def allow_open_files(count: int) -> int:
-    """Raise the limit of open files as far as allowed; how many streams then fit."""
+    """Raise the limit of open files as far as allowed and return the number of streams that fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 200
     if soft < wanted:
@@ -226,12 +226,12 @@ async def measure(
     change: Callable[[], float] | None,
     kind: type[Stream] = Stream,
 ) -> Idle:
-    """Open ``count`` streams, compare memory, then ``change`` the catalogue a few times.
+    """Open ``count`` streams, compare memory, then ``change`` the catalogue several times.
 
-    ``change`` blocks, and returns the moment of its commit on the monotonic clock.
+    ``change`` blocks and returns the time of its commit on the monotonic clock.
     """
     times: list[float] = []
-    # The first sessions and streams pay for imports and pools that every server has once.
+    # The first sessions and streams trigger imports and pools that every server creates once.
     warm = await _open(port, 50, lambda: None, kind)
     before = resident_bytes(pid)
     opened = await _open(port, count, lambda: times.append(time.monotonic()), kind)
@@ -261,7 +261,7 @@ async def _changed(
     bystander: Bystander,
     idle: float,
 ) -> Told:
-    """Make one change and wait until everybody heard of it."""
+    """Make one change and wait until every client is notified."""
     loop = asyncio.get_running_loop()
     times.clear()
     used, since = processor_seconds(pid), time.monotonic()
@@ -280,14 +280,14 @@ async def _changed(
 
 
 async def _processor_share(pid: int) -> float:
-    """Which part of a core the process uses while nothing happens."""
+    """Return the share of a core that the idle process uses."""
     used, since = processor_seconds(pid), time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     return (processor_seconds(pid) - used) / (time.monotonic() - since)
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time of all threads of a process, to the nanosecond where the system tells it."""
+    """Return the processor time of all threads of a process, in nanosecond resolution where available."""
     try:
         threads = Path(f"/proc/{pid}/task").iterdir()
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9

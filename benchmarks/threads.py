@@ -1,8 +1,9 @@
-"""Measures synchronous tools inside one process: ``python -m benchmarks.threads [--beside ../before]``.
+"""Measure synchronous tools inside one process: ``python -m benchmarks.threads [--beside ../before]``.
 
-How many calls a second the runner hands to its threads and back, with and without an indexed query on a
-private PostgreSQL, as a share of what a bare pool of as many threads does that keeps its connections. In each
-round the checkouts take turns, and in each of them the runner and the pool; ratios are of neighbours.
+The calls per second that the runner passes to its threads and back, with and without an indexed query
+on a private PostgreSQL, as a share of the rate of a bare pool of as many threads with persistent
+connections. In each round the checkouts take turns, and in each of them the runner and the pool; ratios
+are of neighbours.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from typing import Any
 THREADS, CALLERS = 8, 32
 HERE = Path(__file__).resolve().parent.parent
 Rates = dict[str, list[float]]
-# The least share of the pool's rate.
+# The minimum share of the pool's rate.
 TARGETS = {"sync": 0.55, "sync, one query": 0.7}
 
 
 async def rate(call: Callable[[], Awaitable[Any]], expected: Any, seconds: float) -> float:
-    """Calls a second, by callers of which each waits for its answer."""
+    """Return calls per second by callers that each wait for a response."""
     end = time.perf_counter() + seconds
     done = 0
 
@@ -48,7 +49,7 @@ async def rate(call: Callable[[], Awaitable[Any]], expected: Any, seconds: float
 
 
 async def measure(rounds: int, seconds: float) -> Rates:
-    """In this process: each function by the runner and by the bare pool, in turns."""
+    """Measure in this process: each function by the runner and by the bare pool, in turns."""
     from django.contrib.auth import get_user_model
     from django.db import connections
 
@@ -68,7 +69,7 @@ async def measure(rounds: int, seconds: float) -> Rates:
             tool = ToolFunction(function, is_async=False, context_name=None, bind=lambda _: {})
 
             def by_runner(tool: ToolFunction = tool) -> Awaitable[Any]:
-                # What the runners of all checkouts look at.
+                # The attributes that the runners of all checkouts use.
                 call: Any = SimpleNamespace(threads=(), suspended=False, stopped_by=None)
                 return runner.invoke(tool, {}, call, call)
 
@@ -77,14 +78,14 @@ async def measure(rounds: int, seconds: float) -> Rates:
 
             for who, call in (("ours", by_runner), ("pool", by_pool)):
                 measured = await rate(call, expected, seconds)
-                if number:  # The first round only warms.
+                if number:  # The first round is a warm-up.
                     found[f"{name}: {who}"].append(measured)
     await asyncio.gather(*(loop.run_in_executor(pool, connections.close_all) for _ in range(THREADS)))
     return found
 
 
 def child(rounds: int, seconds: float) -> None:
-    """Measure the checkout that this process imports, on one core, and print what was found."""
+    """Measure the checkout that this process imports, on one core, and print the results."""
     import django
     import uvloop
 
@@ -94,7 +95,7 @@ def child(rounds: int, seconds: float) -> None:
 
 
 def run(checkout: Path, environment: dict[str, str], *options: str) -> Rates:
-    """This script in a process of its own, with the code of ``checkout``."""
+    """Run this script in a new process with the code of ``checkout``."""
     command = [sys.executable, "-P", str(Path(__file__).resolve()), "--child", *options]
     done = subprocess.run(
         command, env={**environment, "PYTHONPATH": str(checkout)}, cwd=checkout, capture_output=True,
@@ -107,16 +108,16 @@ def run(checkout: Path, environment: dict[str, str], *options: str) -> Rates:
 
 
 def prepare(environment: dict[str, str]) -> None:
-    """A database with one user."""
+    """Create a database with one user."""
     user = "from django.contrib.auth import get_user_model as m; m().objects.create(pk=1, username='ada')"
     for command in (["migrate", "-v", "0"], ["shell", "-v", "0", "-c", user]):
         subprocess.run([sys.executable, "manage.py", *command], cwd=HERE, env=environment, check=True)
 
 
 def compare(checkouts: list[Path], rounds: int, seconds: float, environment: dict[str, str]) -> bool:
-    """All rounds, then a line for each row: medians, and the share of the pool in each checkout.
+    """Run all rounds and print a line per row: medians, and the share of the pool in each checkout.
 
-    True when this checkout meets every target.
+    Return True if this checkout meets every target.
     """
     shares: dict[tuple[str, Path], list[float]] = defaultdict(list)
     rates: dict[tuple[str, Path], list[float]] = defaultdict(list)
@@ -157,14 +158,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measure_all(checkouts: list[Path], rounds: int, seconds: float) -> bool:
-    """Compare on a PostgreSQL of our own; True when every target is met, or nothing could be measured."""
+    """Compare on a private PostgreSQL. Return True if every target is met, or if measuring is impossible."""
     from tests.servers.postgres import MISSING, PostgreSQL, binaries
 
     if binaries() is None:
         print(json.dumps({"work": "sync, one query", "not_measured": MISSING}), flush=True)
         return True
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[-1]})  # For PostgreSQL; what is measured has the first core.
+    os.sched_setaffinity(0, {cores[-1]})  # For PostgreSQL; the measured process has the first core.
     folder = Path(tempfile.mkdtemp(prefix="mcp-bench-pg-"))
     try:
         with tempfile.TemporaryDirectory(prefix="mcp-bench-") as data, PostgreSQL(folder) as database:

@@ -1,1 +1,1 @@
-"""Background calls, measured beside Celery alone: the tools, the peer, the load and the rows."""
+"""Background calls compared with Celery alone: the tools, the peer, the load and the rows."""

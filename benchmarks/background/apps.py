@@ -1,4 +1,4 @@
-"""Names the background tools of the benchmark to Django."""
+"""Django app of the benchmark's background tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class BackgroundBenchmarkConfig(AppConfig):
-    """Tools that tell when they started, reported or stopped, on the clock all processes share."""
+    """Tools that return when they started, reported or stopped, on the monotonic clock of all processes."""
 
     name = "benchmarks.background"
     label = "benchmark_background"

@@ -1,7 +1,7 @@
-"""The peer: Celery as its manual shows it, on the same Redis server, with its own result backend.
+"""The peer: Celery as in its manual, on the same Redis server, with its own result backend.
 
-A job is given back when its process dies, as a background call's is: it is acknowledged late, and none is
-taken in advance.
+Like a background call, a job is redelivered when its process dies: it is acknowledged late, and no job
+is prefetched.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ app.conf.update(
 
 @app.task
 def start() -> str:
-    """Answer when the first line ran."""
+    """Return when the first line ran."""
     return repr(time.monotonic())

@@ -1,4 +1,4 @@
-"""The load of the background rows: one call at a time for the times, many at once for the rate."""
+"""The load of the background rows: single calls for latencies, concurrent calls for the rate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def _open(client: Mcp, tool: str, number: int, **arguments: Any) -> EventStream:
 def start_seconds(
     connection: HTTPConnection, headers: dict[str, str], number: int, database: Path
 ) -> tuple[float, float]:
-    """From the POST of a call, on a connection that is open, and from its acceptance, to its first line."""
+    """Return the seconds to the call's first line:
+
+    from its POST on an open connection, and from acceptance.
+    """
     params = {"name": "start", "arguments": {}}
     message = {"jsonrpc": "2.0", "id": f"start-{number}", "method": "tools/call", "params": params}
     body = orjson.dumps(message)
@@ -58,13 +61,13 @@ def _accepted_at(database: Path) -> float:
     with closing(sqlite3.connect(database)) as opened:
         (text,) = opened.execute("SELECT max(accepted_at) FROM mcp_app_call").fetchone()
     said = datetime.fromisoformat(text).replace(tzinfo=UTC)
-    # SQLite's own clock leaves out what is below a millisecond: on average it says half of one too early.
+    # SQLite's clock truncates to milliseconds: on average it is half a millisecond early.
     left_out = 0.0 if said.microsecond % 1000 else 0.0005
     return said.timestamp() + left_out
 
 
 def progress_seconds(client: Mcp, number: int, count: int) -> list[float]:
-    """From each report of a tool to its bytes here."""
+    """Return the seconds from each report of a tool to its arrival here."""
     found = []
     with _open(client, "report", number, count=count) as stream:
         for _ in range(count):
@@ -79,7 +82,7 @@ def progress_seconds(client: Mcp, number: int, count: int) -> list[float]:
 
 
 def stop_seconds(client: Mcp, number: int, stopped: Path) -> float:
-    """From the cancel of a call to the last line of its tool."""
+    """Return the seconds from the cancellation of a call to the last line of its tool."""
     stopped.unlink(missing_ok=True)
     with _open(client, "hold", number) as stream:
         if stream.message().get("method") != "notifications/message":
@@ -99,7 +102,7 @@ def open_session(server: LiveServer) -> Mcp:
 
 
 async def calls_per_second(port: int, headers: dict[str, str], seconds: float, mark: str) -> float:
-    """Finished calls a second, with ``AT_ONCE`` of them open at any time."""
+    """Return completed calls per second with ``AT_ONCE`` calls in flight."""
     deadline = time.monotonic() + seconds
     began = time.monotonic()
     counts = await asyncio.gather(

@@ -10,19 +10,19 @@ from django.conf import settings
 
 from mcp_app import Context, tool
 
-# The burst of progress that is let through, and a pause after which the next report goes out at once.
+# The burst of progress that is not throttled, and a pause after which the next report is sent at once.
 PAUSE_SECONDS = 0.12
 
 
 @tool(background=True)
 async def start() -> str:
-    """Answer when the first line ran, on both clocks: rows hold the time of day."""
+    """Return when the first line ran, on both clocks: rows store the time of day."""
     return f"{time.monotonic()!r} {time.time()!r}"
 
 
 @tool(background=True)
 async def report(ctx: Context, count: int) -> str:
-    """Report progress; each report says when it was made."""
+    """Report progress; each report contains the time of its creation."""
     for number in range(1, count + 1):
         ctx.progress(number, count, repr(time.monotonic()))
         await asyncio.sleep(PAUSE_SECONDS)
@@ -31,7 +31,7 @@ async def report(ctx: Context, count: int) -> str:
 
 @tool(background=True)
 async def hold(ctx: Context) -> str:
-    """Go on until stopped; note when that was."""
+    """Run until cancelled and record the time."""
     try:
         ctx.info("running")
         await asyncio.sleep(60)

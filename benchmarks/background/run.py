@@ -1,7 +1,7 @@
-"""Measures background calls beside Celery alone, in turns: ``python -m benchmarks.background.run``.
+"""Compare background calls with Celery alone, in turns: ``python -m benchmarks.background.run``.
 
-Web process and load share the first core, worker and Redis the second; Celery alone is published to from the
-first. Times are medians; every answer is checked.
+Web process and load share the first core, worker and Redis the second. The first core also publishes
+the jobs of Celery alone. Times are medians; every response is checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ START_SECONDS = 20.0
 
 @dataclass
 class Measured:
-    """What all rounds found, in milliseconds and calls a second."""
+    """The results of all rounds, in milliseconds and calls per second."""
 
     start: list[float] = field(default_factory=list)
     accepted: list[float] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One demand on a figure."""
+    """One required bound on a figure."""
 
     text: str
     value: float
@@ -63,12 +63,12 @@ class Target:
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
 def pin_all(pid: int, core: int) -> None:
-    """Pin a process that runs already, its threads and its children."""
+    """Pin a running process, its threads and its children."""
     process = psutil.Process(pid)
     for each in (process, *process.children(recursive=True)):
         for thread in Path(f"/proc/{each.pid}/task").iterdir():
@@ -77,7 +77,7 @@ def pin_all(pid: int, core: int) -> None:
 
 @contextmanager
 def servers(folder: Path) -> Iterator[LiveServer]:
-    """Our server and the peer's worker, one child each, on one Redis server."""
+    """Run our server and the peer's worker, one child each, on one Redis server."""
     pins = cores()
     settings = "benchmarks.background.settings"
     with LiveServer(1, settings=settings, worker=True, concurrency=1, env={"DEMO": "off"}) as server:
@@ -101,7 +101,7 @@ def servers(folder: Path) -> Iterator[LiveServer]:
 
 
 def write_logs(server: LiveServer) -> None:
-    """Wait until the worker has written the message log: it would need the next row's core."""
+    """Wait until the worker has written the message log, which would need the next row's core."""
     queue = SyncMessageQueue(server.redis.url)
     while queue.read("0", 1):
         time.sleep(0.05)
@@ -127,7 +127,7 @@ def _alone_per_second(seconds: float) -> float:
 
 
 def measure_round(server: LiveServer, number: int, seconds: float, found: Measured) -> None:
-    """Each row once, what is compared side by side."""
+    """Measure each row once, with compared rows next to each other."""
     data = server.folder / "data"
     port = server.ports[0]
     with closing(load.open_session(server)) as client, closing(HTTPConnection("127.0.0.1", port)) as kept:
@@ -154,7 +154,7 @@ def measure_round(server: LiveServer, number: int, seconds: float, found: Measur
 
 
 def judge(found: Measured) -> bool:
-    """Compare with the targets; True when all are met."""
+    """Compare with the targets and return True if all are met."""
     median = statistics.median
     posts, starts, rates = (
         median(a / b for a, b in zip(ours, alone, strict=True))
@@ -178,7 +178,7 @@ def judge(found: Measured) -> bool:
 
 
 def measure(rounds: int, seconds: float) -> bool:
-    """All rounds; True when every target is met."""
+    """Run all rounds and return True if every target is met."""
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     found = Measured()
     try:

@@ -1,4 +1,4 @@
-"""The measured installation: the project as it is, with tools that tell the time in place of the demo."""
+"""The measured installation: the default project with timing tools in place of the demo."""
 
 from __future__ import annotations
 

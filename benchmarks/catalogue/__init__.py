@@ -1,4 +1,4 @@
-"""The tools of the benchmark: one echo and as many more as wanted; the same for our server and the peer."""
+"""The tools of the benchmark: one echo and any number of fillers, the same for our server and the peer."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ FILLER_DESCRIPTION = "Repeat a text as often as wanted and answer with the whole
 
 
 def filler_names(total: int) -> list[str]:
-    """Names of the tools beside ``echo``, so that there are ``total`` of them."""
+    """Return the names of the tools besides ``echo``, so that there are ``total`` tools."""
     return [f"repeat_{number:04d}" for number in range(1, total)]

@@ -1,4 +1,4 @@
-"""Names the benchmark's tools to Django."""
+"""Django app of the benchmark's tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class BenchmarkCatalogueConfig(AppConfig):
-    """One echo and as many tools more as ``BENCH_TOOLS`` says."""
+    """One echo and the fillers that ``BENCH_TOOLS`` requests."""
 
     name = "benchmarks.catalogue"
     label = "benchmark_catalogue"

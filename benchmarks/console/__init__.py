@@ -1,1 +1,1 @@
-"""The live console under load: how soon people see messages, and what writing them down costs."""
+"""The live console under load: how fast users see messages, and the cost of logging them."""

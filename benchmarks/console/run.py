@@ -1,10 +1,10 @@
-"""Measures the live console: ``python -m benchmarks.console.run``.
+"""Measure the live console: ``python -m benchmarks.console.run``.
 
-20 pages at two web processes watch while one of the two answers 200 calls a second; a worker writes the log.
-A message counts as seen when its line reached the page's connection, from the sending of its request on.
-Then calls with the message log beside calls without it, in turns on one process each. What is compared is how
-many one second of the server's processor answers: that is its rate on a core of its own, however busy this
-machine is with other things.
+20 pages at two web processes watch while one of the two answers 200 calls per second; a worker writes
+the log. A message counts as seen when its line reaches the page's connection, measured from the sending
+of its request. Then calls with the message log are compared with calls without it, in turns on one
+process each. The figure compared is the number of calls per second of the server's processor time: its
+rate on a dedicated core, independent of other load on this machine.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ AT_LEAST_RATE = 0.85
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
-# How soon people see messages.
+# How fast users see messages.
 
 
 @dataclass
 class Seen:
-    """What all rounds found: the seconds from sending to arrival, of each message at each page."""
+    """The results of all rounds: the seconds from sending to arrival of each message at each page."""
 
     seconds: list[float] = field(default_factory=list)
     expected: int = 0
@@ -56,12 +56,15 @@ class Seen:
 
     @property
     def share(self) -> float:
-        """The share of all messages at all pages that came within ``SOON``; a missing one came never."""
+        """The share of all messages at all pages that arrived within ``SOON``.
+
+        A missing message counts as late.
+        """
         return sum(each <= SOON for each in self.seconds) / self.expected
 
 
 async def _send(port: int, number: int, seconds: float, sent: dict[str, float]) -> None:
-    """Call echo at an even pace, each call with an id of its own."""
+    """Call echo at an even rate, each call with a unique id."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
     async def ask(message: dict[str, object], headers: dict[str, str]) -> load.Reply:
@@ -85,7 +88,7 @@ async def _send(port: int, number: int, seconds: float, sent: dict[str, float]) 
 
 
 async def watch(server: LiveServer, key: str, seconds: float, found: Seen) -> None:
-    """Send for ``seconds`` while all pages watch, and note in ``found`` when they saw it."""
+    """Send for ``seconds`` while all pages watch, and record in ``found`` when each message arrived."""
     loop = asyncio.get_running_loop()
     viewers = []
     for number in range(VIEWERS):
@@ -93,7 +96,7 @@ async def watch(server: LiveServer, key: str, seconds: float, found: Seen) -> No
         _, viewer = await loop.create_connection(lambda port=port: Viewer(port, key), "127.0.0.1", port)  # type: ignore[misc]
         viewers.append(viewer)
     await asyncio.wait_for(asyncio.gather(*(viewer.watching for viewer in viewers)), 20)
-    await asyncio.sleep(0.5)  # Until every process has heard that somebody watches.
+    await asyncio.sleep(0.5)  # Until every process knows of the viewers.
     sent: dict[str, float] = {}
     await asyncio.gather(*(_send(server.ports[0], number, seconds, sent) for number in range(SENDERS)))
     deadline = time.monotonic() + LATEST
@@ -113,7 +116,7 @@ async def watch(server: LiveServer, key: str, seconds: float, found: Seen) -> No
 
 
 def measure_tail(rounds: int, seconds: float) -> bool:
-    """All rounds of watching; True when enough is seen soon."""
+    """Run all rounds of watching and return True if enough messages arrive in time."""
     found = Seen()
     with LiveServer(
         2, settings="benchmarks.settings", worker=True, concurrency=1, env={"DEMO": "off"}
@@ -128,7 +131,7 @@ def measure_tail(rounds: int, seconds: float) -> bool:
     return met
 
 
-# What writing messages down costs.
+# The cost of logging messages.
 
 
 @contextmanager
@@ -151,7 +154,10 @@ def _rate(server: LiveServer, seconds: float) -> load.Rate:
 
 
 def measure_log(rounds: int, seconds: float) -> bool:
-    """The rates with and without the log, in turns; True when the log costs little."""
+    """Compare the rates with and without the log, in turns.
+
+    Return True if the log's cost is within the bound.
+    """
     pins = cores()
     before = os.sched_getaffinity(0) if pins else None
     ratios = []
@@ -180,7 +186,7 @@ def measure_log(rounds: int, seconds: float) -> bool:
 
 
 def measure(rounds: int, seconds: float) -> bool:
-    """Both; True when every target is met."""
+    """Run both measurements and return True if every target is met."""
     seen = measure_tail(rounds, seconds)
     return measure_log(4 * rounds + 1, 0.8) and seen
 

@@ -1,4 +1,4 @@
-"""A page of the console without a browser: it notes when each message came, and confirms frames."""
+"""A console page without a browser: it records when each message arrived, and confirms frames."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ print(store.session_key)
 
 
 def sign_in(server: LiveServer) -> str:
-    """The session key of a new superuser."""
+    """Return the session key of a new superuser."""
     return server.shell(SIGN_IN).strip().splitlines()[-1]
 
 
 class Viewer(asyncio.Protocol):
-    """Watches the messages of all sessions; ``seen``: when each request id came."""
+    """A viewer of the messages of all sessions. ``seen`` maps each request id to its arrival time."""
 
     def __init__(self, port: int, session_key: str) -> None:
         self._port, self._key = port, session_key

@@ -1,1 +1,1 @@
-"""How much of our code each path enters: functions and files, counted on real calls."""
+"""Counts of our functions and files that each path enters, on real calls."""

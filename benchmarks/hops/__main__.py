@@ -1,8 +1,9 @@
-"""Counts the functions and files of ours that each path enters: ``python -m benchmarks.hops``.
+"""Count our functions and files that each path enters: ``python -m benchmarks.hops``.
 
-A web process and a worker's child live in this one process, on an embedded Redis and SQLite. Each path is
-taken several times; what counts is what every time entered, so that timers which fire meanwhile do not.
-Nor do comprehensions: they are part of their function, whether or not this version of Python calls them.
+A web process and a worker's child live in this one process, on an embedded Redis and SQLite. Each path
+is taken several times; only code entered every time counts, so timers that fire meanwhile do not.
+Comprehensions do not count: they are part of their function, whether or not this version of Python
+calls them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 class Recorder:
-    """Notes the code that threads enter, those apart that the web process runs its loop in."""
+    """A recorder of the code that threads enter, separately for the web process' event loop."""
 
     def __init__(self) -> None:
         self.on = False
@@ -63,20 +64,20 @@ class Recorder:
         during: threading.Event | None = None,
         before: Callable[[], Any] = lambda: None,
     ) -> tuple[Entered, Entered]:
-        """What ``path`` enters every time: in the loop of the web process, and elsewhere.
+        """Return the code that ``path`` enters every time: in the web process' event loop, and elsewhere.
 
-        With ``within``, of the loop only what that function enters itself, or what it calls. With ``during``,
-        elsewhere only what is entered while it is set. What is done ``before`` is no part of the path.
+        ``within``: of the event loop, count only that function and its callees. ``during``: elsewhere,
+        count only code entered while it is set. ``before`` is called first and not counted.
         """
         self.within, self.during = within, during
         before()
-        path()  # What is made at the first use is no part of the path.
+        path()  # Initialization at first use does not count.
         webs, rests = [], []
         for _ in range(ROUNDS):
             before()
             self.web, self.rest, self.on = set(), set(), True
             path()
-            time.sleep(0.02)  # What comes after the answer belongs to the path, too.
+            time.sleep(0.02)  # Work after the response counts as well.
             self.on = False
             webs.append(self.web)
             rests.append(self.rest)
@@ -94,7 +95,7 @@ def _stack(frame: FrameType | None) -> Iterator[CodeType]:
 
 
 class Web:
-    """A web process: its loop runs in a thread of its own, which is asked from outside."""
+    """A web process whose event loop runs in its own thread and is called from outside."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -133,7 +134,7 @@ class Web:
         return {"method": "tools/call", "id": next(self._ids), "params": params}
 
     def post(self, message: dict[str, Any], headers: Any = None) -> tuple[Any, bytes]:
-        """The start and the body of the answer; of a stream, what it begins with."""
+        """Return the start and the body of the response; for a stream, its first bytes."""
         return self.run(self._post(message, headers or self.headers))
 
     async def _post(self, message: dict[str, Any], headers: Any) -> tuple[Any, bytes]:
@@ -174,7 +175,7 @@ class Web:
         assert b"hello" in answer, answer
 
     def microseconds(self, message: dict[str, Any]) -> tuple[float, float]:
-        """The time of one call by the short cut, and by ASGI: the best of some rounds, without a profile."""
+        """Return the time of one call by the shortcut and by ASGI: the best of several unprofiled rounds."""
         return min(self.run(self._timed(message, quick=True)) for _ in range(TIMED_ROUNDS)), min(
             self.run(self._timed(message, quick=False)) for _ in range(TIMED_ROUNDS)
         )
@@ -202,7 +203,7 @@ class Web:
 
 
 class Paths:
-    """The measured paths: each takes one call from its beginning to its end."""
+    """The measured paths. Each makes one call from start to end."""
 
     def __init__(self, web: Web, worker: Any) -> None:
         self._web, self._worker = web, worker
@@ -210,7 +211,7 @@ class Paths:
         self._waiting: Any = None
 
     def make(self, tool: str) -> None:
-        """Have one call of a tool wait, and none else: a worker goes on with those that wait."""
+        """Queue one call of a tool and no other: a worker continues with queued calls."""
         from mcp_app.models import Call
 
         Call.objects.filter(state="accepted").delete()
@@ -281,7 +282,7 @@ def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]
 
 
 def _connect() -> None:
-    """Open the connections of all threads that query: which of them works on a call is chance."""
+    """Open the connections of all threads that query, because the thread that serves a call varies."""
     from mcp_app.database import queries
 
     together = threading.Barrier(queries.THREADS)
@@ -313,16 +314,16 @@ def _counts(entered: Entered) -> str:
 
 
 def _is_store(code: CodeType) -> bool:
-    """Whether it is about how Redis and the database are reached: the same for whoever needs them."""
+    """Return True for code that accesses Redis and the database, which is the same for all callers."""
     return code.co_filename.removeprefix(f"{ROOT}/mcp_app/").startswith(
         ("streams/", "database", "postgresql/")
     )
 
 
 def main() -> None:
-    """Set up, take every path, print the table; ``-v`` names the functions, ``--counts`` takes no times."""
+    """Set up, take every path and print the table. ``-v`` lists the functions, ``--counts`` skips times."""
     recorder = Recorder()
-    threading.setprofile(recorder)  # For threads to come: their loops and those of the database.
+    threading.setprofile(recorder)  # For future threads: their event loops and those of the database.
     sys.setprofile(recorder)
     with tempfile.TemporaryDirectory(prefix="hops-") as folder:
         from mcpsite.redis_server import RedisServer

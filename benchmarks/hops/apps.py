@@ -1,4 +1,4 @@
-"""Names the tools of the hop table to Django."""
+"""Django app of the tools of the hop table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class HopsConfig(AppConfig):
-    """Tools of which each takes one path."""
+    """Tools that each take one path."""
 
     name = "benchmarks.hops"
     label = "benchmark_hops"

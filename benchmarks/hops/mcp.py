@@ -12,7 +12,7 @@ from benchmarks.costs import large_structure
 from mcp_app import Context, tool
 
 LARGE = large_structure()
-# While a question is asked: the hop table counts that part of its call apart, too.
+# Set while a question is pending: the hop table also counts that part of the call separately.
 asking = threading.Event()
 
 

@@ -1,4 +1,4 @@
-"""The measured installation: the project as it is, with one tool for each path in place of the demo."""
+"""The measured installation: the default project with one tool per path in place of the demo."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from benchmarks.settings import INSTALLED_APPS as _APPS
 from benchmarks.settings import MCP as _MCP
 
 INSTALLED_APPS = [*(name for name in _APPS if name != "benchmarks.catalogue"), "benchmarks.hops"]
-# A call that a busy machine holds up must not take another path.
+# A call delayed by a busy machine must not take another path.
 MCP = {**_MCP, "GRACE_SECONDS": 1.0}

@@ -1,1 +1,1 @@
-"""How the message log and its pages fare with millions of messages."""
+"""The message log and its pages with millions of messages."""

@@ -1,7 +1,8 @@
-"""How fast queued messages are written, and what grouping errors takes of it.
+"""The write rate of queued messages, and the share of grouping errors.
 
-With grouping and without in short turns (A B B A), so that a busy machine is busy for both alike. The ratio
-is of processor time, of this process and of the database: the median of those of two turns beside each other.
+Short turns with and without grouping alternate (A B B A), so that a busy machine affects both alike.
+The ratio is of processor time, of this process and of the database: the median of the ratios of
+neighbouring turns.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from contextlib import contextmanager
 from typing import Any
 
 TURNS = 40
-# What one transaction writes when the queue is long.
+# The size of one transaction when the queue is long.
 MESSAGES = 2_000
 BATCH = 500
 MOST_OF_THROUGHPUT = 0.05
-# Of each hundred messages, how many failed; and of how many texts these are, None: each is another one.
+# Failed messages per hundred, and the number of their distinct texts; None: all differ.
 KINDS: dict[str, tuple[int, int | None]] = {
     "no errors": (0, None),
     "2 % errors": (2, None),
@@ -32,7 +33,7 @@ Seconds = Callable[[], float]
 
 
 def measure(processor_seconds: Seconds, turns: int = TURNS) -> list[dict[str, Any]]:
-    """Each kind of traffic: messages a second, processor time, function calls, and the share of grouping."""
+    """Return rates, processor time, function calls and the share of grouping for each kind of traffic."""
     return [_compared(name, *kind, processor_seconds, turns) for name, kind in KINDS.items()]
 
 
@@ -59,12 +60,12 @@ def _compared(name: str, share: int, texts: int | None, processor: Seconds, turn
 
 
 def _quickest(seconds: list[float]) -> float:
-    """What others on the machine add is left out, and how finely its clock ticks matters less."""
+    """Return the mean of the fastest quarter, to exclude other load and the clock's resolution."""
     return statistics.mean(sorted(seconds)[: max(len(seconds) // 4, 1)])
 
 
 def _turn(share: int, texts: int | None, grouped: bool, processor: Seconds) -> tuple[float, float]:
-    """Seconds, of the clock and of the processor, that one message takes."""
+    """Return the elapsed and the processor seconds per message."""
     queue = _queue(share, texts)
     with _grouping(grouped):
         begun, before = time.perf_counter(), processor()
@@ -73,7 +74,7 @@ def _turn(share: int, texts: int | None, grouped: bool, processor: Seconds) -> t
 
 
 def _calls(share: int, texts: int | None, grouped: bool) -> int:
-    """Function calls of one turn, which are the same on every machine."""
+    """Return the function calls of one turn, which are the same on every machine."""
     queue, profile = _queue(share, texts), cProfile.Profile()
     with _grouping(grouped):
         profile.runcall(_drain, queue)
@@ -109,7 +110,7 @@ def _queue(share: int, texts: int | None) -> Any:
 
 @contextmanager
 def _grouping(on: bool) -> Any:
-    """Turned on or off; a turn is one transaction, however slow the machine is."""
+    """Switch grouping on or off inside the block. A turn is one transaction, however slow the machine."""
     from mcp_app.message_log import writer
     from mcp_app.message_log.counts.error_groups import Errors
 

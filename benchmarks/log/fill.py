@@ -1,4 +1,4 @@
-"""Fills a database with two weeks of traffic that it makes itself: messages, sessions, calls, counts."""
+"""Fill a database with two weeks of generated traffic: messages, sessions, calls, counts."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ from mcp_app.models.rollup import BUCKET_COLUMNS
 DAYS = 13
 PER_SESSION = 50
 PER_CALL = 100
-# One session and one principal have a tenth of everything; names of tools as many as are counted by name.
+# One session and one principal own a tenth of all rows. The number of tool names is the limit of named
+# counts.
 BIG = f"{0:032x}"
 TOOLS = 100
 STEP = 500_000
 
 
 class Words:
-    """The few things that the two databases say differently."""
+    """The SQL expressions that differ between the two databases."""
 
     def __init__(self) -> None:
         self.postgres = connection.vendor == "postgresql"
 
     def numbers(self, first: int, last: int) -> str:
-        """A table ``numbers`` of n from first to last."""
+        """Return a table ``numbers`` of n from first to last."""
         if self.postgres:
             return f"numbers(n) AS (SELECT * FROM generate_series({first}::bigint, {last}))"
         return (
@@ -52,15 +53,16 @@ class Words:
         )
 
     def at(self, seconds: str) -> str:
-        """The moment that is so many seconds after 1970."""
+        """Return the timestamp of that many seconds after 1970."""
         if self.postgres:
             return f"to_timestamp({seconds})"
-        # As Django writes it: without a fraction at a full second, else equal times would not be equal texts.
+        # As Django writes it: without a fraction at a full second, else equal times would have different
+        # texts.
         exact = f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch') || '000'"
         return f"replace({exact}, '.000000', '')"
 
     def literal(self, value: object) -> str:
-        """A value of Python: text, a number, yes or no, or JSON."""
+        """Return a Python value as SQL literal: text, number, boolean, or JSON."""
         if isinstance(value, bool):
             return str(value if self.postgres else int(value))
         if isinstance(value, int | float):
@@ -69,24 +71,24 @@ class Words:
         return "'" + text.replace("'", "''") + "'"
 
     def hexadecimal(self, number: str) -> str:
-        """A session's id."""
+        """Return a session id."""
         if self.postgres:
             return f"lpad(to_hex(({number})::bigint), 32, '0')"
         return f"printf('%032x', {number})"
 
     def text(self, number: str) -> str:
-        """A number as text."""
+        """Return a number as text."""
         return f"CAST({number} AS text)"
 
 
 def scrambled(salt: int, below: int) -> str:
-    """A number below ``below`` that looks random and is the same every time."""
+    """Return a deterministic pseudo-random number below ``below``."""
     return f"CAST((n * 7919 + {salt}) * 104729 % 1000003 % {below} AS integer)"
 
 
 @contextmanager
 def without_indexes() -> Iterator[None]:
-    """Building an index afterwards takes a tenth of the time of keeping it."""
+    """Drop the indexes inside the block: rebuilding them takes a tenth of the time of updating them."""
     with connection.schema_editor() as editor:
         for index in Message._meta.indexes:
             editor.remove_index(Message, index)
@@ -97,7 +99,7 @@ def without_indexes() -> Iterator[None]:
 
 
 def fill(messages: int, told: Callable[[str, float], None]) -> None:
-    """Everything, and what it took of each kind."""
+    """Create all rows and report the seconds for each kind."""
     root = get_user_model().objects.create_superuser("root", "root@example.com", "unusable")
     now = int(time.time())
     begun = now - DAYS * 86_400
@@ -161,7 +163,7 @@ def _messages(words: Words, count: int, begun: int, now: int) -> None:
 
 
 def _insert(words: Words, model: type[Model], columns: str, values: str, end: int, first: int = 0) -> None:
-    """Rows of a model; what is not named has its default, as in a row the server writes."""
+    """Insert rows of a model. Other columns have their defaults, as in rows that the server writes."""
     named = {name.strip('" ') for name in columns.split(",")}
     fields = [field for field in model._meta.concrete_fields if field.column not in named]
     rest = [field for field in fields if not (field.null or field.primary_key or field.has_db_default())]
@@ -217,7 +219,7 @@ def _calls(words: Words, count: int, begun: int, now: int) -> None:
 
 
 def _rollups(words: Words, now: int) -> None:
-    """Every tool in every row of every span: the most that the first page can meet."""
+    """Insert every tool in every row of every period: the maximum that the first page can load."""
     every = f"n % {TOOLS * 3 + 3}"  # three outcomes of each tool, then of all
     for span, seconds in ((60, 6 * 3_600), (600, 2 * 86_400), (3_600, 20 * 86_400), (86_400, 20 * 86_400)):
         rows = seconds // span
@@ -236,7 +238,7 @@ def _rollups(words: Words, now: int) -> None:
 
 
 def _caller_rollups(words: Words, now: int) -> None:
-    """As many clients and principals as are counted by name, in every row of each span."""
+    """Insert the maximum of named clients and principals in each row of each period."""
     names = MOST_NAMES * 2
     for span, seconds in ((600, 8 * 86_400), (3_600, 20 * 86_400), (86_400, 20 * 86_400)):
         rows = seconds // span
@@ -256,7 +258,7 @@ def _caller_rollups(words: Words, now: int) -> None:
 
 
 def _errors(words: Words, messages: int, now: int) -> None:
-    """As many groups as there may be, each with errors in every hour of the last week."""
+    """Insert the maximum number of groups, each with errors in every hour of the last week."""
     tool = f"'tool_' || {words.text(f'n % {TOOLS}')}"
     _insert(
         words, ErrorGroup,
@@ -283,10 +285,10 @@ def _minutes() -> None:
 
 
 def counts() -> dict[str, int]:
-    """How many rows there are of each kind."""
+    """Return the number of rows of each kind."""
     return {model.__name__: model.objects.count() for model in (Message, Session, Call, Rollup, LogMinute)}
 
 
 def some_time(hours: float) -> str:
-    """A time so many hours ago, as a form takes it."""
+    """Return the time that many hours ago, formatted for a form."""
     return f"{timezone.now() - timedelta(hours=hours):%Y-%m-%dT%H:%M:%S}"

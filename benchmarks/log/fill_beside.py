@@ -1,4 +1,4 @@
-"""Fills in what such an installation has beside its traffic: people, keys, entries, changes, approvals."""
+"""Fill in the other data of such an installation: users, keys, entries, changes, approvals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_app.models import (
     Tool,
 )
 
-# Principals of the log are ``user:0/key:1`` to ``user:499/key:1``: all but the first are people.
+# Principals of the log are ``user:0/key:1`` to ``user:499/key:1``: all except the first are users.
 PEOPLE = 500
 GROUPS = 20
 ENTRIES = 300
@@ -30,12 +30,12 @@ CHANGES = 20_000
 EVENTS = 100_000
 SEARCHES = 200
 DECIDED, WAITING = 5_000, 300
-# Of the calls the oldest are decided about and the newest wait: these are as the fill of calls made them.
+# The oldest calls are decided and the newest are pending, in the state that the fill of calls created.
 BATCH = 5_000
 
 
 def fill_beside(root: Any, tools: int) -> None:
-    """Everything beside the traffic, whose calls are there already."""
+    """Create everything except the traffic, whose calls exist already."""
     people = _people(root)
     _entries(tools)
     _changes(root)
@@ -71,7 +71,7 @@ def _people(root: Any) -> list[Any]:
 
 
 def _entries(tools: int) -> None:
-    """Presets with the names that the log has, and prompts and resources of administrators."""
+    """Create presets with the tool names in the log, and prompts and resources of administrators."""
     first = Tool.objects.filter(source=StoredSource.CODE).order_by("pk").first()
     assert first is not None, "the demo has tools"
     Tool.objects.bulk_create(
@@ -112,7 +112,7 @@ def _changes(root: Any) -> None:
 
 
 def _approvals(people: list[Any]) -> None:
-    """Of the calls, some that waited for a decision and some that wait now."""
+    """Create decided and pending approvals for some of the calls."""
     calls = Call.objects.order_by("accepted_at").values_list("pk", flat=True)
     decided, count = list(calls[:DECIDED]), calls.count()
     over = {"approval_until": F("accepted_at"), "decided_at": F("accepted_at"), "decided_by": people[0]}

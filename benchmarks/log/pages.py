@@ -16,7 +16,7 @@ CONSOLE = "/console/"
 
 
 def pages() -> dict[str, str]:
-    """Addresses by what they are."""
+    """Return addresses by page name."""
     middle = (Message.objects.latest("pk").pk + Message.objects.earliest("pk").pk) // 2
     message, call = Message.objects.get(pk=middle), Call.objects.order_by("accepted_at").first()
     assert call is not None
@@ -59,7 +59,7 @@ def _last(model: type[Call | Session]) -> int:
 
 
 def _messages(message: Message) -> dict[str, str]:
-    """The message log; ``message`` is in its middle."""
+    """Return pages of the message log; ``message`` is in its middle."""
     middle, day = message.pk, {"since": some_time(100), "until": some_time(76)}
     return {
         "messages": LOG,
@@ -104,7 +104,7 @@ def _messages(message: Message) -> dict[str, str]:
 
 
 def _sessions(message: Message) -> dict[str, str]:
-    """The list of sessions, and the session of one message."""
+    """Return the list of sessions, and the session of one message."""
     middle, session = message.pk, message.session_id
     return {
         "sessions": SESSIONS,
@@ -127,7 +127,7 @@ def _sessions(message: Message) -> dict[str, str]:
 
 
 def _calls(call: Call) -> dict[str, str]:
-    """The list of calls, and one of them."""
+    """Return the list of calls, and one of them."""
     return {
         "calls": CALLS,
         "calls, last page": f"{CALLS}?p={_last(Call)}",
@@ -142,7 +142,7 @@ def _calls(call: Call) -> dict[str, str]:
 
 
 def _console(message: Message) -> dict[str, str]:
-    """The live console, with what it reads as it opens; ``message`` is in the middle of the log."""
+    """Return the live console and its initial requests; ``message`` is in the middle of the log."""
     middle, session = message.pk, message.session_id
     return {
         "console": CONSOLE,

@@ -1,4 +1,4 @@
-"""The other pages that look at the log or stand beside it: search for anything, lists, people, the API."""
+"""The other pages that query the log or relate to it: global search, lists, users, the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.models import ApiKey, AuditEvent, Call, Draft, Message, Prompt, Res
 ADMIN = "/admin/mcp_app"
 LOG = f"{ADMIN}/message/"
 FIND = "/find/"
-# Each word of the search language alone, and some together, as the log and the console take them.
+# Each term of the search language alone, and some combined, as the log and the console accept them.
 SEARCHES = {
     "since": "since:2d",
     "until": "until:9d",
@@ -61,7 +61,7 @@ SEARCHES = {
 
 
 def pages_beside(message: Message, call: Call) -> dict[str, str]:
-    """Addresses by what they are; ``message`` is in the middle of the log."""
+    """Return addresses by page name; ``message`` is in the middle of the log."""
     return {**_searches(message), **found(message, call), **_lists(), **_rows(), **_api(message, call)}
 
 
@@ -76,7 +76,7 @@ def _searches(message: Message) -> dict[str, str]:
 
 
 def found(message: Message, call: Call) -> dict[str, str]:
-    """The box that finds anything, with the name of one thing of each kind."""
+    """Return global searches, each for one object of every kind."""
     named = {
         "a tool": "tool_7", "a word of many": "tool", "a letter": "e", "nothing": "never said",
         "a client": "cursor", "a session": message.session_id, "a call": call.pk, "a message": message.pk,

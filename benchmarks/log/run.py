@@ -1,8 +1,9 @@
-"""Measures the admin with millions of messages: ``python -m benchmarks.log.run [--messages N] [--postgres]``.
+"""Measure the admin with millions of messages: ``python -m benchmarks.log.run``.
 
-Server time of every page that shows messages, sessions, calls or figures (one process, Django's test client,
-Redis running and idle), then how fast a log of that size is written, and what a pass of the retention costs.
-``cpu_ms`` is the processor time of the server and its database: it says the same on a busy machine.
+``--messages N`` sets their number, ``--postgres`` the database. Measured are the server time of every
+page that shows messages, sessions, calls or figures (one process, Django's test client, Redis running
+and idle), the write rate of a log of that size, and the cost of one retention pass. ``cpu_ms`` is the
+processor time of the server and its database: it does not depend on other load.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mcpsite.redis_server import RedisServer
 from tests.servers.postgres import MISSING, PostgreSQL, binaries
 
 MOST_MS = 300.0
-# The search for anything is asked with every letter that somebody writes.
+# The global search runs on every keystroke.
 FINDING, MOST_FINDING_MS = "anything", 100.0
 RUNS = 5
 SQLITE, POSTGRES = 1_000_000, 10_000_000
@@ -36,13 +37,13 @@ WRITER_PAUSE = 0.005
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
 @contextmanager
 def installation(postgres: bool, database: str = "") -> Iterator[Path]:
-    """A migrated installation of its own, gone afterwards; ``database`` is the URL of one to go on with."""
+    """Yield a temporary migrated installation. ``database`` is the URL of an existing database to reuse."""
     with tempfile.TemporaryDirectory(prefix="mcp-bench-log-") as name, ExitStack() as stack:
         folder = Path(name)
         redis = RedisServer(folder / "redis", append_only=False)
@@ -66,7 +67,7 @@ def installation(postgres: bool, database: str = "") -> Iterator[Path]:
 
 
 def measure_pages(named: str = "") -> list[dict[str, Any]]:
-    """Each page that has ``named`` in its name: milliseconds, and the number of its queries."""
+    """Measure each page with ``named`` in its name: milliseconds, and the number of its queries."""
     from django.conf import settings
     from django.test import override_settings
 
@@ -102,7 +103,7 @@ def _measured(client: Any, name: str, address: str) -> dict[str, Any]:
 
 
 class Counted:
-    """Counts the queries of a page."""
+    """A counter of the queries of a page."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -113,16 +114,16 @@ class Counted:
 
 
 def _processor_seconds() -> float:
-    """Of this process, and of the database where that is another one."""
+    """Return the processor seconds of this process, and of a separate database server."""
     total = time.process_time()
     if (folder := os.environ.get("BENCHMARK_CLUSTER")) is None:
         return total
     first = psutil.Process(int((Path(folder) / "data" / "postmaster.pid").read_text().split("\n", 1)[0]))
     for process in (first, *first.children()):
-        with suppress(psutil.Error):  # it may have ended since
+        with suppress(psutil.Error):  # it may have exited since
             times = process.cpu_times()
             total += times.user + times.system
-            # Those that have ended are with the first one.
+            # The first one includes the processes that have exited.
             total += times.children_user + times.children_system if process == first else 0.0
     return total
 
@@ -136,7 +137,7 @@ def _get(client: Any, address: str) -> float:
 
 
 def measure_retention() -> None:
-    """Removing the oldest messages by number and by age, and how long a writer waits meanwhile."""
+    """Measure removal of the oldest messages by number and by age, and how long a writer waits meanwhile."""
     from datetime import timedelta
 
     from django.conf import settings
@@ -185,7 +186,7 @@ def _write_on(stop: threading.Event, waits: list[float]) -> None:
 
 
 def measure_drain() -> bool:
-    """What the drain writes, and what grouping errors adds; whether that is within its bound."""
+    """Measure the drain and the cost of grouping errors. Return True if it is within its bound."""
     from benchmarks.log import drain
 
     found = drain.measure(_processor_seconds)
@@ -195,7 +196,7 @@ def measure_drain() -> bool:
 
 
 def table(found: list[dict[str, Any]]) -> None:
-    """The pages side by side."""
+    """Print a table of the pages."""
     print(f"\n{'page':<50}{'ms':>9}{'worst':>9}{'cpu':>9}{'queries':>9}")
     for row in found:
         late = "" if row["met"] else "   too slow"

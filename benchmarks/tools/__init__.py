@@ -1,1 +1,1 @@
-"""The kinds of tools that people write, over sockets, beside bare applications that do the same."""
+"""Common kinds of tools over sockets, compared with bare applications that do the same work."""

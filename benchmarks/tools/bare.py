@@ -1,7 +1,7 @@
-"""Bare ASGI applications: each does the work of one kind of tool, then answers like the floor.
+"""Bare ASGI applications: each does the work of one kind of tool, then responds like the floor.
 
-The pool has as many threads as ours. Each of its threads keeps its connection to the database; so does the
-one thread to which Django hands queries that are awaited.
+The pool has as many threads as ours. Each of its threads has a persistent database connection; so does
+the single thread to which Django passes awaited queries.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ awaited_query = _after(_awaited_query)
 
 
 async def large(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Encodes a structured result of 100 KiB and writes it."""
+    """Encode a structured result of 100 KiB and send it."""
     while (await receive()).get("more_body", False):
         pass
     body = large_body(LARGE)

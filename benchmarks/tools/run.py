@@ -1,9 +1,10 @@
-"""Measures the kinds of tools that people write, over sockets: ``python -m benchmarks.tools.run``.
+"""Measure common kinds of tools over sockets: ``python -m benchmarks.tools.run``.
 
-Every server is alone on the first core while it is under load; its clients are on the second. The queries go
-to SQLite, the same file for all (``python -m benchmarks.threads`` has PostgreSQL). In each round all rows
-take turns; a ratio is the median of the rounds' ratios, each of what was measured within seconds. ``busy``
-is the share of its core that a server used: well below 1, the clients were the limit, not the server.
+Each server is alone on the first core while it is under load; its clients are on the second. The
+queries use SQLite, with one file for all (``python -m benchmarks.threads`` uses PostgreSQL). In each
+round all rows take turns; a ratio is the median of the rounds' ratios, each of rates measured within
+seconds. ``busy`` is the share of its core that a server used: well below 1, the clients were the
+bottleneck, not the server.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ BARE = {
     "bare async ORM": "awaited_query",
     f"{LARGE}, encoded and written": "large",
 }
-# Of which row's rate each kind of tool shall reach at least so much.
+# The row to compare each kind of tool with, and the minimum ratio.
 TARGETS = {
     "async, awaits": (NEVER_WAITS, 0.65),
     "async with Context": (NEVER_WAITS, 0.65),
@@ -56,7 +57,7 @@ TARGETS = {
 
 @dataclass
 class Row:
-    """One kind of tool or bare application and, round by round, what was measured."""
+    """One kind of tool or bare application and its results by round."""
 
     script: Callable[[], load.Script]
     port: int
@@ -72,12 +73,12 @@ class Row:
 
 
 def emit(**facts: object) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on its own line."""
     print(json.dumps(facts), flush=True)
 
 
 def measure(rounds: int, seconds: float) -> bool:
-    """All rounds; True when every target is met."""
+    """Run all rounds and return True if every target is met."""
     pins = cores()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-bench-")))
@@ -90,13 +91,13 @@ def measure(rounds: int, seconds: float) -> bool:
             rows[name] = stack.enter_context(_bare(folder, application, server.environment))
         stack.enter_context(load_core())
         large = [row for name, row in rows.items() if name.startswith(LARGE)]
-        # Of large answers the log has much to write when the next row begins: they have rounds of their own.
+        # Large responses leave much log to write when the next row starts, so they have their own rounds.
         for turn in ([row for row in rows.values() if row not in large], large):
             for number in range(rounds + 1):
                 for row in turn:
                     row.once(seconds)
                     empty_log_queue(server)
-                    if not number:  # The first round only warms.
+                    if not number:  # The first round is a warm-up.
                         row.rates.clear()
                         row.costs.clear()
     return judge(rows)
@@ -110,7 +111,7 @@ def _tool(server: LiveServer, tool: str) -> Row:
 
 
 def _check_large(reply: load.Reply) -> None:
-    # To read it all would take the clients longer than the server.
+    # Parsing all of it would take the clients longer than the server.
     if reply.status != 200 or len(reply.body) < 2 * costs.LARGE_BYTES:
         raise load.WrongAnswer(f"large: {reply.body[:300]!r}")
 
@@ -130,7 +131,7 @@ def _bare(folder: Path, application: str, environment: dict[str, str]) -> Iterat
 
 
 def judge(rows: dict[str, Row]) -> bool:
-    """Print the rows, and each ratio beside what is demanded of it."""
+    """Print the rows, and each ratio with its required bound."""
     for name, row in rows.items():
         rate, cost = statistics.median(row.rates), statistics.median(row.costs)
         emit(work=name, server="ours" if name in TOOLS else "bare", rounds=len(row.rates),
@@ -139,7 +140,7 @@ def judge(rows: dict[str, Row]) -> bool:
     all_met = True
     for name, (base, at_least) in TARGETS.items():
         by_rate, by_cost = ratios_of(rows[name], rows[base])
-        # Where the clients cannot keep a server busy, its rate says too little about it.
+        # Where the clients cannot saturate a server, its rate is not meaningful.
         met = min(by_rate, by_cost) >= at_least
         emit(target=f"{name}, against: {base}", ratio=round(by_rate, 2),
              ratio_by_processor_time=round(by_cost, 2), at_least=at_least, met=met)  # fmt: skip
@@ -148,7 +149,7 @@ def judge(rows: dict[str, Row]) -> bool:
 
 
 def ratios_of(over: Row, under: Row) -> tuple[float, float]:
-    """How fast one is, as a share of the other: by the rates, and by the processor time of the servers."""
+    """Return the ratio of two rows, by rate and by the servers' processor time."""
     by_rate = statistics.median(a / b for a, b in zip(over.rates, under.rates, strict=True))
     costs = [a / b for a, b in zip(under.costs, over.costs, strict=True) if b]
     return by_rate, statistics.median(costs) if costs else by_rate
