@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+NAMED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = sorted([*(ROOT / name for name in NAMED), *(ROOT / "docs").rglob("*.md")])
 # Findings in pages older than the rules. Counts are lowered, never raised.
 ALLOWED = Path(__file__).with_name("prose.toml")
 SENTENCE_WORDS = 30
