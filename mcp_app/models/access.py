@@ -1,4 +1,4 @@
-"""API keys, stored as hashes, service users and external identities."""
+"""API keys (stored as hashes), the mark of service users, and external identities."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from mcp_app.protocol.scopes import EVERY
 
 
 class ApiKey(models.Model):
-    """A bearer credential of one user; the secret is shown once, on issue."""
+    """A user's bearer credential. Its secret is shown once, on creation."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_api_keys")
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16, editable=False)
     secret_hash = models.CharField(max_length=64, unique=True, editable=False)
-    # Processes of an earlier version do not know this column: their keys get every scope.
+    # Processes of an earlier version insert keys without this column. Those keys get every scope.
     scopes = models.CharField(max_length=255, default=EVERY, db_default=EVERY)
-    # Null for keys of a command or an earlier version; the audit trail distinguishes them.
+    # Null for a key issued by a management command or by an earlier version. The audit trail tells them
+    # apart.
     issued_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", editable=False
     )
@@ -45,7 +46,7 @@ class ApiKey(models.Model):
 
 
 class ServiceUser(models.Model):
-    """The mark of a machine's user, who has groups and permissions but cannot log in."""
+    """The mark on a user account that a machine uses. It has groups and permissions but cannot log in."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_service_user"
@@ -60,9 +61,9 @@ class ServiceUser(models.Model):
 
 
 class ExternalIdentity(models.Model):
-    """A person of an identity provider, identified by issuer and subject, never by name or e-mail.
+    """A user of an identity provider, identified by issuer and subject and never by name or e-mail.
 
-    ``groups_at`` is the time of issue of the last token that set the groups.
+    ``groups_at`` is the time at which the last token that set the user's groups was issued.
     """
 
     user = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""The audit trail: actor, change, time. ``audit`` adds rows, which are never changed."""
+"""The audit trail: who changed what, and when. ``audit`` adds rows, and rows are never changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AppendOnlyError(Exception):
 
 
 class AppendOnlyQuerySet(models.QuerySet["AuditEvent"]):
-    """A query set that refuses bulk changes (S21)."""
+    """A query set that refuses bulk updates and deletions (S21)."""
 
     def update(self, **kwargs: Any) -> Never:
         """Raise AppendOnlyError."""
@@ -53,7 +53,7 @@ class AuditEvent(models.Model):
         return f"{self.action} {self.object_key}".strip()
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Add the row. Raises AppendOnlyError for an existing one."""
+        """Insert the row. Raise AppendOnlyError if the row already exists."""
         if not self._state.adding:
             raise AppendOnlyError
         super().save(*args, **kwargs)
@@ -64,19 +64,19 @@ class AuditEvent(models.Model):
 
 
 def stored_user(actor: Any) -> Any:
-    """Return the actor if it is a stored user; None for commands and processes."""
+    """Return the actor if it is a stored user, or None if it is a command or a process."""
     return actor if getattr(actor, "pk", None) is not None else None
 
 
 def audit(
     *, actor: Any, action: str, object_kind: str, object_key: str, detail: dict[str, Any] | None = None
 ) -> None:
-    """Record an action (S21), in the change's transaction. ``actor`` is a user, None for the system."""
+    """Record an action (S21) in the change's transaction. ``actor`` is a user, or None for the system."""
     audit_each(actor=actor, action=action, object_kind=object_kind, details={object_key: detail or {}})
 
 
 def audit_each(*, actor: Any, action: str, object_kind: str, details: Mapping[str, dict[str, Any]]) -> None:
-    """Record an action on many objects of one kind, like ``audit``; ``details`` are by object key."""
+    """Record an action on many objects of one kind. ``details`` maps each object's key to its details."""
     who = stored_user(actor)
     name = str(actor or "system")[:200]
     AuditEvent.objects.bulk_create(

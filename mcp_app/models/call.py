@@ -1,4 +1,4 @@
-"""Background calls: the row is authoritative, the event stream is only a fast log."""
+"""Background calls. The row of a call is authoritative; its event stream is only a fast copy."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from mcp_app.protocol.call_state import State
 
 
 class Call(models.Model):
-    """A background call. It is accepted when its row is committed, not earlier (R1).
+    """A background call. It counts as accepted once its row is committed, not earlier (R1).
 
-    ``attempt`` counts its starts and fences every write. After ``lease_until`` the running attempt is
-    considered dead. ``answer`` is the encoded response; ``published`` is True once it is in the event stream.
-    ``approval_until`` is set, permanently, for a call that needs approval; ``decision`` is the result.
-    ``task_until`` is set for a call answered as a task: until then its client may query it.
+    ``attempt`` is the number of times the call was started. It fences every write. After ``lease_until``
+    the running attempt is considered dead. ``answer`` is the encoded response, and ``published`` is True
+    once the answer is in the event stream. ``approval_until`` is set for a call that needs approval and is
+    never cleared; ``decision`` is the result of the approval. ``task_until`` is set for a call that was
+    answered as a task: its client may query the task until then.
     """
 
     class Decision(models.TextChoices):
-        """The result of an approval; empty while the call waits, or if it was cancelled."""
+        """The result of an approval. It is empty while the call waits and if the call was cancelled."""
 
         APPROVED = "approved", "approved"
         REFUSED = "refused", "refused"
@@ -31,7 +32,8 @@ class Call(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session_id = models.CharField(max_length=64)
-    # JSON as text: PostgreSQL's own JSON type refuses the NUL that a hostile client may put into a string.
+    # JSON as text, because PostgreSQL's JSON type rejects the NUL character, which a hostile client may put
+    # into a string.
     request_id = models.TextField(help_text="The JSON-RPC id as JSON, so that 1 is not '1'.")
     request_key = models.CharField(max_length=64, help_text="Digest of the JSON-RPC id.")
     principal = models.CharField(max_length=120)
@@ -46,9 +48,10 @@ class Call(models.Model):
         db_index=False,
     )
     api_key_id = models.BigIntegerField(null=True)
-    # The call's OAuth connection, with which it ends. Not a foreign key: its app depends on this one.
+    # The OAuth connection that made the call. When the connection ends, the call ends too. It is not a
+    # foreign key, because the OAuth app depends on this app.
     connection_id = models.BigIntegerField(null=True, editable=False)
-    # An OAuth scope value; "" for credentials without a ceiling.
+    # The value of an OAuth scope. It is "" for credentials that are not limited by scopes.
     scopes = models.CharField(max_length=255, blank=True, db_default="", editable=False)
     tool = models.CharField(max_length=128, db_index=True)
     arguments = models.TextField(default="{}")
@@ -95,7 +98,7 @@ class Call(models.Model):
     retry_of = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="retries", db_index=False
     )
-    # Without an index: every call would pay for a query that only the deletion of a user needs.
+    # No index: every new call would pay for an index that only the deletion of a user needs.
     retried_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
@@ -106,7 +109,7 @@ class Call(models.Model):
 
     approval_until = AwareDateTimeField(null=True, help_text="Until when it may be approved.")
     four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
-    # For calls that need approval; empty and null for others.
+    # For calls that need approval. For all other calls the text is empty and the number null.
     work = models.CharField(
         max_length=64,
         blank=True,
@@ -132,7 +135,7 @@ class Call(models.Model):
     task_until = AwareDateTimeField(null=True, help_text="A task: until when its client may ask for it.")
     progress_at = AwareDateTimeField(null=True, help_text="When a task last told its client of progress.")
 
-    # The database's time of reading, if the query included it.
+    # The database's time when the row was read, if the query selected it.
     read_at: datetime | None = None
 
     class Meta:
@@ -140,13 +143,13 @@ class Call(models.Model):
         ordering: ClassVar[Any] = ["-accepted_at"]
         permissions: ClassVar[Any] = [("decide_call", "Can approve and refuse calls that wait for approval")]
         constraints: ClassVar[Any] = [
-            # R7: a repeated POST finds the original call in any process. The key is replaced when the client
-            # has the answer.
+            # R7: a repeated POST finds the original call from any process. The key is replaced once the
+            # client has received the answer.
             models.UniqueConstraint(fields=["session_id", "request_key"], name="one_call_per_request"),
         ]
         indexes: ClassVar[Any] = [
             models.Index(fields=["state", "lease_until"]),
-            # Each index costs every call, so rare values have partial indexes.
+            # Every index slows down every call, so rare values get partial indexes.
             models.Index(
                 fields=["finished_at"],
                 name="call_unpublished",
@@ -156,7 +159,8 @@ class Call(models.Model):
             models.Index(
                 fields=["retry_of"], name="call_retry_of", condition=models.Q(retry_of__isnull=False)
             ),
-            # The fair order: a person's last tag, the next call to start, the last started tag.
+            # The indexes of the fair order: the last tag of a person, the next call to start, and the last
+            # started tag.
             models.Index(fields=["person", "queue", "lane", "priority", "start_tag"], name="call_of_person"),
             models.Index(
                 fields=["queue", "lane", "-priority", "start_tag", "accepted_at"],
@@ -168,7 +172,7 @@ class Call(models.Model):
                 name="call_begun",
                 condition=models.Q(started_at__isnull=False),
             ),
-            # Partial, because few calls wait for their clients or are tasks.
+            # Partial indexes, because few calls wait for their client and few are tasks.
             models.Index(
                 fields=["person", "lease_until"],
                 name="call_asked",
@@ -177,7 +181,7 @@ class Call(models.Model):
             models.Index(
                 fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)
             ),
-            # Decisions: lists, and earlier approvals of a tool's calls.
+            # For lists of decisions, and for earlier approvals of calls of the same tool.
             models.Index(
                 fields=["decision", "accepted_at"],
                 name="call_decided",
@@ -188,7 +192,7 @@ class Call(models.Model):
                 name="call_decided_of_tool",
                 condition=models.Q(approval_until__isnull=False),
             ),
-            # The list of unsuccessful calls.
+            # For the list of unsuccessful calls.
             models.Index(
                 fields=["outcome", "accepted_at"],
                 name="call_not_ok",
@@ -201,9 +205,9 @@ class Call(models.Model):
 
 
 class TaskWait(models.Model):
-    """A ``tasks/result`` request that waits for the end of its task, with the stream for its response.
+    """A ``tasks/result`` request that waits for its task to end, with the stream that carries its response.
 
-    It is stored as long as its call, so that a lost stream can be recreated.
+    The wait is stored as long as its call, so that a lost stream can be recreated.
     """
 
     call = models.ForeignKey(Call, on_delete=models.CASCADE, related_name="waits")
@@ -222,10 +226,10 @@ class TaskWait(models.Model):
 
 
 class Approval(Call):
-    """Calls that need or needed approval, for a separate list."""
+    """A call that needs or needed approval. The proxy gives these calls their own list."""
 
     class Meta:
         proxy = True
         ordering: ClassVar[Any] = ["-accepted_at"]
-        # The permissions to view and decide calls apply.
+        # No permissions of its own: the permissions to view and to decide calls apply.
         default_permissions = ()

@@ -11,7 +11,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class StoredSource(models.TextChoices):
-    """The stored names of sources; only the definition of ``admin`` entries can be edited."""
+    """The stored names of sources. Only the definition of an ``admin`` entry can be edited."""
 
     CODE = "code", "code"
     ADMIN = "admin", "admin"
@@ -19,11 +19,12 @@ class StoredSource(models.TextChoices):
 
 
 class EntryRow(models.Model):
-    """The common part of all catalogue rows.
+    """The columns common to all catalogue rows.
 
-    ``definition`` mirrors the wire definition of a code-defined entry (read-only here). ``title`` and
-    ``description`` are the administrator's texts and override the definition if not empty. ``KIND`` is the
-    name of a kind in history and drafts, ``KEY`` the field with the entry's identifier for clients.
+    ``definition`` is a read-only copy of the wire definition of an entry that is defined in code. ``title``
+    and ``description`` are texts entered by administrators. They override the definition unless they are
+    empty. ``KIND`` is the name of the kind in history and drafts. ``KEY`` is the field that identifies the
+    entry for clients.
     """
 
     KIND: ClassVar[str]
@@ -72,7 +73,7 @@ class EntryRow(models.Model):
 
 
 class Tool(EntryRow):
-    """A tool or a preset, which is a tool under a new name with some arguments fixed."""
+    """A tool or a preset. A preset is a tool under a new name with some arguments fixed."""
 
     KIND = "tool"
 
@@ -131,7 +132,7 @@ class Tool(EntryRow):
 
 
 class Prompt(EntryRow):
-    """A prompt; an admin-made one is text whose ``{{name}}`` placeholders are replaced by arguments."""
+    """A prompt. An administrator writes its text, with ``{{name}}`` as a placeholder for an argument."""
 
     KIND = "prompt"
 
@@ -146,7 +147,7 @@ class Prompt(EntryRow):
 
 
 class ContentRow(EntryRow):
-    """The common part of resources and templates."""
+    """The columns common to resources and resource templates."""
 
     name = models.CharField(max_length=200)
     mime_type = models.CharField("MIME type", max_length=120, blank=True)
@@ -157,7 +158,7 @@ class ContentRow(EntryRow):
 
 
 class Resource(ContentRow):
-    """A resource with a fixed URI; an admin-made one holds its text or an uploaded file."""
+    """A resource with a fixed URI. A resource made by an administrator holds a text or an uploaded file."""
 
     KIND = "resource"
     KEY = "uri"
@@ -175,7 +176,7 @@ class Resource(ContentRow):
 
 
 class ResourceTemplate(ContentRow):
-    """A family of resources with an RFC 6570 template; defined in code."""
+    """A family of resources whose URIs match an RFC 6570 template. Templates are defined in code only."""
 
     KIND = "template"
     KEY = "uri_template"

@@ -1,4 +1,4 @@
-"""A proxy that lists the doctor's page among the model pages of every admin skin."""
+"""The proxy model through which every admin skin lists the doctor's page among the model pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mcp_app.models.session import LogCursor
 
 
 class Doctor(LogCursor):
-    """A proxy without rows; its page needs ``mcp_app.run_doctor``."""
+    """A proxy without rows of its own. Its page needs the permission ``mcp_app.run_doctor``."""
 
     class Meta:
         proxy = True

@@ -1,4 +1,4 @@
-"""Drafts: unpublished changes of catalogue entries. Clients never see them."""
+"""Drafts: unpublished changes to catalogue entries, never visible to clients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mcp_app.models.catalogue import StoredSource
 
 
 class Draft(models.Model):
-    """A saved change of one entry: the changed values, author, time and reason.
+    """A saved change to one entry: the changed values, the author, the time and the reason.
 
-    ``source`` is the stored name of the entry's source, ``entry_id`` the row that is changed, None for a new
-    entry. ``revision`` is that row's last change when the draft was saved; ``version`` counts the saves of
-    this draft.
+    ``source`` is the stored name of the entry's source. ``entry_id`` is the id of the changed row, or None
+    for a new entry. ``revision`` is the revision of that row's last change when the draft was saved.
+    ``version`` counts how often this draft was saved.
     """
 
     kind = models.CharField(max_length=20)
@@ -39,7 +39,7 @@ class Draft(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-updated_at", "-id"]
-        # The permissions for drafts follow from those for the entry.
+        # No permissions of its own: permission to change the entry implies permission to edit its draft.
         default_permissions: ClassVar[Any] = ()
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(fields=["kind", "entry_id"], name="one_draft_of_an_entry"),

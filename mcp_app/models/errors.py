@@ -1,4 +1,4 @@
-"""Groups of errors with the same text: first and last time, frequency."""
+"""Groups of errors with the same text: the first and last time each occurred, and how often."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class ErrorGroup(models.Model):
-    """Errors of one method, tool and outcome with the same text, except for its variable parts.
+    """Errors of one method, tool and outcome whose texts differ only in their variable parts.
 
-    ``words`` is empty for errors without text, or without room for a separate group. ``example`` is the
-    newest text, redacted like the log. ``count`` includes messages that retention removed.
+    ``words`` is empty for errors that have no text, and for errors that came after the last possible group
+    was created. ``example`` is the newest text, redacted like the log. ``count`` includes messages that
+    retention has removed.
     """
 
     digest = models.CharField(primary_key=True, max_length=32)
@@ -29,7 +30,7 @@ class ErrorGroup(models.Model):
     count = models.BigIntegerField()
 
     class Meta:
-        # Users who may view messages see these.
+        # No permissions of its own: users who may view messages may view error groups.
         default_permissions = ()
 
     def __str__(self) -> str:
@@ -37,7 +38,7 @@ class ErrorGroup(models.Model):
 
 
 class ErrorHour(models.Model):
-    """The number of a group's errors in one hour."""
+    """The number of a group's errors within one hour."""
 
     group = models.ForeignKey(
         ErrorGroup, on_delete=models.CASCADE, related_name="hours", db_constraint=False, db_index=False

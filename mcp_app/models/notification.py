@@ -1,4 +1,4 @@
-"""Users' notification channels: way, topics, and delivery state."""
+"""Users' notification channels: delivery method, topics, and delivery state."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class NotificationChannel(models.Model):
-    """A person's channel for notifications; ``kinds`` are its topics, empty if disabled.
+    """A user's notification channel. ``kinds`` are its topics, an empty list if the channel is disabled.
 
-    ``told`` are the keys of delivered topics. ``due_at`` is the earliest time of the next notification,
-    ``tries`` the number of failures of the newest.
+    ``told`` holds the keys of the topics already delivered. ``due_at`` is the earliest time for the next
+    notification. ``tries`` counts the failed attempts to deliver the newest notification.
     """
 
     class Way(models.TextChoices):
@@ -37,7 +37,7 @@ class NotificationChannel(models.Model):
     error_at = AwareDateTimeField(null=True)
 
     class Meta:
-        # Users manage only their own channels.
+        # No model permissions: users manage only their own channels.
         default_permissions = ()
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(fields=["user", "way"], name="one_channel_of_a_way")

@@ -11,7 +11,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class SavedSearch(models.Model):
-    """A named search of the log; with ``shared``, all readers of the log see it."""
+    """A named search of the log. If ``shared`` is set, every user who may read the log sees it."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_searches")
     name = models.CharField(max_length=80)
@@ -20,7 +20,7 @@ class SavedSearch(models.Model):
     created_at = AwareDateTimeField(auto_now_add=True)
 
     class Meta:
-        # Users who may view messages can save searches.
+        # No permissions of its own: users who may view messages can save searches.
         default_permissions = ()
         permissions: ClassVar[Any] = [("share_searches", "Can share saved searches of the log")]
         verbose_name_plural = "saved searches"
@@ -33,7 +33,7 @@ class SavedSearch(models.Model):
 
 
 class TimeZoneChoice(models.Model):
-    """A user's time zone, by its IANA name; without a row the project's zone applies."""
+    """A user's time zone, as an IANA name. The project's zone applies to users without a row."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="mcp_time_zone"
@@ -41,7 +41,7 @@ class TimeZoneChoice(models.Model):
     zone = models.CharField(max_length=64)
 
     class Meta:
-        # Users change only their own choice.
+        # No model permissions: users change only their own time zone.
         default_permissions = ()
 
     def __str__(self) -> str:

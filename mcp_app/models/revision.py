@@ -11,7 +11,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class CatalogueRevision(models.Model):
-    """The only row (pk 1): the newest revision, and the revision of each list's last change."""
+    """The only row (pk 1): the newest revision, and the last revision that changed each list."""
 
     number = models.PositiveBigIntegerField(default=0)
     tools = models.PositiveBigIntegerField(default=0)
@@ -23,9 +23,10 @@ class CatalogueRevision(models.Model):
 
 
 class CatalogueChange(models.Model):
-    """A change of an entry: values before and after, author, time and reason. Never edited.
+    """A change to an entry: the values before and after, the author, the time and the reason. Never edited.
 
-    ``key`` is the entry's key at that time; ``entry_id`` is its row, so that history outlives a name.
+    ``key`` is the key that the entry had at that time. ``entry_id`` is the id of its row, which connects
+    the changes of an entry even after it was renamed.
     """
 
     revision = models.PositiveBigIntegerField(db_index=True)
@@ -53,5 +54,5 @@ class CatalogueChange(models.Model):
 
     @property
     def done(self) -> str:
-        """The action as text for people."""
+        """Return the action as readable text."""
         return self.action.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Counts over time that outlive the message log, and the id range of each minute's messages."""
+"""Counts over time, stored longer than the message log, and the id range of each minute's messages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from django.db import models
 
 from mcp_app.database.aware_times import AwareDateTimeField
 
-# Upper bounds of the duration buckets in seconds, from 1 ms to more than an hour; the last bucket has none.
-# Each is 1.2 times the previous one, so the middle of a bucket is within 10 % of all its values.
+# Upper bounds of the duration buckets in seconds, from 1 ms to more than an hour. The last bucket has no
+# upper bound. Each bound is 1.2 times the previous one, so all values in a bucket are within 10 % of its
+# middle.
 STEP: Final = 1.2
 BOUNDS: Final = tuple(round(0.001 * STEP**number, 9) for number in range(84))
-# One column for each bucket of durations; the last has no upper bound.
+# One column for each duration bucket, including the last, which has no upper bound.
 BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BOUNDS) + 1))
-# The original columns; the others are null in older rows.
+# Number of bucket columns that have always existed. The columns added later are null in older rows.
 FIRST_COLUMNS: Final = 18
 
 
@@ -25,12 +26,12 @@ class Count(models.Model):
     span = models.PositiveIntegerField()
     at = AwareDateTimeField()
     outcome = models.CharField(max_length=12)
-    # Small integers: PostgreSQL sums them several times as fast as large ones.
+    # Small integers, because PostgreSQL sums them several times as fast as large ones.
     count = models.IntegerField(default=0)
 
     class Meta:
         abstract = True
-        # The first page shows these to users who may view messages or calls.
+        # No permissions: the home page shows these counts to users who may view messages or calls.
         default_permissions = ()
 
 
@@ -41,8 +42,9 @@ def _one_of_each(*keys: str, name: str) -> models.UniqueConstraint:
 class Rollup(Count):
     """Messages of one method, tool and outcome within ``span`` seconds from ``at``, logged or not.
 
-    Rows without a ``tool`` count every message once; rows with one count tool calls again, by tool.
-    ``outcome`` is empty for messages that are not requests. ``skipped`` of ``count`` are not in the log.
+    Rows without a ``tool`` count every message once. Rows with a ``tool`` count the tool calls a second
+    time, by tool. ``outcome`` is empty for messages that are not requests. ``skipped`` is how many of the
+    ``count`` messages are not in the log.
     """
 
     method = models.CharField(max_length=40)
@@ -85,7 +87,7 @@ for _number, _column in enumerate(BUCKET_COLUMNS):
 
 
 class LogMinute(models.Model):
-    """The id range of one minute's messages; the log is ordered by arrival, not exactly by time."""
+    """The id range of one minute's messages. The log is in order of arrival, not exactly of time."""
 
     at = AwareDateTimeField(primary_key=True)
     first_id = models.BigIntegerField()
@@ -101,9 +103,9 @@ class LogMinute(models.Model):
 def added(
     table: str, keys: Sequence[str], numbers: Sequence[str], buckets: Sequence[int], *, rows: int
 ) -> str:
-    """Return the SQL that adds ``rows`` rows of counts with these buckets to the stored ones."""
+    """Return SQL that adds ``rows`` rows of counts, with values in these buckets, to the stored counts."""
     names = [*keys, *numbers, *(BUCKET_COLUMNS[bucket] for bucket in buckets)]
-    # Missing counts are 0 in columns that are not nullable.
+    # In an INSERT, missing counts are 0 in columns that are not nullable.
     zeros = [name for name in BUCKET_COLUMNS[:FIRST_COLUMNS] if name not in names]
     columns = ", ".join(f'"{name}"' for name in (*names, *zeros))
     marks = ", ".join((*["%s"] * len(names), *["0"] * len(zeros)))

@@ -1,4 +1,4 @@
-"""The operator's record of sessions and messages."""
+"""The operators' record of sessions and messages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class Session(models.Model):
-    """A legacy session: Redis has the current copy, this row is the record and the fallback.
+    """A legacy session. Redis holds the current copy; this row is the permanent record and the fallback.
 
-    Rows also record a modern client of a principal and an open subscription of 2026-07-28, for operators
-    only. These have no ``fields`` and cannot be resumed.
+    Two other kinds of row exist for operators only: modern clients of a principal, and open subscriptions
+    of 2026-07-28. These rows have no ``fields`` and cannot be resumed.
     """
 
     id = models.CharField(primary_key=True, max_length=64)
@@ -44,7 +44,7 @@ class Session(models.Model):
 
 
 class Message(models.Model):
-    """A redacted message in either direction; a request includes its answer."""
+    """A redacted message in either direction. The row of a request includes its answer."""
 
     class Direction(models.TextChoices):
         """The direction, from the server's point of view."""
@@ -53,7 +53,7 @@ class Message(models.Model):
         OUT = "out", "server → client"
 
     class Outcome(models.TextChoices):
-        """The result of a request, perhaps a question; empty for notifications."""
+        """The result of a request, which may be a question to the client. Empty for notifications."""
 
         OK = "ok", "ok"
         TOOL_ERROR = "tool_error", "tool error"
@@ -79,7 +79,7 @@ class Message(models.Model):
     answer = models.TextField(blank=True)
     outcome = models.CharField(max_length=12, choices=Outcome.choices, blank=True)
     code = models.IntegerField(null=True)
-    # None in most rows, and from processes of a version without codes.
+    # None in most rows, and in rows written by a version that did not know refusal codes.
     refusal = models.CharField(max_length=24, null=True, help_text="Why a call did not begin.")  # noqa: DJ001
     duration_ms = models.FloatField(null=True)
     principal = models.CharField(max_length=120, blank=True)
@@ -91,7 +91,7 @@ class Message(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-id"]
-        # One index per filter of the log, in the order of its pages.
+        # One index for each filter of the log, in the order of the log's pages.
         indexes: ClassVar[Any] = [
             models.Index(fields=["session", "-id"]),
             models.Index(fields=["at"]),
@@ -110,7 +110,7 @@ class Message(models.Model):
 
 
 class LogCursor(models.Model):
-    """The only row (pk 1): the position up to which the message queue is stored."""
+    """The only row (pk 1): the position up to which the message queue has been stored."""
 
     last_id = models.CharField(max_length=40, default="0-0")
 
