@@ -1,1 +1,1 @@
-"""Calls of tools: admission, execution, storage, workers, and decisions by people."""
+"""Tool calls: admission, execution, storage, workers, and decisions by operators."""

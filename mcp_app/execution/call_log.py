@@ -1,4 +1,4 @@
-"""The log of a call, read from its event stream for operators. Read-only, does not keep the stream alive."""
+"""The log of a call for operators, read from its event stream without extending the stream's lifetime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_LINE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CallLogLine:
-    """A line of a call's log. ``level`` is ``progress``, ``question`` or the level of a log message."""
+    """A line in a call's log. ``level`` is ``progress``, ``question`` or the level of a log message."""
 
     level: str
     text: str
@@ -28,7 +28,7 @@ class CallLogLine:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The latest progress. ``total`` is None if unknown."""
+    """The latest progress of a call. ``total`` is None if it is unknown."""
 
     value: float
     total: float | None
@@ -38,7 +38,7 @@ class Progress:
     def text(self) -> str:
         """The text for display, such as ``3 of 10 reading``.
 
-        A message that contains the numbers, or that reports a waiting call, is shown alone.
+        The message is shown without the numbers if it contains them or only reports that the call waits.
         """
         if self.message and only_waits(self.value):
             return self.message
@@ -48,7 +48,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class CallLogPage:
-    """The lines after a position, the latest progress among them, and the position to continue from."""
+    """The log lines after a position, the latest progress in them, and the position for the next page."""
 
     lines: tuple[CallLogLine, ...] = ()
     progress: Progress | None = None
@@ -56,10 +56,10 @@ class CallLogPage:
 
 
 def said(session_id: str, stream: str, after: Position | None = None) -> CallLogPage:
-    """Return the log lines of a call after ``after``, at most a few hundred, without secrets.
+    """Return the log lines of a call after a position: at most a few hundred, without secrets.
 
-    Return an empty page if the stream was deleted, and without Redis. Raise StreamsUnavailable while Redis is
-    down.
+    Return an empty page if the stream has been deleted, and if the server runs without Redis. Raise
+    StreamsUnavailable while Redis is down.
     """
     url = conf.get().redis_url
     if not url:
@@ -75,9 +75,9 @@ def said(session_id: str, stream: str, after: Position | None = None) -> CallLog
 
 
 def wait_for_more(session_id: str, stream: str, after: Position | None, seconds: float) -> bool:
-    """Return True if the call writes anything after ``after`` within ``seconds``.
+    """Wait up to ``seconds`` for the call to write to its stream. Return True if it wrote after ``after``.
 
-    Blocks. Raise StreamsUnavailable while Redis is down.
+    This blocks. Raise StreamsUnavailable while Redis is down.
     """
     url = conf.get().redis_url
     return bool(url) and _view(url).wait(session_id, stream, after, seconds)
@@ -100,8 +100,8 @@ def write_position(position: Position | None) -> str:
 
 def redactor() -> Redactor:
     """Return the redactor for everything displayed about a call."""
-    # Tasks and commands that send notices serve no requests. They have not loaded the catalogue, which names
-    # the secret arguments.
+    # The catalogue names the secret arguments. Periodic tasks and commands that send notices serve no
+    # requests and have not loaded it.
     return Redactor((*conf.get().redacted_names, *loaded().secret_names))
 
 

@@ -12,9 +12,9 @@ from mcp_app.database.aware_times import AwareDateTimeField
 class ErrorGroup(models.Model):
     """Errors of one method, tool and outcome whose texts differ only in their variable parts.
 
-    ``words`` is empty for errors that have no text, and for errors that came after the last possible group
-    was created. ``example`` is the newest text, redacted like the log. ``count`` includes messages that
-    retention has removed.
+    ``words`` is empty for errors without a text. It is also empty for the group that collects further
+    errors of a tool once the tool has the maximum number of groups. ``example`` is the newest text,
+    redacted like the log. ``count`` includes messages that retention has removed.
     """
 
     digest = models.CharField(primary_key=True, max_length=32)

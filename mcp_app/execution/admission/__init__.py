@@ -1,5 +1,5 @@
-"""Admission of calls: the gate that decides whether a call of a tool may start.
+"""Admission of calls: the gate that decides whether a tool call may start.
 
-The order is fixed: the tool exists for its caller, the arguments fit its schema, limits, quota, approval. A
-refusal is an error with a code (``protocol.refusals``).
+The checks run in a fixed order: the tool exists for its caller, the arguments match its schema, then
+limits, quota and approval. A refusal is an error with a code (``protocol.refusals``).
 """

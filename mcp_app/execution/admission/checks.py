@@ -1,4 +1,4 @@
-"""The checks of the gate, each for an event loop (``soon``) and for threads (``now``)."""
+"""The checks of the gate. Each has an async version (``soon``) and one for code in threads (``now``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.gateway import Streams
 
 BACKLOG_SECONDS: Final = 5
-# Maximum number of principals whose open calls one process caches.
+# Maximum number of principals for which one process caches the count of unfinished calls.
 REMEMBERED = 10_000
 RATE = "Rate limit: {} may be called {} times {}. Try again later."
 RUNNING = "Too many running calls: wait for one to end, or cancel one."
@@ -45,7 +45,7 @@ UNKNOWN_CALLER = (
 
 
 class Queued(Protocol):
-    """A call to be run by a worker. ``approval_minutes`` is None if the call needs no approval."""
+    """A call that a worker will run. ``approval_minutes`` is None if the call needs no approval."""
 
     @property
     def principal(self) -> str: ...
@@ -70,8 +70,8 @@ class Queued(Protocol):
 class Inline:
     """A call that runs in this process.
 
-    ``running`` counts each principal's calls running here. A call with ``may_wait`` asks its client for input
-    first and continues as a background call.
+    ``running`` is the number of calls that each principal runs in this process. A call with ``may_wait``
+    can still become a background call: its client answers the first questions before it continues as one.
     """
 
     principal: str
@@ -99,10 +99,10 @@ class Inline:
 
 
 class Check(ABC):
-    """A check of a web process.
+    """A check in a web process.
 
-    ``concerns`` returns a false value for calls that the check never refuses. ``limit`` names the member of
-    ``ToolLimits`` that enables the check for inline calls, or "".
+    ``concerns`` returns a false value for calls that the check always admits. ``limit`` is the name of the
+    field of ``ToolLimits`` that enables the check for inline calls, or "".
     """
 
     limit: ClassVar = ""
@@ -120,36 +120,39 @@ class Check(ABC):
     @classmethod
     @abstractmethod
     def now(cls, call: Any) -> None:
-        """Raise McpError if the call may not start. For code without an event loop."""
+        """Do the same for code without an event loop. Raise McpError if the call may not start."""
 
 
 class CallsPerPeriod(Check):
-    """A limit on calls of one tool by one person within a period, shared by all processes and transports.
+    """A limit on one person's calls of one tool per period, shared by all processes and transports.
 
-    A subclass needs the name of its limit and its period, in seconds and in words.
+    A subclass sets the name of its limit, and its period in seconds and in words.
     """
 
     seconds: ClassVar[int]
     period: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
-        """Set ``concerns`` to the tool's limit of that name."""
+        """Set ``concerns`` to the tool limit that the subclass names."""
         cls.concerns = attrgetter(f"limits.{cls.limit}")
 
     async def soon(self, call: Queued | Inline) -> None:
-        """Count the call in the shared window. Raise the refusal if the window is full."""
+        """Count the call in the shared window. Raise McpError if the window is full."""
         if not await self._streams.windows.hit(self.share(call), self.concerns(call), self.seconds):
             raise self._refusal(call)
 
     @classmethod
     def now(cls, call: Queued) -> None:
-        """Count the call in the shared window. The refusal contains the seconds until the window ends."""
+        """Count the call in the shared window.
+
+        The error states how many seconds remain until the window ends.
+        """
         if wait := count(cls.share(call), cls.concerns(call), cls.seconds):
             raise cls._refusal(call, wait)
 
     @classmethod
     def share(cls, call: Queued | Inline) -> Share:
-        """Return the name of the window in which a call counts."""
+        """Return the name of the window in which the call counts."""
         return share_of(Bound.TOOL_CALLS, call.principal, f"{cls.limit}/{call.tool}")
 
     @classmethod
@@ -158,31 +161,32 @@ class CallsPerPeriod(Check):
 
 
 class CallsPerMinute(CallsPerPeriod):
-    """The limit on calls of a tool by one person per minute."""
+    """The limit on one person's calls of one tool per minute."""
 
     limit, seconds, period = "calls_per_minute", 60, "a minute"
 
 
 class RunningLimit(Check):
-    """A limit on calls that one principal runs in one web process. Calls run by workers do not count."""
+    """A limit on the calls that one principal runs in one web process. Calls run by workers do not count."""
 
     of_queued = False
 
     async def soon(self, call: Inline) -> None:
-        """Raise the refusal if the principal's running calls have reached the limit."""
+        """Raise McpError if the principal already runs as many calls as allowed."""
         share = share_of(Bound.RUNNING_CALLS, call.principal)
         check_running(call.running, share, self._settings.max_running_calls_per_principal)
 
     @classmethod
     def now(cls, call: Queued) -> None:
-        """Accept every call: no call runs inline outside an event loop."""
+        """Admit every call: calls run inline only on an event loop."""
 
 
 class Backlog(Check):
-    """A limit on waiting and running background calls of one person.
+    """A limit on one person's waiting and running background calls.
 
-    The database is queried only once the places found by the last count are used up, so most calls cost no
-    query. Several processes may each admit calls up to the same count.
+    Each count of the open calls yields a number of calls that may still be admitted. The database is
+    queried again only when that number is used up, so most calls cost no query. Because each process counts
+    separately, several processes together may exceed the limit.
     """
 
     of_inline = False
@@ -198,7 +202,7 @@ class Backlog(Check):
         self._left: dict[Person, int] = {}
 
     async def soon(self, call: Queued) -> None:
-        """Use one of the places found by the last count. Query the database if there are none."""
+        """Admit the call within the number found by the last count. Query the database if it is used up."""
         person = person_of(call.principal)
         left = self._left.get(person, 0)
         if left <= 0:
@@ -221,19 +225,22 @@ class Backlog(Check):
 
 
 class Quota(Check):
-    """A check that Redis has room and the person is below the storage quota. Inline calls store nothing."""
+    """A check that Redis has room and that the person is below the storage quota.
+
+    Inline calls store nothing.
+    """
 
     of_inline = False
 
     async def soon(self, call: Queued) -> None:
-        """Check the quota by the process's cached figures, or query Redis."""
+        """Check the quota with the usage cached by this process, or query Redis."""
         await quota.admit(self._streams, call.principal)
 
     @classmethod
     def now(cls, call: Queued) -> None:
         """Check the quota in Redis.
 
-        While Redis is down, accept the call: its row waits in the database (R4).
+        Admit the call while Redis is down: its row then waits in the database (R4).
         """
         settings = conf.get()
         if settings.redis_url:
@@ -242,7 +249,10 @@ class Quota(Check):
 
 
 class ApprovalRequired(Check):
-    """A check that a call which needs approval can get it. ``check_waiting`` limits their number later."""
+    """A check that a call that needs approval can get it.
+
+    ``check_waiting`` later limits the number of such calls.
+    """
 
     limit = "needs_approval"
     concerns = attrgetter("approval_minutes")
@@ -260,12 +270,13 @@ class ApprovalRequired(Check):
             raise refused(Code.CALLER_UNKNOWN, UNKNOWN_CALLER.format(call.tool))
 
 
-# For calls whose tool exists and whose arguments fit. The first failing check determines the error.
+# The order of the checks once the tool exists and the arguments are valid. The first check that fails
+# determines the error.
 ORDER: Final[tuple[type[Check], ...]] = (CallsPerMinute, RunningLimit, Backlog, Quota, ApprovalRequired)
 
 
 def check_running(running: Mapping[Share, int], share: Share, most: int) -> int:
-    """Return the number of requests a person runs here. Raise TooManyRequests if it has reached ``most``."""
+    """Return how many requests a person runs in this process. Raise TooManyRequests if there are ``most``."""
     found = running.get(share, 0)
     if found >= most:
         raise refused(Code.TOO_MANY_RUNNING, RUNNING, 1)
@@ -275,7 +286,7 @@ def check_running(running: Mapping[Share, int], share: Share, most: int) -> int:
 def check_waiting(person: Person, most: int) -> None:
     """Raise TooManyRequests if more than ``most`` calls of a person wait for approval.
 
-    Call this within the transaction that stored the new call: only there is the count exact.
+    Call this in the transaction that stored the new call, because the count is exact only there.
     """
     if Call.objects.filter(state=State.APPROVAL_NEEDED, person=person).count() > most:
         raise refused(Code.APPROVALS_FULL, APPROVALS, 1)
@@ -291,5 +302,5 @@ async def _count_open(person: Person) -> int:
 
 
 def unavailable() -> McpError:
-    """Return the error for a call that cannot be stored now."""
+    """Return the error for a call that cannot be stored because the database is unavailable."""
     return refused(Code.UNAVAILABLE, NO_DATABASE, 1)

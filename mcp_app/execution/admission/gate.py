@@ -13,15 +13,16 @@ from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.gateway import Streams
 
-# The fields of a tool that enable further checks. For other tools only ``RunningLimit`` can refuse.
+# The fields of a tool that enable further checks. If none is set, only ``RunningLimit`` can refuse a call.
 checked_fields: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
 
 
 class CallGate:
-    """The checks of one web process, with its streams and counts."""
+    """The checks of one web process and the counts behind them."""
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
-        # Run one by one by ``Background.accept``, which attaches repeated requests to their calls instead.
+        # ``Background.accept`` runs these checks itself, because it attaches repeated requests to their
+        # calls.
         self.queued = tuple(kind(streams, settings) for kind in ORDER if kind.of_queued)
         self._inline = tuple(kind(streams, settings) for kind in ORDER if kind.of_inline)
 
@@ -33,17 +34,17 @@ class CallGate:
 
 
 def admit_now(call: Queued) -> None:
-    """Admit a call to be run by a worker, without an event loop. Raise McpError if a check refuses it."""
+    """Admit a call that a worker will run, without an event loop. Raise McpError if a check refuses it."""
     for kind in ORDER:
         if kind.of_queued and kind.concerns(call):
             kind.now(call)
 
 
 def look(view: CatalogueView, name: str, arguments: dict[str, Any]) -> tuple[ToolEntry, McpError | None]:
-    """Return the tool of a call, and the error if the arguments do not fit its schema, else None.
+    """Return the tool of a call, and the error for arguments that do not match its schema (else None).
 
-    The error is returned rather than raised because a transport may have to reject the form of the call
-    first. Raise InvalidParams if the caller has no such tool.
+    The error is returned and not raised, because a transport may first have to reject the form of the call.
+    Raise InvalidParams if the caller has no such tool.
     """
     entry = view.tool(name)
     if entry is None:

@@ -1,1 +1,1 @@
-"""Background calls outside their worker: accept, follow, cancel, recover."""
+"""Background calls outside their worker: accepting, following, cancelling and recovering them."""

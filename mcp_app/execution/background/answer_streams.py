@@ -1,4 +1,4 @@
-"""Publication of stored answers and fences on the event streams of background calls."""
+"""Writes to the event streams of background calls: stored answers, and fences against earlier attempts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 T = TypeVar("T")
-# Topic of the broadcasts of ``tell_of_task``.
+# The topic on which ``tell_of_task`` broadcasts.
 TASKS = "task"
 
 log = logging.getLogger("mcp.worker")
 
 
 async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
-    """Append a stored answer to the call's stream, at most once. Return False if it must be retried later."""
+    """Append a stored answer to the call's stream, at most once.
+
+    Return False if the caller must retry later.
+    """
     if not await append_answer(streams, call, encoded):
         return False
     await aquery(records.note_published, call.id)
@@ -38,10 +41,11 @@ async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
 
 
 def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, ended_as: str = "") -> int:
-    """Publish stored answers from a thread without an event loop and return their number.
+    """Publish stored answers from a thread without an event loop, and return how many were published.
 
-    Blocks. ``ended_as`` is the outcome of calls that ended without an attempt, for the message log. Without
-    Redis, nothing happens. While Redis is down, the reaper publishes later.
+    ``ended_as`` is the outcome that the message log shows for calls that ended without an attempt. Do
+    nothing without Redis. While Redis is down, the reaper publishes the answers later. This function
+    blocks.
     """
 
     async def published(streams: Streams) -> int:
@@ -56,18 +60,21 @@ def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, end
 
 
 def note_refused_now(call: RefusedCall, refusal: McpError) -> None:
-    """Log a refused call, from a thread without an event loop. Blocks. Without Redis, nothing happens."""
+    """Log a refused call from a thread without an event loop. Do nothing without Redis.
+
+    This function blocks.
+    """
     if conf.get().message_log:
         connected(lambda streams: hand_on_refused(streams, call, refusal))
 
 
 def fence_off_now(call: CallRecord, attempt: int) -> None:
-    """Fence off earlier attempts, from a thread without an event loop. Blocks."""
+    """Fence off earlier attempts from a thread without an event loop. This function blocks."""
     connected(lambda streams: fence_off(streams, call, attempt))
 
 
 def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
-    """Run ``work`` with new connections to Redis and return its result. Return None without Redis."""
+    """Run ``work`` with new connections to Redis and return its result, or None without Redis."""
     url = conf.get().redis_url
 
     async def done() -> T:
@@ -82,9 +89,9 @@ def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
 
 
 async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
-    """Append a stored answer to the stream, without updating the row.
+    """Append a stored answer to the stream without updating the call's row.
 
-    Return False if it must be retried later.
+    Return False if the caller must retry later.
     """
     try:
         await keep_answer(streams, call.session_id, call.stream, encoded, call.principal)
@@ -103,7 +110,7 @@ async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> b
 
 
 async def tell_of_task(streams: Streams, call: CallRecord) -> None:
-    """Broadcast that a task changed. Interested processes read its row (TASKX-16)."""
+    """Broadcast that a task has changed. Processes with an interest in the task read its row (TASKX-16)."""
     if call.is_core_task:
         await core_tasks.tell_status(streams, call)
         return
@@ -114,7 +121,7 @@ async def tell_of_task(streams: Streams, call: CallRecord) -> None:
 
 
 async def fence_off(streams: Streams, call: CallRecord, attempt: int) -> None:
-    """Prevent attempts before this one from writing to the call's stream (R5), before its first write."""
+    """Prevent earlier attempts from writing to the stream (R5). Call this before ``attempt`` writes to it."""
     with suppress(StreamsError):
         await streams.log.keep(call.session_id, call.stream, fence=attempt)
 

@@ -1,4 +1,4 @@
-"""Calls that wait for approval: notify their clients, end waits without a decision."""
+"""Calls that wait for approval: notifying their clients and ending waits without a decision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mcp_app.protocol.messages.progress import waiting_progress
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
-# With the pause between sweeps, a client is notified every 15 to 20 seconds.
+# The shortest time between two notifications. Sweeps are some seconds apart, so it is 15 to 20 seconds.
 REMIND_SECONDS = 15.0
 APPROVED = "Approved"
 
@@ -34,19 +34,20 @@ log = logging.getLogger("mcp.approval")
 
 
 def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
-    """Build a notification with the text ``words``: progress if the client requested it, else a log message.
+    """Build a notification with this text: progress if the client asked for progress, else a log message.
 
-    Return None if the client accepts neither. The progress stays far below the values that the tool will
+    Return None if the client accepts neither. The progress values are far below those that the tool will
     report.
     """
     token = call.meta.get("progressToken")
     method = "notifications/message" if token is None else "notifications/progress"
     if token is not None:
-        # By the database's clock: any process may send reminders, and progress must not decrease.
+        # By the database's clock, because any process may send the next reminder and progress must not
+        # decrease.
         waited = ((call.read_at or call.accepted_at) - call.accepted_at).total_seconds()
         params = {"progressToken": token, "progress": waiting_progress(waited), "message": words}
     elif (level := call.session_fields.get("log_level", "info")) and at_least("info", level):
-        # Without a log level the client did not request messages (LOG-03).
+        # Without a log level, the client did not ask for log messages (LOG-03).
         params = {"level": "info", "logger": call.tool, "data": words}
     else:
         return None
@@ -55,10 +56,10 @@ def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
 
 
 async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last: bool = False) -> None:
-    """Send a notification on the stream of a waiting call.
+    """Send a notification on the stream of a waiting call, or drop it if that is impossible.
 
-    Drop it if that is not possible. The ``last`` notification is written with the fence of the first attempt,
-    so that no late reminder can follow it.
+    The ``last`` notification is written with the fence of the first attempt, so that a late reminder cannot
+    follow it.
     """
     encoded = notice(call, words)
     if encoded is None:
@@ -66,19 +67,20 @@ async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last
     try:
         await streams.log.append(call.session_id, call.stream, encoded, fence=int(last))
     except StreamFinished:
-        pass  # The call was decided meanwhile, or its session ended.
+        pass  # The call has been decided, or its session has ended.
     except StreamsError:
         log.warning("The client of a waiting call was not notified: %s", words)
 
 
 def sweep() -> int:
-    """End calls that waited too long or that can no longer be approved.
+    """End calls that waited too long or that can no longer be approved, and return how many were ended.
 
-    Remind the clients of the others. Return the number of ended calls. The sweep also covers lost broadcasts
-    and changes made directly in the database.
+    Remind the clients of the other calls. The sweep also finds calls whose broadcast was lost, and calls
+    that were changed directly in the database.
     """
     ended = [*_expired(), *_orphaned(), *_refused()]
-    # Clients without a progress token are notified once. Comments on the stream show them that it is alive.
+    # A client without a progress token is notified only once. Comments on its stream keep the connection
+    # alive.
     reminded = [call for call in pending_approvals.to_remind(REMIND_SECONDS) if "progressToken" in call.meta]
     if ended or reminded:
         connected(lambda streams: _tell_all(streams, ended, reminded))
@@ -114,9 +116,9 @@ def _orphaned() -> list[Ended]:
 
 
 def refuse_fallen(which: Q, *, actor: Any) -> int:
-    """Refuse the calls in ``which`` whose credential is no longer valid, and return their number.
+    """Refuse the calls in ``which`` whose credential is no longer valid, and return how many were refused.
 
-    Runs in the transaction that revoked the credential. Clients get their answers after its commit.
+    Call this in the transaction that revokes the credential. Clients get their answers after the commit.
     """
     calls = list(waiting().filter(which))
     rules = ApprovalRules(calls)
@@ -127,7 +129,7 @@ def refuse_fallen(which: Q, *, actor: Any) -> int:
 
 
 def _refused() -> list[Ended]:
-    """Refuse waiting calls that can no longer be approved."""
+    """Refuse the waiting calls that can no longer be approved."""
     calls = list(waiting().order_by("approval_until"))
     rules, ended = ApprovalRules(calls), list[Ended]()
     for call in calls:
@@ -138,7 +140,7 @@ def _refused() -> list[Ended]:
 
 
 def refuse(call: Call, reason: str, actor: Any) -> Ended | None:
-    """Refuse a waiting call that can no longer be approved. Return None if it was decided meanwhile."""
+    """Refuse a waiting call that can no longer be approved. Return None if it has been decided meanwhile."""
     found = records.find(call.pk)
     if found is None:
         return None

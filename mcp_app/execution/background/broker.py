@@ -1,13 +1,15 @@
-"""Celery's transport over Redis, tolerant of errors that Redis returns (R11, R13, R14).
+"""Celery's transport over Redis, extended to survive errors that Redis returns (R11, R13, R14).
 
-Kombu treats an error returned by Redis (full, replica, loading …) as a bug: Celery exits, along with its
-running jobs. This transport treats each such error as a broker outage, which Celery waits out, and logs it.
+Kombu treats an error that Redis returns (memory full, read-only replica, still loading …) as a bug. Celery
+then exits, and its running jobs die with it. This transport logs such an error and treats it as an outage
+of the broker, during which Celery waits.
 
-Kombu creates a client for each command, which takes longer than the command. This transport reuses one. Kombu
-also makes one round trip to Redis for each started job and one for each finished job. Here finished jobs are
-acknowledged with the next delivery, or when the queue is empty.
+Kombu creates a client for each command, which takes longer than the command itself. This transport reuses
+one client. Kombu also needs one round trip to Redis to record a started job and one to acknowledge a
+finished job. This transport acknowledges finished jobs together with the next delivery, or when the queue
+is empty.
 
-A worker that claims several calls for one job removes the jobs of the other calls from their queue.
+A worker can claim several calls with one job. It then removes the jobs of the other calls from their queue.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from kombu.transport import redis, virtual
 
 from mcp_app.auth.public_paths import former_names
 
-# From Kombu's own Redis library, because Kombu creates the clients.
+# Redis errors as Kombu imports them, because Kombu creates the clients.
 _exceptions: Final[Any] = redis.redis.exceptions  # type: ignore[attr-defined]
 RedisError: Final[type[Exception]] = _exceptions.RedisError
 ResponseError: Final[type[Exception]] = _exceptions.ResponseError
 
 log = logging.getLogger("mcp.background")
 
-# Removes jobs by id, among the first ARGV[1] jobs that would be delivered next.
+# A Lua script that removes jobs by id. It searches only the ARGV[1] jobs that would be delivered next.
 _REMOVE = """
 local wanted, left, removed, at = {}, #ARGV - 1, 0, -1
 for each = 2, #ARGV do wanted[ARGV[each]] = true end
@@ -48,15 +50,15 @@ for look = 1, ARGV[1] do
 end
 return removed
 """
-# Number of other jobs that may stand before the requested ones.
+# How many other jobs the search may pass before it finds the jobs to remove.
 OTHERS = 50
 
 
 class QoS(redis.QoS):
-    """The record of delivered, unacknowledged messages.
+    """The record of messages that were delivered and not yet acknowledged.
 
-    If a process dies before it acknowledges a finished job, the job is delivered again. That is harmless: a
-    worker ignores jobs of finished calls (R6).
+    If a process dies before it acknowledges a finished job, the job is delivered again. That does no harm,
+    because a worker ignores jobs of finished calls (R6).
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -64,7 +66,7 @@ class QoS(redis.QoS):
         self._over: list[str] = []
 
     def append(self, message: Any, delivery_tag: str) -> None:
-        """Record a delivery, and acknowledge the finished jobs in the same round trip."""
+        """Record a delivery, and acknowledge finished jobs in the same round trip."""
         delivery = message.delivery_info
         stored = json.dumps([message._raw, delivery["exchange"], delivery["routing_key"]])
         with self.pipe_or_acquire() as pipe:
@@ -74,12 +76,15 @@ class QoS(redis.QoS):
         virtual.QoS.append(self, message, delivery_tag)  # type: ignore[no-untyped-call]
 
     def ack(self, delivery_tag: str) -> None:
-        """Acknowledge a finished job with the next delivery or ``acknowledge``."""
+        """Mark a job as finished. It is acknowledged with the next delivery or by ``acknowledge``."""
         self._over.append(delivery_tag)
         virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
 
     def acknowledge(self) -> None:
-        """Acknowledge finished jobs in Redis, or later if Redis accepts no writes."""
+        """Acknowledge finished jobs in Redis.
+
+        If Redis accepts no writes, they stay marked for the next time.
+        """
         if self._over:
             with suppress(ResponseError), self.pipe_or_acquire() as pipe:
                 self._tell(pipe)
@@ -94,18 +99,18 @@ class QoS(redis.QoS):
 
 
 class Channel(redis.Channel):
-    """A channel with batched acknowledgements and one client for its ordinary commands."""
+    """A channel that acknowledges jobs in batches and uses one client for its ordinary commands."""
 
     QoS = QoS
     _kept: Any = None
-    # The list that received the last message, and the message. Set by ``_put``.
+    # The list that received the last message, and that message. ``_put`` sets both.
     last_put: tuple[str, dict[str, Any]] | None = None
 
     def close(self) -> None:
-        """Acknowledge finished jobs and close the channel, as far as Redis responds.
+        """Acknowledge finished jobs and close the channel, even if Redis does not respond.
 
-        Jobs that Redis cannot take back now are delivered again after the visibility timeout. Kombu closes a
-        channel several times and would leave it half open after an error.
+        Redis delivers unacknowledged jobs again after the visibility timeout. Kombu closes a channel
+        several times, and its own ``close`` would leave the channel half open after an error.
         """
         if self.closed:
             return
@@ -130,7 +135,7 @@ class Channel(redis.Channel):
 
     def _put(self, queue: str, message: dict[str, Any], **options: Any) -> None:
         super()._put(queue, message, **options)  # type: ignore[no-untyped-call]
-        # Each message extends the life of a queue that expires.
+        # The template cannot be used for a queue that expires: Celery extends its life with each message.
         priority = self._get_message_priority(message, reverse=False)  # type: ignore[no-untyped-call]
         self.last_put = None if queue in self._expires else (self._key(queue, priority), message)
 
@@ -142,7 +147,7 @@ class Channel(redis.Channel):
             try:
                 return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
             except Empty:
-                # No job arrived for a second.
+                # The queue was empty for a second.
                 self._acknowledge()
                 raise
 
@@ -158,7 +163,7 @@ class Channel(redis.Channel):
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Treat an unusable answer as a lost connection, because it may belong to another command."""
+        """Treat an unusable response as a lost connection, because it may belong to another command."""
         try:
             yield
         except (Empty, *BrokerTransport.connection_errors):
@@ -170,17 +175,20 @@ class Channel(redis.Channel):
             raise ConnectionError(f"Invalid response from the broker: {error!r}") from error
 
     def _acknowledge(self) -> None:
-        if isinstance(self.qos, QoS):  # False where a project has switched the acknowledgement records off.
+        if isinstance(self.qos, QoS):  # False if a project has switched acknowledgements off.
             self.qos.acknowledge()
 
     def _get_pool(self, asynchronous: bool = False) -> Any:
         if self.connection is None:
-            # Kombu would raise an AttributeError, which ends Celery.
+            # Kombu would raise an AttributeError here, and Celery would exit.
             raise ConnectionError("The channel is closed.")
         return super()._get_pool(asynchronous=asynchronous)  # type: ignore[no-untyped-call]
 
     def _create_client(self, asynchronous: bool = False) -> Any:
-        """Return a client of the channel's current pool. The pool changes when the connection is lost."""
+        """Return a client of the channel's current pool.
+
+        The pool changes when the connection has been lost.
+        """
         if asynchronous:
             return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
         if self._kept is None or self._kept.connection_pool is not self.pool:
@@ -189,7 +197,7 @@ class Channel(redis.Channel):
 
 
 class BrokerTransport(redis.Transport):
-    """Celery's transport over Redis that waits while Redis is full. Set it as ``CELERY_BROKER_TRANSPORT``."""
+    """Celery's transport over Redis that waits while Redis is full. For ``CELERY_BROKER_TRANSPORT``."""
 
     Channel = Channel
     connection_errors = (*redis.Transport.connection_errors, RedisError)

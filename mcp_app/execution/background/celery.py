@@ -1,4 +1,4 @@
-"""The project's Celery application, and queueing of background calls. Only this module uses the broker."""
+"""The project's Celery application, and the queueing of background calls. No other module uses the broker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from mcp_app.execution.stored.call_record import CallRecord
 
 HIGHEST_PRIORITY = 9
 TASK = "mcp_app.tasks.run_call"
-# Receivers of these signals expect one signal for each job.
+# If a project has receivers for these signals, they must get one signal for each job.
 SENT = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
-# Celery's name for the application it creates when a thread requests one and there is none.
+# Celery's name for the application that it creates if a thread needs one before the project has created
+# any.
 MADE_UP = "default"
 
 log = logging.getLogger("mcp.background")
@@ -34,16 +35,16 @@ _loading = threading.Lock()
 
 
 class BrokerUnavailable(Exception):
-    """The job could not be queued. The call's row remains and is queued later."""
+    """The job could not be queued. The call's row is stored, so the call is queued later."""
 
 
 @lru_cache(maxsize=1)
 def application() -> Celery:
-    """Return the project's Celery application, or Celery's default, which has no usable broker.
+    """Return the project's Celery application, or Celery's default application, which has no usable broker.
 
     Celery's ``current_app`` is local to the thread that created it, unless the project calls
-    ``set_default()``, which few projects do. This function calls it once. If no application was imported
-    yet, import it from ``<project>/celery.py``, where Celery's guide for Django puts it.
+    ``set_default()``, which few projects do. Therefore this function calls it. If no application has been
+    imported yet, import ``<project>/celery.py``, where Celery's guide for Django puts it.
     """
     app = _current() or _only_one()
     if app is None and (module := _module()):
@@ -57,15 +58,15 @@ def application() -> Celery:
 
 
 def is_found() -> bool:
-    """Return True if the project has a Celery application of its own."""
+    """Return True if the project has its own Celery application."""
     return bool(application().main != MADE_UP)
 
 
 def knows_our_tasks() -> bool:
     """Return True if a worker of the application could run a background call.
 
-    Loads all of its tasks. Loading Celery runs Django's checks, one of which calls this function. The nested
-    call returns True.
+    This loads all tasks of the application. Loading them makes Celery run Django's checks, and one of these
+    checks calls this function again. The nested call returns True.
     """
     app = application()
     if TASK in app.tasks or _loading.locked():
@@ -76,7 +77,10 @@ def knows_our_tasks() -> bool:
 
 
 def _current() -> Celery | None:
-    """Return the application that Celery holds for this thread or for all, unless Celery created it."""
+    """Return the application that Celery holds for this thread or for all threads.
+
+    Ignore Celery's default.
+    """
     for app in (_state._tls.current_app, _state.default_app):
         if app is not None and app.main != MADE_UP:
             return app
@@ -84,13 +88,16 @@ def _current() -> Celery | None:
 
 
 def _only_one() -> Celery | None:
-    """Return the application created by another thread. Return None unless there is exactly one."""
+    """Return the application that another thread created, or None unless there is exactly one."""
     found = [app for app in _state._get_active_apps() if app.main != MADE_UP]
     return found[0] if len(found) == 1 else None
 
 
 def _module() -> str:
-    """Return the expected module of the application, by the package of the settings or URLs, or ""."""
+    """Return the name of the module that should hold the application, or "".
+
+    It is in the project's package.
+    """
     for named in (os.environ.get("DJANGO_SETTINGS_MODULE", ""), django_settings.ROOT_URLCONF):
         package = named.partition(".")[0]
         if package and find_spec(package) and find_spec(f"{package}.celery"):
@@ -99,10 +106,10 @@ def _module() -> str:
 
 
 def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> None:
-    """Queue one job for a call, by its id.
+    """Queue one job for a call, by the call's id.
 
-    Raise BrokerUnavailable. Without ``job_id`` Celery chooses an id. Blocks for a millisecond or two, and for
-    seconds when Redis does not respond.
+    Celery chooses the job's id unless ``job_id`` is given. Raise BrokerUnavailable. This blocks for a
+    millisecond or two, and for seconds if Redis does not respond.
     """
     app, name = application(), str(call.id)
     try:
@@ -110,12 +117,12 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
             app.send_task(
                 TASK,
                 args=[name],
-                # Otherwise Celery spends time on a representation of the arguments.
+                # Without this, Celery computes a representation of the arguments.
                 argsrepr=name,
                 kwargsrepr="{}",
                 task_id=job_id,
                 queue=call.queue,
-                # On Redis, jobs with the smallest number leave the queue first.
+                # On Redis, the jobs with the smallest number are delivered first.
                 priority=HIGHEST_PRIORITY - call.priority,
                 countdown=delay or None,
                 retry=False,
@@ -128,10 +135,10 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
 
 
 def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
-    """Return the Redis list and the message that queue the job of a call just accepted.
+    """Return the Redis list and the message that queue the job of a newly accepted call.
 
-    Return None if Celery has to build the message: with another broker, with receivers of its signals, or for
-    the first job of that queue and priority.
+    Return None if Celery must build the message: with another broker, if its signals have receivers, or for
+    the first job of a queue and priority.
     """
     app = application()
     if not _is_broker(app, redis_url) or any(signal.receivers for signal in SENT):
@@ -142,13 +149,16 @@ def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=1)
 def _is_broker(app: Celery, redis_url: str) -> bool:
-    """Return True if the application's broker is that Redis and it sends no events for queued jobs."""
+    """Return True if the broker is this Redis server and the application sends no events for queued jobs."""
     return bool(app.conf.broker_write_url == redis_url and not app.conf.task_send_sent_event)
 
 
 @lru_cache(maxsize=1)
 def _messages(app: Celery) -> dict[tuple[str, int], JobMessage | None]:
-    """Return the cache of sample messages built by Celery, by queue and priority."""
+    """Return the cache of message templates by queue and priority.
+
+    It is filled from messages built by Celery.
+    """
     return {}
 
 
@@ -160,16 +170,16 @@ def _learn(app: Celery, call: CallRecord, channel: Any) -> None:
 
 
 def hand_on_new(call: CallRecord) -> bool:
-    """Queue the job of a call just accepted.
+    """Queue the job of a newly accepted call.
 
-    Return False if the broker is down: the reaper does it later. If the process dies first, the row claims to
-    have a job. The reaper detects that by counting (R4). A call that waits for approval gets its job once it
-    is approved.
+    Return False if the broker is down. The reaper then queues the job later. If the process dies first, the
+    row wrongly says that the call has a job; the reaper finds out by counting jobs (R4). A call that waits
+    for approval gets its job when it is approved.
     """
     if call.waits_for_approval:
         return False
     try:
-        # The first job of a call has the call's id, so that Celery's tools find it.
+        # The first job has the id of its call, so that Celery's tools find it.
         enqueue(call, job_id=str(call.id))
     except BrokerUnavailable as error:
         log.warning("Call %s waits for the broker: %s", call.id, error)
@@ -179,7 +189,7 @@ def hand_on_new(call: CallRecord) -> bool:
 
 
 def hand_on(call: CallRecord, delay: float = 0) -> bool:
-    """Queue a job for a call again and record it. Return False if the broker is down."""
+    """Queue another job for a call and record it. Return False if the broker is down."""
     try:
         enqueue(call, delay)
     except BrokerUnavailable as error:
@@ -190,10 +200,10 @@ def hand_on(call: CallRecord, delay: float = 0) -> bool:
 
 
 def remove_jobs(calls: Iterable[CallRecord]) -> None:
-    """Remove the first jobs of calls that were claimed with the job of another call.
+    """Remove the first jobs of calls that a worker has claimed with another call's job.
 
-    Remove jobs by id only: any other job may be the only one of a call accepted since. Remaining jobs find
-    nothing to do. Blocks like ``enqueue``.
+    Jobs are removed by id only, because any other job may be the only job of a newly accepted call. A job
+    that is not removed finds nothing to do. This blocks like ``enqueue``.
     """
     jobs: dict[tuple[str, int], list[str]] = defaultdict(list)
     for call in calls:
@@ -208,7 +218,10 @@ def remove_jobs(calls: Iterable[CallRecord]) -> None:
 
 
 def waiting(queue: str) -> int:
-    """Return the number of unclaimed jobs in a queue. Raise BrokerUnavailable. May block like ``enqueue``."""
+    """Return the number of unclaimed jobs in a queue. Raise BrokerUnavailable.
+
+    This may block like ``enqueue``.
+    """
     with application().connection_for_write() as connection:
         try:
             count: int = connection.default_channel.queue_declare(queue, durable=True).message_count

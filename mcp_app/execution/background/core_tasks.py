@@ -1,8 +1,9 @@
-"""Notifications and answers for clients of 2025-11-25 about their tasks.
+"""Notifications and answers about tasks, for clients of 2025-11-25.
 
-Each waiting ``tasks/result`` has a stream for the task's questions and its final answer. The session that
-created the task is notified of changes on its standalone stream. No process waits: the writer of a change
-publishes it, each message once even if the attempt is repeated.
+Each waiting ``tasks/result`` request has a stream for the task's questions and its final answer. Changes of
+a task are also sent to the session that created it, on that session's standalone stream. No process waits
+for a change: the process that writes a change also publishes it. Each message is sent once, even if the
+task is attempted again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ logger = logging.getLogger("mcp.tasks")
 
 
 async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
-    """Send a message to the session that created a task. Drop it if the session ended or Redis is down."""
+    """Send a message to the session that created a task.
+
+    Drop it if the session has ended or Redis is down.
+    """
     try:
         await streams.log.append(call.session_fields[MADE_IN], STANDALONE, encoded)
     except StreamFinished:
@@ -47,7 +51,7 @@ async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
 
 
 async def tell_status(streams: Streams, call: CallRecord) -> None:
-    """Notify the session of a task's current status (TASK4-10)."""
+    """Notify the session that created a task of the task's current status (TASK4-10)."""
     try:
         task = await aquery(client_tasks.seen, str(call.id))
     except DatabaseError as error:
@@ -58,9 +62,9 @@ async def tell_status(streams: Streams, call: CallRecord) -> None:
 
 
 async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = None) -> None:
-    """Write a task's current state to the streams that wait for it: its answer or its questions (TASK4-05).
+    """Write the task's answer or its open questions to every stream that waits for the task (TASK4-05).
 
-    Raise DatabaseError or StreamsError if it must be retried later.
+    Raise DatabaseError or StreamsError if the caller must retry later.
     """
     call = await aquery(records.find, call_id)
     questions = open_questions.requests(call.inputs or {}) if call is not None else {}
@@ -74,16 +78,16 @@ async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = N
 
 
 async def end(streams: Streams, wait: Wait, principal: str = "", encoded: bytes | None = None) -> None:
-    """Finish a wait with ``encoded``, by default with the error that the request was cancelled."""
+    """End a wait with the message ``encoded``. The default is the error that the request was cancelled."""
     if encoded is None:
         encoded = jsonrpc.encode_error(RequestCancelled(), wait.request_id)
-    with suppress(StreamFinished):  # Its session has ended.
+    with suppress(StreamFinished):  # The session has ended.
         await keep_answer(streams, wait.session_id, wait.stream, encoded, principal)
 
 
 def answer(call: CallRecord, request_id: str | int) -> bytes:
-    """Return the answer of a call as the answer to ``tasks/result``, with the task's id added."""
-    # orjson has no integers beyond 64 bits.
+    """Convert the stored answer of a call to the answer to ``tasks/result``, with the task's id added."""
+    # orjson cannot parse integers beyond 64 bits.
     answered = json.loads(call.answer)
     if "error" in answered:
         return jsonrpc.encode({"jsonrpc": "2.0", "id": request_id, "error": answered["error"]})
@@ -91,20 +95,23 @@ def answer(call: CallRecord, request_id: str | int) -> bytes:
 
 
 def asked_by(response_id: str | int) -> tuple[str, str] | None:
-    """Return the stream of the wait and the name of the question that a response id refers to, or None."""
+    """Split the id of a client's response into the wait's stream and the question's name.
+
+    Return None for others.
+    """
     stream, _, name = str(response_id).partition(".")
     return (stream, name) if name and stream.startswith(task_waits.PREFIX) else None
 
 
 def taken(response: jsonrpc.Response) -> dict[str, Any]:
-    """Return a client's response, result or error, in the form stored among a task's answers."""
+    """Return a client's result or error in the form in which a task's answers are stored."""
     if response.error is None:
         return response.result or {}
     return {"error": {"code": response.error["code"], "message": str(response.error["message"])[:200]}}
 
 
 async def withdraw(streams: Streams, call: CallRecord, answered: str, name: str) -> None:
-    """Withdraw a question from the other waiting streams once it was answered on one (CAN-08)."""
+    """Withdraw a question from the other waiting streams once a client has answered it (CAN-08)."""
     for wait in await aquery(task_waits.of, call.id):
         if wait.stream != answered:
             await _append(streams, wait, withdrawal(_id(wait, name)))
@@ -117,9 +124,9 @@ async def _ask(
     for name, question in questions.items():
         method, params = question["method"], question["params"]
         if client is None or not all(getattr(client, needed) for needed in _needed(method, params)):
-            continue  # Another session of the same principal may be capable.
+            continue  # Another session of the same principal may have the capability.
         key = _id(wait, name)
-        # Send each question once: clients display duplicates.
+        # Send each question once, because clients display duplicates.
         if await streams.windows.hit(f"asked/{key}", 1, streams.log.limits.ttl):
             encoded = jsonrpc.encode_request(key, method, related(params, str(call.id)))
             await _append(streams, wait, encoded)
@@ -128,7 +135,7 @@ async def _ask(
 
 
 async def _client(streams: Streams, session_id: str) -> ClientCapabilities | None:
-    """Return the capabilities of a waiting session, or None if it ended or is not initialized (LIFE-04)."""
+    """Return a waiting session's capabilities. Return None if it ended or is not initialized (LIFE-04)."""
     try:
         fields = await streams.sessions.load(session_id)
     except SessionEnded:
@@ -149,5 +156,5 @@ def _id(wait: Wait, name: str) -> str:
 
 
 async def _append(streams: Streams, wait: Wait, encoded: bytes) -> None:
-    with suppress(StreamFinished):  # The wait was answered, or its session has ended.
+    with suppress(StreamFinished):  # The wait has its answer, or its session has ended.
         await streams.log.append(wait.session_id, wait.stream, encoded)

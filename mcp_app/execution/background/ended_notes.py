@@ -1,7 +1,7 @@
-"""Message log entries for calls that end without a worker, or never start.
+"""Message log entries for calls that ended without a worker or that were never started.
 
-Such a call was refused, cancelled or not approved in time while it waited, or its worker was lost. Refusals
-of the gate to MCP clients are logged by the dispatcher.
+Such a call was refused, cancelled or not approved in time while it waited, or its worker was lost. The
+dispatcher logs calls of MCP clients that the gate refuses.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.refusals import ANSWERS, Code
 from mcp_app.streams.gateway import Streams
 
-# Also used for refused calls: as a tool error they would appear as a new error group.
+# Also the outcome of calls refused by an operator: as tool errors, they would form a new error group.
 CANCELLED = "cancelled"
 
-# A call, its answer and its outcome.
+# A call, its answer and its outcome, for the message log.
 Ended = tuple[CallRecord, bytes, str]
 
 log = logging.getLogger("mcp.background")
 
 
 class RefusedCall(NamedTuple):
-    """A call that the API or an operator's page was refused."""
+    """A call from an operator's page or the API that the gate refused."""
 
     session_id: str
     principal: str
@@ -43,7 +43,10 @@ class RefusedCall(NamedTuple):
 
 
 def note_ended(message_log: MessageLog, calls: Iterable[Ended]) -> None:
-    """Log each request with its answer. The duration is None: nothing ran, or the duration is unknown."""
+    """Log each request with its answer.
+
+    The duration is None, because no code ran or its duration is unknown.
+    """
     if not message_log.enabled:
         return
     for call, answer, outcome in calls:
@@ -53,12 +56,12 @@ def note_ended(message_log: MessageLog, calls: Iterable[Ended]) -> None:
 
 
 async def hand_on_ended(streams: Streams, calls: Iterable[Ended]) -> None:
-    """Log ended calls where there is no message log: in pages, commands and periodic tasks."""
+    """Log ended calls in code without a message log of its own: pages, commands, periodic tasks."""
     await _hand_on(streams, lambda message_log: note_ended(message_log, calls))
 
 
 async def hand_on_refused(streams: Streams, call: RefusedCall, refusal: McpError) -> None:
-    """Log a call that the gate refused to a page or the API, as one that it refused to an MCP client."""
+    """Log a call from a page or the API that the gate refused, in the form used for calls of MCP clients."""
     code = Code(refusal.refusal)
     outcome, answer = "error", jsonrpc.encode_error(refusal, call.request_id)
     if ANSWERS[code].as_result:
@@ -74,13 +77,13 @@ async def hand_on_refused(streams: Streams, call: RefusedCall, refusal: McpError
 
 async def _hand_on(streams: Streams, note: Callable[[MessageLog], None]) -> None:
     try:
-        # A command has no catalogue yet, which names the secret arguments.
+        # The catalogue names the secret arguments, and a command has not loaded it yet.
         secret_names = (await refresh()).secret_names
     except DatabaseFault as error:
         log.warning("The outcomes of some calls were not written to the message log: %s", error)
         return
     message_log = MessageLog(streams, conf.get())
-    # The web process numbers its own lines, so this log needs another name.
+    # The web process numbers its own log entries by this name, so this log needs another one.
     message_log.process += ":ended"
     message_log.keep_secret(secret_names)
     note(message_log)

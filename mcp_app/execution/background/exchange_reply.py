@@ -1,4 +1,4 @@
-"""The response to one modern request: messages, then the answer. In memory, not resumable."""
+"""The response to one modern request: its messages, then its answer. Held in memory and not resumable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.base import Event, Position, StreamsError, StreamUnknown
 from mcp_app.streams.gateway import Streams
 
-# Longest wait on a background call's stream before it is read again.
+# Longest wait for events of a background call before its stream is read again.
 READ_SECONDS = 30.0
-# Pause after an outage of the store that holds the answer.
+# Pause before a retry while the store with the answer is unavailable.
 RETRY_SECONDS = 1.0
 LOST = "What became of the call is not known: its record is gone."
 
@@ -24,11 +24,12 @@ log = logging.getLogger("mcp.reply")
 
 
 class ExchangeReply:
-    """An outlet for a call of a modern request, as ``Reply`` is for legacy requests.
+    """The destination of a modern request's messages, as ``Reply`` is for legacy requests.
 
-    Event loop only. ``answered`` is the complete response once it exists, ``outcome`` is how the call ended,
-    and ``error`` is the immediate refusal, if any. ``take`` returns the messages before the answer. If the
-    client reads slowly, messages beyond a bound are dropped. The answer never is.
+    ``answered`` is the complete response, empty until it exists. ``outcome`` is how the call ended, and
+    ``error`` is the error if the request was refused at once. ``take`` returns the messages that precede
+    the answer. If the client reads slowly, messages beyond a limit are dropped, but never the answer. For
+    the event loop only.
     """
 
     __slots__ = (
@@ -68,7 +69,7 @@ class ExchangeReply:
         self._changed: asyncio.Event | None = None
         self._relay: asyncio.Task[None] | None = None
         self.calls: list[Watched] = []
-        # Called when there is something to send, for owners of the request that have no task.
+        # Called whenever there is something to send, for transports that answer without a task.
         self.on_change: Callable[[], None] | None = None
         self.answered = b""
         self.outcome = ""
@@ -78,7 +79,7 @@ class ExchangeReply:
 
     @property
     def is_plain(self) -> bool:
-        """True if only the answer is to be sent."""
+        """True if the answer is ready and no messages precede it."""
         return bool(self.answered) and not self._messages
 
     @property
@@ -88,7 +89,7 @@ class ExchangeReply:
 
     @property
     def whole(self) -> bytes:
-        """The answer if it is a plain success without messages, else empty."""
+        """The answer if it is a success and no messages precede it, else empty."""
         return self.answered if self.outcome in ("ok", "tool_error") and not self._messages else b""
 
     @property
@@ -97,7 +98,7 @@ class ExchangeReply:
         return bool(self.answered or self._messages)
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """Queue a notification. Other kinds are ignored: there is no stream to close and resume."""
+        """Queue a notification. Ignore other kinds, because there is no stream to close and resume."""
         if self.answered or kind != "message":
             return
         full = len(self._messages) >= self._settings.max_stream_events
@@ -109,19 +110,19 @@ class ExchangeReply:
         self.wake()
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
-        """Set the response, unless there is one already."""
+        """Set the response unless it is already set."""
         if not self.answered:
             self.answered, self.outcome = encoded, outcome
             self.calls.clear()
             self.wake()
 
     def fail(self, words: str) -> None:
-        """Set an error as the response, even if the call is still running."""
+        """Set an error as the response, even if the call still runs."""
         self.failed = True
         self.answer(jsonrpc.encode_error(InternalError(words), self._request_id), "error")
 
     def follow(self, stream: str, epoch: int) -> None:
-        """Relay messages and the answer from a background call's stream."""
+        """Relay the messages and the answer of a background call from its stream."""
         self._relay = asyncio.create_task(self._follow(stream, epoch))
 
     def take(self) -> list[bytes]:
@@ -130,7 +131,7 @@ class ExchangeReply:
         return taken
 
     def wake(self) -> None:
-        """Make ``changed`` return."""
+        """Wake the waiter in ``changed``."""
         if self.on_change is not None:
             self.on_change()
         if self._changed is None:
@@ -138,7 +139,7 @@ class ExchangeReply:
         self._changed.set()
 
     async def changed(self, seconds: float) -> None:
-        """Wait until there is something to send, ``wake`` is called, or ``seconds`` have passed."""
+        """Wait until there is something to send, until ``wake`` is called, or for ``seconds``."""
         if self._changed is None:
             self._changed = asyncio.Event()
         if not self.has_something:
@@ -150,21 +151,24 @@ class ExchangeReply:
         self._changed.clear()
 
     async def settled(self, grace: float) -> None:
-        """Wait up to ``grace`` seconds for something to send, then start the deadlines of pending calls."""
+        """Wait up to ``grace`` seconds for something to send.
+
+        Then start the deadlines of the unfinished calls.
+        """
         if not self.has_something:
-            # Most calls need only one turn of the loop.
+            # Most calls need only one more turn of the event loop.
             await asyncio.sleep(0)
             await self.changed(grace)
         for call in self.calls:
             call.watch()
 
     def close(self) -> None:
-        """Stop relaying: the reader has disconnected."""
+        """Stop the relay, because the client has disconnected."""
         if self._relay is not None:
             self._relay.cancel()
 
     async def _follow(self, stream: str, epoch: int) -> None:
-        """Relay a worker's messages. Restore a stream that Redis lost, with its answer (R12)."""
+        """Relay a worker's messages. If Redis lost the stream, restore it with the stored answer (R12)."""
         start: Position | None = Position(epoch, 0)
         while not self.answered:
             try:
@@ -195,7 +199,7 @@ class ExchangeReply:
             self.send(event.data, event.kind)
 
     async def _found_again(self, stream: str) -> Position | None:
-        """Return the start of the restored stream. Without a record of the call, fail the response."""
+        """Return the start of the restored stream. Set an error as the response if the call has no record."""
         found = await self._background.lost_stream(self._session_id, stream)
         if found is None:
             self.fail(LOST)

@@ -1,7 +1,7 @@
-"""Job messages in Celery's format, made from a message that Celery queued by replacing its id.
+"""Job messages in Celery's format, made by replacing the id in a message that Celery has built.
 
-Celery takes longer to build and send a job than Redis and the worker take to deliver it. Nearly all of the
-message is the same for every job of a queue.
+Celery needs longer to build and send a job than Redis and the worker need to deliver it. Yet apart from the
+id, the messages for the jobs of one queue are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-# The headers that Celery sets. Projects that add headers may use different values for each job.
+# The headers that Celery itself sets. A header added by the project might differ for each job.
 HEADERS = frozenset({
     *("lang", "task", "id", "shadow", "eta", "expires", "group", "group_index", "retries", "timelimit"),
     *("root_id", "parent_id", "argsrepr", "kwargsrepr", "origin", "ignore_result", "replaced_task_nesting"),
@@ -27,7 +27,7 @@ MEMBERS = frozenset({"body", "content-encoding", "content-type", "headers", "pro
 
 @dataclass(frozen=True, slots=True)
 class JobMessage:
-    """A Redis message for a job that has the id of its call. ``key`` is the list it is pushed to."""
+    """A template of Redis messages for the jobs of a queue. ``key`` is the Redis list to push them to."""
 
     key: str
     _call: str
@@ -38,7 +38,7 @@ class JobMessage:
 
     @classmethod
     def like(cls, key: str, message: dict[str, Any], call: str) -> JobMessage | None:
-        """Return a template of Celery's job for ``call``, or None if it depends on more than the id."""
+        """Build a template from Celery's job for ``call``. Return None if more than the id may vary."""
         headers, properties = message.get("headers", {}), message.get("properties", {})
         usual = (
             message.keys() <= MEMBERS
@@ -59,7 +59,7 @@ class JobMessage:
         return cls(key, call, properties["delivery_tag"], body, before + mark, after)
 
     def of(self, call: str) -> str:
-        """Return the message that queues ``call``."""
+        """Return the message for the job of ``call``."""
         body = b64encode(self._body.replace(self._call, call).encode()).decode()
         before, after = (
             part.replace(self._call, call).replace(self._tag, str(uuid4()))

@@ -1,4 +1,4 @@
-"""Queueing of newly accepted calls over the web process's own Redis connection."""
+"""Queueing of newly accepted calls through the web process's own connection to Redis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("mcp.background")
 
 
 class NewJobs:
-    """The job queue of one web process. If its Redis is not the broker, Celery queues the jobs."""
+    """The queueing of jobs by one web process. If its Redis is not the broker, Celery queues the jobs."""
 
     def __init__(self, streams: Streams, redis_url: str) -> None:
         self._streams = streams
@@ -24,10 +24,10 @@ class NewJobs:
         self._pushing: set[asyncio.Task[None]] = set()
 
     def hand_on(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
-        """Queue the job of a call just stored.
+        """Queue the job of a call that was just stored. Thread-safe.
 
-        Thread-safe. A separate task pushes the job, because the task that waits for the call may be cancelled
-        as soon as the call is stored.
+        A separate task pushes the job, because the task that waits for the call may be cancelled as soon as
+        the call is stored.
         """
         job = celery.worded(call, self._redis_url)
         if job is None:

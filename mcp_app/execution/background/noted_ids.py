@@ -1,4 +1,4 @@
-"""Batched database writes: many call ids in one statement."""
+"""Batched database writes that update many calls, given by id, in one statement."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from django.db import DatabaseError
 from mcp_app.database.queries import aquery
 from mcp_app.execution.stored import records, request_ids
 
-# Well below the time after which the reaper publishes unpublished answers again.
+# Well below the time after which the reaper publishes an answer again if its row is not marked as
+# published.
 PUBLISHED_SECONDS = 0.5
-# Short, because a client may reuse its request id at once in another process, which waits for this write.
+# Short, because a client may reuse its request id at once. Another process then has to wait for this write.
 DELIVERED_SECONDS = 0.1
 
 log = logging.getLogger("mcp.background")
 
 
 class NotedIds:
-    """A batch of call ids for one ``write``. Belongs to one event loop."""
+    """A batch of call ids for the function ``write``. For one event loop only."""
 
     def __init__(self, write: Callable[..., None], seconds: float, lost: str) -> None:
-        """Create a batch written after ``seconds``. ``lost`` is the log text for failed writes."""
+        """Create a batch.
+
+        It is written after ``seconds``, and ``lost`` is the log message if a write fails.
+        """
         self._write, self._seconds, self._lost = write, seconds, lost
         self._ids: list[UUID] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -53,9 +57,10 @@ class NotedIds:
 
 
 class Published(NotedIds):
-    """The calls whose answers one worker process appended to their streams.
+    """The calls whose answers this worker process has appended to their streams.
 
-    If the process dies before the write, the reaper publishes the answers again. That adds no second answer.
+    If the process dies before the write, the reaper publishes the answers again. No stream gets a second
+    answer.
     """
 
     def __init__(self) -> None:
@@ -67,7 +72,7 @@ class Published(NotedIds):
 
 
 class Delivered(NotedIds):
-    """The calls whose answers one web process delivered completely (R7)."""
+    """The calls whose answers this web process has delivered completely (R7)."""
 
     def __init__(self) -> None:
         super().__init__(

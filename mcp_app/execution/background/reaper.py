@@ -1,7 +1,7 @@
-"""Recovery of calls whose worker or job was lost: end or restart them.
+"""Recovery of calls whose worker or job was lost: they are restarted or ended.
 
-Any process may run it. Synchronous passes over the rows. Each change is a compare-and-set, so concurrent
-reapers are safe.
+Any process may run the reaper. It scans the rows synchronously and makes each change by compare-and-set, so
+several reapers may run at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SWEEP_SECONDS = 5.0
 BROKER_SECONDS = 10.0
 PUBLISH_SECONDS = 2.0
 SLOW_SECONDS = 1.0
-# Lease renewers renew every 5 seconds, and retry every half second after a failure.
+# Workers renew a lease every 5 seconds, and every half second after a failure.
 RENEWAL_SECONDS = 4.0
 JUMP_SECONDS = 7.0
 
@@ -39,7 +39,7 @@ log = logging.getLogger("mcp.reaper")
 
 
 def sweep(*, leases: bool = True) -> int:
-    """Run one pass and return the number of recovered calls. Without ``leases``, no worker counts as lost."""
+    """Run one pass and return how many calls were recovered. Without ``leases``, no worker counts as lost."""
     helped = sum(_reap(call) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
@@ -53,10 +53,11 @@ def sweep(*, leases: bool = True) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Well:
-    """The state of a responsive database, as seen by one sweep.
+    """The state of a responsive database at one sweep.
 
-    ``said`` is the time of the database's clock, read at ``said_at``. ``judges_from``, ``said_at`` and
-    ``swept_at`` are monotonic times of this process. Leases are checked from ``judges_from`` on.
+    ``said`` is the time by the database's clock, read when this process's monotonic clock was at
+    ``said_at``. ``judges_from`` and ``swept_at`` are times of the monotonic clock, too. Leases are checked
+    only from ``judges_from`` on.
     """
 
     judges_from: float
@@ -66,23 +67,23 @@ class Well:
 
 
 def run_forever(stop: threading.Event) -> None:
-    """Sweep until ``stop`` is set. Continue while Redis or the database is down."""
+    """Sweep until ``stop`` is set, even while Redis or the database is down."""
     well: Well | None = None
     while not stop.wait(SWEEP_SECONDS):
         try:
-            with undivided():  # A worker's main process forks.
+            with undivided():  # The main process of a worker forks.
                 well = turn(well)
         except Exception:
-            log.exception("A sweep failed")  # Without this thread the process would no longer sweep.
+            log.exception("A sweep failed")  # Otherwise the process would no longer sweep.
             well = None
 
 
 def turn(well: Well | None) -> Well | None:
-    """Run one sweep with the state of the previous one, and return the new state, or None after an outage.
+    """Run one sweep and return the new state for the next one, or None after an outage.
 
-    No lease can be renewed while the database accepts no writes. After the machine slept or the database's
-    clock was set, all leases look expired. Workers then get some seconds to renew before any counts as lost
-    (R5, R15).
+    ``well`` is the state that the previous sweep returned. Leases cannot be renewed while the database
+    accepts no writes, and after the machine slept or the database's clock was set, all leases look expired.
+    In these cases workers get some seconds to renew before any worker counts as lost (R5, R15).
     """
     started = time.monotonic()
     try:
@@ -104,21 +105,25 @@ def turn(well: Well | None) -> Well | None:
 
 
 def _time_jumped(well: Well, started: float, said: datetime, now: float) -> bool:
-    """Return True if this process slept, or the database's clock diverged from the monotonic clock."""
+    """Return True if this process slept, or if the database's clock and the monotonic clock diverged."""
     slept = started - well.swept_at > SWEEP_SECONDS + SLOW_SECONDS
     passed = (said - well.said).total_seconds()
     return slept or abs(passed - (now - well.said_at)) > SLOW_SECONDS
 
 
 def _lost_by_broker() -> list[CallRecord]:
-    """Return calls that wait in queues with fewer jobs than calls: Redis was emptied (R12)."""
+    """Return calls whose jobs were lost because Redis was emptied (R12).
+
+    Their queues have fewer jobs than waiting calls.
+    """
     queues: dict[str, list[CallRecord]] = defaultdict(list)
     for call in records.waiting(BROKER_SECONDS):
         queues[call.queue].append(call)
     lost: list[CallRecord] = []
     for queue, calls in queues.items():
         try:
-            # Workers prefetch a job or two. Queue only the missing number, or the queue would keep growing.
+            # Workers prefetch a job or two, so some jobs are not in the queue. Queue only the missing
+            # number of jobs, or the queue would grow with every sweep.
             missing = len(calls) - waiting(queue)
             lost += sorted(calls, key=lambda call: call.accepted_at)[: max(0, missing)]
         except BrokerUnavailable as error:
@@ -127,7 +132,7 @@ def _lost_by_broker() -> list[CallRecord]:
 
 
 def _reap(call: CallRecord) -> int:
-    """Restart a call whose lease expired if that is allowed, else end it with an error (R4, R6)."""
+    """Restart a call whose lease expired. If that is not allowed, end it with an error (R4, R6)."""
     if records.release(call.id, call.attempt):
         log.warning(
             "Attempt %d of call %s (%s) was lost. The call is retried.", call.attempt, call.id, call.tool
@@ -149,7 +154,7 @@ def _reap(call: CallRecord) -> int:
 
 
 def _end_outlived(call: CallRecord) -> int:
-    """Stop an expired task, whose result can no longer be read. Its worker checks the row each second."""
+    """Stop a task whose result can no longer be read. A worker that runs it checks the row every second."""
     if records.request_cancel_of(call.id, "its time to live is over") is None:
         return 0
     answer = stored_answers.cancelled(call)
@@ -166,6 +171,6 @@ def _ending(call: CallRecord) -> tuple[State, str, bytes]:
         f"{call.tool} was interrupted: the process that ran it is gone. It may have done part of its work."
     )
     if call.is_task:
-        # A task fails only by a protocol error (TASKX-07), and this call has no result.
+        # Tasks fail only by a protocol error (TASKX-07), and a lost call has no result.
         return State.FAILED, "error", jsonrpc.encode_error(InternalError(words), call.request_id)
     return State.FAILED, "tool_error", stored_answers.failed(call, words)

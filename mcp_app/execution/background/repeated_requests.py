@@ -1,4 +1,4 @@
-"""Repeated request ids: a retry of a stored call, or new work (R7)."""
+"""Repeated request ids: they may repeat a stored call or belong to a new one (R7)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mcp_app.execution.stored import call_record, request_ids
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.protocol.errors import InvalidRequest
 
-# The process that sent the answer frees the request id a moment later. A client that reuses the id in another
-# process meanwhile must not be treated as one that lost its answer.
+# After an answer was sent, it takes a moment until its request id is free. A client that uses the id again
+# in another process within that time must not be treated as a client that lost its answer.
 SETTLE_SECONDS = 2.0
 LOOK_SECONDS = 0.1
 
 
 class RepeatedRequests:
-    """The request ids used by calls of one web process until their answers are delivered."""
+    """The request ids of one web process's calls, each in use until its answer has been delivered."""
 
     def __init__(self, kept_seconds: float) -> None:
-        """Create the registry. Undelivered answers wait ``kept_seconds`` for a retry."""
+        """Create the registry. An undelivered answer is available for a retry for ``kept_seconds``."""
         self._kept_seconds = kept_seconds
         self._delivered = Delivered()
 
     def answered(self, call_id: UUID | None) -> None:
-        """Free the request id of an answered call soon."""
+        """Free the request id of an answered call with the next batch."""
         if call_id is not None:
             self._delivered.add(call_id)
 
@@ -36,10 +36,10 @@ class RepeatedRequests:
         await self._delivered.flush()
 
     async def repeated(self, new: NewCall) -> CallRecord | None:
-        """Return the call that a request repeats, or None if its id is free.
+        """Return the call that a request repeats, or None if its request id is free.
 
-        Waits for a recent answer to settle. Raise InvalidRequest if another call with this id is still in
-        flight. Raise DatabaseError.
+        A recent answer may take a moment to free its id, and this waits for that. Raise InvalidRequest if
+        another call with this id has no answer yet. Raise DatabaseError.
         """
         until = monotonic() + SETTLE_SECONDS
         while True:
@@ -51,7 +51,7 @@ class RepeatedRequests:
                 _check_in_flight(call)
                 await aquery_soon(request_ids.release_requests, call.id)
                 return None
-            # A client that names its task has received the task's answer.
+            # A client that queries a task by its id has received the answer to the request.
             if not call.is_over or call.is_task or monotonic() >= until:
                 outlived = await aquery_soon(request_ids.release_undelivered, call.id, self._kept_seconds)
                 return None if outlived else call
@@ -59,7 +59,10 @@ class RepeatedRequests:
 
 
 def _check_in_flight(call: CallRecord) -> None:
-    """Raise InvalidRequest if the request of ``call`` still awaits its answer. A task's request does not."""
+    """Raise InvalidRequest if the request of ``call`` still awaits its answer.
+
+    Requests answered by a task do not.
+    """
     if not call.is_over and not call.is_task:
         words = f"Request id {call.request_id!r} is still in flight in this session, for another call."
         raise InvalidRequest(words, http_status=200)

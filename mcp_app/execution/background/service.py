@@ -1,4 +1,4 @@
-"""Background calls in a web process: accept, attach, cancel, restore lost answers."""
+"""Background calls in a web process: accept, attach to and cancel calls, and restore lost answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ log = logging.getLogger("mcp.background")
 
 
 class Background:
-    """The background calls of one web process. Holds no state of its own: everything is stored."""
+    """The background calls of one web process.
+
+    They are all stored, so this object has no state of its own.
+    """
 
     def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:
         self._streams, self._message_log = streams, message_log
@@ -65,15 +68,15 @@ class Background:
         self.gate = CallGate(streams, settings)
 
     async def accept(self, new: NewCall, inputs: Inputs | None = None) -> tuple[CallRecord, Position]:
-        """Accept a call.
+        """Accept a call, and return it with the position from which to follow its stream.
 
-        Return the call and the position in its stream to follow from. The stream is created first, so that
-        the row's commit is the moment of acceptance. The job is queued after it: there is never a job without
-        a row, and the reaper finds rows without a job. A call that waits for approval gets no job here.
+        The stream is created before the row, and the job is queued after it: the commit of the row is the
+        moment of acceptance. There is never a job without a row, and the reaper finds rows without a job. A
+        call that waits for approval gets no job here.
 
-        A retry attaches to its call (R7), even if the gate accepts no new calls. The single-use parts of
-        ``inputs`` are spent once the gate has admitted the call. Raise InvalidRequest if another call with
-        this request id is in flight, the gate's refusals, and StreamsUnavailable.
+        A retry attaches to its call (R7), even if the gate admits no new calls. The single-use parts of
+        ``inputs`` are used up once the gate has admitted the call. Raise InvalidRequest if another call
+        with this request id has no answer yet. Raise the errors of the gate and StreamsUnavailable.
         """
         try:
             for check in self.gate.queued:
@@ -110,7 +113,10 @@ class Background:
         return call, position
 
     def delivered(self, stream: str) -> None:
-        """Free the request id of a call whose stream was sent completely (R7). Ignore other streams."""
+        """Free the request id of a call whose stream was sent completely (R7).
+
+        Ignore streams without a call.
+        """
         self._repeats.answered(call_record.id_of(stream))
 
     async def close(self) -> None:
@@ -118,7 +124,7 @@ class Background:
         await self._repeats.flush()
 
     async def answer(self, call: CallRecord, start: Position, seconds: float) -> bytes:
-        """Return the answer of a call if it finishes within ``seconds``, else ``b""``."""
+        """Return the answer of a call, or ``b""`` if the call does not finish within ``seconds``."""
         reader = self._streams.reader(call.session_id, call.stream, start.epoch, start.offset)
         try:
             async with asyncio.timeout(seconds):
@@ -134,10 +140,10 @@ class Background:
     async def task(
         self, task_id: str, principal: str, *, core: bool = False
     ) -> tuple[Task, CallRecord] | None:
-        """Return a task for its client. Raise Unavailable.
+        """Return a task to its client. Raise Unavailable.
 
-        The client of a core task thereby confirms receipt of the answer (R7). Requests of 2026-07-28 have no
-        session in which their ids could be reused.
+        By querying a core task, the client confirms that it received the answer to its request, so the
+        request id is freed (R7). Requests of 2026-07-28 have no session in which an id could be reused.
         """
         found = await _stored(aquery_soon(client_tasks.find, task_id, principal, core=core))
         if core and found is not None and not found[1].is_answered:
@@ -153,17 +159,20 @@ class Background:
         return await _stored(aquery_soon(client_tasks.page, principal, after, size))
 
     async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> bool:
-        """Store answers to a task's questions. Return False if they match none. Raise Unavailable."""
+        """Store answers to a task's questions. Return False if they answer no open question.
+
+        Raise Unavailable.
+        """
         changed = await _stored(aquery_soon(_answer_task, call.id, responses))
         if changed is not None:
             await tell_of_task(self._streams, changed)
         return changed is not None
 
     async def answer_core_task(self, session_id: str, response: jsonrpc.Response) -> bool | None:
-        """Store a client's response as the answer to a task's question.
+        """Store a client's response as the answer to a task's question. Raise Unavailable.
 
-        Raise Unavailable. Return None if the response is not about a task's question, False if the question
-        is not open.
+        Return None if the response does not belong to a task's question, and False if the question is not
+        open.
         """
         asked = core_tasks.asked_by(response.id)
         if asked is None:
@@ -183,9 +192,9 @@ class Background:
         return await _stored(self.results.begin(call, session_id, request_id))
 
     async def end_task(self, call: CallRecord, reason: str) -> bool:
-        """End a core task as cancelled, whatever its worker does.
+        """End a core task as cancelled, even if a worker still runs it.
 
-        Return False if it has finished (TASK4-07).
+        Return False if the task has already finished (TASK4-07).
         """
         encoded = stored_answers.cancelled(call)
         if not await _stored(aquery_soon(records.end_cancelled, call.id, encoded, reason)):
@@ -199,7 +208,7 @@ class Background:
         return True
 
     async def cancel_call(self, call_id: UUID, reason: str) -> None:
-        """Stop a call by its id. Do nothing if it has finished. Raise Unavailable."""
+        """Stop a call by its id. Do nothing if the call has finished. Raise Unavailable."""
         call = await _stored(aquery_soon(records.request_cancel_of, call_id, reason))
         if call is not None:
             await self._stop(call, reason)
@@ -207,19 +216,17 @@ class Background:
     async def restore(self, call: CallRecord) -> Position:
         """Return the start of a call's stream.
 
-        Recreate the stream with the stored answer if Redis lost it (R12).
+        If Redis lost the stream, recreate it with the answer (R12).
         """
         position = await self._streams.log.open(call.session_id, call.stream, owner=call.principal)
         if call.is_over:
-            # Even if the stream exists: a Redis restored from a backup may lack the answer.
+            # Even if the stream exists: after a restore from a backup, Redis may have the stream without
+            # the answer.
             await publish(self._streams, call, call.answer)
         return Position(position.epoch, 0)
 
     async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
-        """Restore a stream that Redis lost, if it belongs to a stored call or a wait.
-
-        Return None otherwise.
-        """
+        """Restore a stream that Redis lost if it belongs to a stored call or to a wait, else return None."""
         if stream.startswith(WAIT):
             return await _stored(self.results.restore(session_id, stream))
         if not stream.startswith(PREFIX):
@@ -228,10 +235,10 @@ class Background:
         return None if call is None else (call.stream, await self.restore(call))
 
     async def complete(self, session_id: str, stream: str) -> bool:
-        """Add the answer that a stream in Redis may lack.
+        """Add the answer to a stream whose answer Redis may have lost.
 
-        Return False if it is not a background call's. While the database is down, the stream stays
-        incomplete.
+        Return False if the stream does not belong to a background call. While the database is down, the
+        stream stays without its answer.
         """
         if not stream.startswith((PREFIX, WAIT)):
             return False
@@ -240,9 +247,9 @@ class Background:
         return True
 
     async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
-        """Stop a waiting or running call, in any worker (R8).
+        """Stop a waiting or running call in any worker (R8).
 
-        Return False if there is none. Return False, too, while the database is down. The caller can then only
+        Return False if there is no such call, and while the database is down. The caller can then only
         broadcast the cancellation.
         """
         if not self.available or not await self._had_calls(session_id):
@@ -259,14 +266,17 @@ class Background:
         return True
 
     async def cancel_session(self, session_id: str, reason: str) -> None:
-        """Stop every call of a session that ends (SES-07)."""
+        """Stop every unfinished call of a session that ends (SES-07)."""
         if not self.available:
             return
         for call in await aquery(records.open_calls, session_id):
             await self.cancel(session_id, call.request_id, reason)
 
     async def _had_calls(self, session_id: str) -> bool:
-        """Return True if the database must be queried. Most sessions never had a background call."""
+        """Return True if the session may have background calls.
+
+        Most sessions never had one, which saves a query.
+        """
         try:
             fields = await self._streams.sessions.load(session_id)
         except StreamsUnavailable:
@@ -287,9 +297,9 @@ class Background:
             )
 
     async def _end_idle(self, call: CallRecord) -> bool:
-        """End a call that no worker runs.
+        """End a call that no worker runs. Its job will then find nothing to do.
 
-        Its job will find nothing to do. Return False if a worker runs it.
+        Return False if a worker runs the call.
         """
         if not _is_idle(call):
             return False
@@ -306,7 +316,7 @@ class Background:
 
 
 def _is_idle(call: CallRecord) -> bool:
-    """Return True if no worker runs the call, so none would end and log it."""
+    """Return True if no worker runs the call. Then no worker would end and log it."""
     return call.state in UNSTARTED or call.is_suspended
 
 
@@ -336,10 +346,9 @@ def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRec
 
 
 async def _stored(work: Awaitable[T]) -> T:
-    """Return the result of ``work``.
+    """Return the result of ``work``. Raise Unavailable while the database is down.
 
-    Raise Unavailable while the database is down. Use ``aquery_soon`` in ``work`` for requests that may be
-    refused (R15). Accepted work waits longer.
+    Use ``aquery_soon`` in ``work`` for requests that may be refused (R15). Accepted calls may wait longer.
     """
     try:
         return await work

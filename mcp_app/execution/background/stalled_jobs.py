@@ -1,8 +1,9 @@
-"""Detection of jobs that Celery's main process lost when a child died.
+"""Detection of jobs that Celery's main process lost when one of its children died.
 
-Independent of Celery. A job is lost on its way to the child, or if the child's start message is read after
-its death was handled. Such a job is neither run nor acknowledged and occupies a prefetch place forever. Once
-there are as many as children, the worker takes no more jobs but looks healthy.
+This module does not use Celery. A job is lost if the child dies before it receives the job, or if the main
+process reads the child's start message after it has handled the child's death. Such a job is neither run
+nor acknowledged, and it counts against the prefetch limit forever. Once there are as many lost jobs as
+children, the worker takes no more jobs, although it looks healthy.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import time
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-# A worker starts each job at once, because it prefetches no more jobs than it has children.
+# A worker starts each job at once, because it prefetches only as many jobs as it has children.
 LOST_SECONDS = 15.0
 
 
 class Job(Protocol):
-    """A job that a worker took from the broker."""
+    """A job that a worker has taken from the broker."""
 
     @property
     def id(self) -> str: ...
@@ -32,13 +33,13 @@ J = TypeVar("J", bound=Job)
 
 
 class LostJobs:
-    """The lost jobs of one worker's main process, checked every few seconds."""
+    """The lost jobs of one worker, as seen by its main process. They are checked every few seconds."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def among(self, taken: Iterable[J], begun: Iterable[J]) -> list[J]:
-        """Return the jobs that no living child has started for too long. A slow job may still run later."""
+        """Return the jobs that no living child has started for too long. A slow job may still start later."""
         now = time.monotonic()
         waiting = {job.id: job for job in taken}
         for job in begun:
@@ -49,7 +50,7 @@ class LostJobs:
 
 
 def _lives(pid: int | None) -> bool:
-    """Return True if a child of this process is alive. Without a pid, trust its start message."""
+    """Return True if the child process is alive. Without a pid, trust its start message."""
     if pid is None:
         return True
     try:

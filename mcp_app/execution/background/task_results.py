@@ -1,4 +1,4 @@
-"""Waits of ``tasks/result`` in a web process: begin, give up, restore. Holds no state of its own."""
+"""The ``tasks/result`` requests that wait in a web process: starting, ending and restoring their waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_app.streams.gateway import Streams
 
 
 class TaskResults:
-    """The ``tasks/result`` requests of a web process.
+    """The ``tasks/result`` requests of a web process. They are stored, so this object has no state.
 
     Every method may raise DatabaseError or StreamsError.
     """
@@ -27,10 +27,10 @@ class TaskResults:
         self._message_log = message_log
 
     async def begin(self, call: CallRecord, session_id: str, request_id: str | int) -> tuple[str, Position]:
-        """Wait for a task.
+        """Start a wait for a task, and return the stream that will carry the answer, and its start.
 
-        Return the session's stream that will carry the answer, and its start. The wait is stored before the
-        task is read, so that its end is not missed. Raise the errors of ``admit``.
+        The wait is stored before the task is read, so that the end of the task cannot be missed. Raise the
+        errors of ``admit``.
         """
         await admit(self._streams, call.principal)
         wait = Wait(call.id, session_id, request_id, task_waits.PREFIX + secrets.token_hex(9))
@@ -41,9 +41,9 @@ class TaskResults:
         return wait.stream, position
 
     async def give_up(self, session_id: str, request_id: str | int) -> bool:
-        """End the wait of a client that cancelled.
+        """End the wait of a client that cancelled its request. The task continues (CAN-09).
 
-        Its task continues (CAN-09). Return False if there was no wait.
+        Return False if there was no wait.
         """
         found = await aquery(task_waits.give_up, session_id, request_id)
         for wait in found:
@@ -51,7 +51,7 @@ class TaskResults:
         return bool(found)
 
     async def restore(self, session_id: str, stream: str) -> tuple[str, Position] | None:
-        """Restore the stream of a wait with the task's current state, even if Redis lost it (R12)."""
+        """Restore a wait's stream, which Redis may have lost, with the task's current state (R12)."""
         wait = await aquery(task_waits.find, session_id, stream)
         if wait is None:
             return None

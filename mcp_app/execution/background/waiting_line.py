@@ -1,6 +1,7 @@
-"""Progress reports about a call's place in the queue: ``3 of 12 waiting``.
+"""Progress reports on a call's place in the queue: ``3 of 12 waiting``.
 
-One periodic pass of any process over the first calls of each queue, instead of work for each started call.
+A periodic pass in any process reports the first calls of each queue, which costs less than a report
+whenever a call starts.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from mcp_app.execution.stored.pending_approvals import Waiting
 from mcp_app.models import Call
 from mcp_app.streams.gateway import Streams
 
-# Calls that wait for less time start before the client would read the report.
+# Calls that have waited for less time will probably start before a client could read the report.
 PATIENCE_SECONDS = 5.0
 REMIND_SECONDS = 10.0
-# Maximum calls reported per queue and lane, and maximum lines per pass.
+# Maximum number of calls reported for each queue and lane, and maximum number of queues and lanes per pass.
 TOLD, LINES = 100, 20
 
 
 def sweep() -> None:
-    """Report the place in the queue of calls that waited long enough and were not reported recently."""
+    """Report their place to calls that have waited for long enough and had no recent report."""
     told = [each for line in _lines() for each in _to_tell(*line)]
     if told:
         connected(lambda streams: _tell_all(streams, told))
 
 
 def _lines() -> Iterator[tuple[Any, int]]:
-    """Yield the calls of each queue and lane with a long wait, and the number waiting there."""
+    """Yield each queue and lane with a long wait: its calls in order, and how many calls wait there."""
     accepted = Call.objects.extra(where=["state = 'accepted'"]).order_by()  # As SQL: for the index.
     lines = accepted.values("queue", "lane").annotate(number=Count("pk"), oldest=Min("accepted_at"))
     for line in lines.filter(oldest__lt=clock.now(-PATIENCE_SECONDS))[:LINES]:
@@ -41,7 +42,7 @@ def _lines() -> Iterator[tuple[Any, int]]:
 
 
 def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
-    # A task's client polls for itself.
+    # The client of a task polls, so it needs no report.
     silent = Q(reminded_at=None) | Q(reminded_at__lt=clock.now(-REMIND_SECONDS))
     due = calls.filter(silent, accepted_at__lt=clock.now(-PATIENCE_SECONDS), task_until=None, attempt=0)
     first = list(calls.values_list("pk", flat=True)[:TOLD])
@@ -50,8 +51,8 @@ def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     return [
         (Waiting.of(row), f"{places[row.pk]} of {max(number, places[row.pk])} waiting")
         for row in rows.defer("arguments", "answer")
-        # The process that records the report sends it before the call starts, so the attempt knows of the
-        # report.
+        # The process that records a report sends it. It records it before the call starts, so that the
+        # attempt knows of the report.
         if due.filter(pk=row.pk).update(reminded_at=clock.now())
     ]
 

@@ -1,6 +1,7 @@
 """Message log entries for requests whose calls wait for approval or for a worker.
 
-Otherwise the worker logs the request when it starts the call.
+The worker logs the request when it starts a call. Without these entries, the log would not show waiting
+calls.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import UNSTARTED
 
-# Most calls start sooner. One query finds all those that do not.
+# Most calls start within this time. One query then finds all calls that did not.
 WAIT_SECONDS = 2.0
-# Maximum calls and request bytes held until then, so that a caller cannot fill the memory of the process.
-# Workers log the requests beyond these limits.
+# Maximum number of calls and bytes of requests held until then, so that no caller can fill the memory of
+# the process. Requests beyond these limits are logged only by the worker.
 MOST = 1_000
 MOST_BYTES = 8 * 1024 * 1024
 
@@ -28,7 +29,7 @@ log = logging.getLogger("mcp.background")
 
 
 class WaitingNotes:
-    """The recently accepted calls of one web process. Event loop only."""
+    """The recently accepted calls of one web process. For the event loop only."""
 
     def __init__(self) -> None:
         self._young: dict[UUID, tuple[Callable[[], None], int]] = {}
@@ -36,14 +37,15 @@ class WaitingNotes:
         self._looking: asyncio.Task[None] | None = None
 
     def accepted(self, call: CallRecord, size: int, note: Callable[[], None]) -> None:
-        """Log the request of an accepted call with ``note`` if it waits.
+        """Log the request of an accepted call with ``note`` if the call has to wait.
 
-        ``size`` is its length in bytes. A call that needs approval is logged at once.
+        ``size`` is the request's length in bytes. The request of a call that needs approval is logged at
+        once.
         """
         if call.waits_for_approval:
             note()
         elif call.is_over or call.attempt > 0 or call.id in self._young:
-            return  # A repeated request.
+            return  # It repeats an earlier request.
         elif len(self._young) < MOST and self._bytes + size <= MOST_BYTES:
             self._young[call.id] = note, size
             self._bytes += size
@@ -51,7 +53,7 @@ class WaitingNotes:
                 self._looking = asyncio.create_task(self._look_again())
 
     async def look(self, call_ids: Collection[UUID]) -> None:
-        """Log the given calls that still wait. Workers log the others."""
+        """Log the given calls that have not started yet. Workers log the others."""
         for call_id in await aquery(_unstarted, call_ids):
             self._young[call_id][0]()
         for call_id in call_ids:
@@ -60,7 +62,7 @@ class WaitingNotes:
     async def _look_again(self) -> None:
         try:
             while self._young:
-                # Each call has waited for at most two pauses when it is logged.
+                # When a call is logged here, it has waited for at most two pauses.
                 due = list(self._young)
                 await asyncio.sleep(WAIT_SECONDS)
                 await self.look(due)
