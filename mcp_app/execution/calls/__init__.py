@@ -1,1 +1,1 @@
-"""A call in one process: its code, its context and its reply."""
+"""One call in one process: the code it runs, the context of that code, and the reply."""

@@ -1,4 +1,4 @@
-"""A client's running request: its task, deadline, cancellation and intermediate messages."""
+"""A client's running request: its task, its deadline, its cancellation and the messages it sends."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from mcp_app.protocol.messages.trace_context import joined
 from mcp_app.sessions.client_requests import ClientRequests, withdrawal
 from mcp_app.sessions.negotiated import Negotiated
 
-# Time for code to clean up after a stop request, before the client is answered without it.
+# Seconds that stopped code gets to clean up. After that, the client is answered without waiting for the
+# code.
 UNWILLING_SECONDS = 5.0
-# Stop reason: the call needs input that arrives with a new request.
+# Stop reason: the call needs the client's input, which arrives with a new request.
 INPUT = "input"
 
 log = logging.getLogger("mcp.call")
@@ -43,10 +44,11 @@ T = TypeVar("T")
 
 
 class RunningCall:
-    """A client's request that application code works on.
+    """A client's request for which application code runs.
 
-    Event loop only, except where a method states otherwise. A call has one outcome: the first of finish,
-    cancel and deadline decides, and the others find ``outcome`` or ``stopped_by`` set.
+    For the event loop only, unless a method states otherwise. A call has one outcome. Whichever of finish,
+    cancel and deadline comes first decides it and sets ``outcome`` or ``stopped_by``; later attempts then
+    do nothing.
     """
 
     __slots__ = (
@@ -116,12 +118,12 @@ class RunningCall:
         self.payload, self.meta = payload, meta
         self.on_timeout, self.finished = on_timeout, finished
         self.telemetry, self.inputs = telemetry, inputs
-        self.task: asyncio.Task[Any] | None = None  # Also None for work that never waits.
+        self.task: asyncio.Task[Any] | None = None  # Stays None for work that never waits.
         self.outcome = self.stopped_by = self.refusal = ""
         self.threads: tuple[Work, ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
-        self._asked: set[str] | None = None  # Both sets are created with the first question.
+        self._asked: set[str] | None = None  # Created with the first question, like ``_questions``.
         self._requests = requests
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = perf_counter()
@@ -132,13 +134,13 @@ class RunningCall:
         self._questions: set[asyncio.Task[Any]] | None = None
 
     def watch(self, grace: float = 0.0) -> None:
-        """Start the deadline, and log the call unless it finishes within ``grace`` seconds."""
+        """Start the deadline, and log the call as running if it does not finish within ``grace`` seconds."""
         if self._deadline is None and not self.outcome:
             self._deadline = self.loop.call_later(self.timeout, self._stop, "deadline")
             note_running(self, self._requests.log, grace)
 
     def cancel(self, reason: str) -> None:
-        """Stop the call: async code at its next await, threads when they next use the context (CAN-01)."""
+        """Stop the call: async code at its next await, a thread at its next use of the context (CAN-01)."""
         if self.outcome or self.stopped_by:
             return
         if self.in_thread:
@@ -147,31 +149,31 @@ class RunningCall:
         self._stop("cancel")
 
     def shut_down(self) -> None:
-        """Stop the call because the process shuts down. The answer contains the reason."""
+        """Stop the call because the process shuts down. The answer states this reason."""
         self._stop("shutdown")
 
     @property
     def in_thread(self) -> bool:
-        """True while synchronous code of this call runs in a thread, even after the answer."""
+        """True while synchronous code of this call runs in a thread, even if the call has been answered."""
         return any(work.running() for work in self.threads)
 
     @property
     def goes_on(self) -> bool:
-        """True while code of this call runs, even after the answer."""
+        """True while code of this call runs, even if the call has been answered."""
         return self.in_thread or (self.task is not None and not self.task.done())
 
     @property
     def stopped(self) -> bool:
-        """True if the caller no longer waits. Thread-safe."""
+        """True if the call was stopped and the caller no longer waits. Thread-safe."""
         return self.stopped_by != ""
 
     @property
     def suspended(self) -> bool:
-        """True if the call ends with questions. The result of its code is then ignored."""
+        """True if the call ended with questions to the client. The return value of its code is ignored."""
         return self.stopped_by == INPUT
 
     def raise_if_stopped(self) -> None:
-        """Raise Cancelled if this call was cancelled or finished, Suspended if it ends with questions."""
+        """Raise Cancelled if the call was cancelled or finished, Suspended if it ended with questions."""
         if self.stopped_by == INPUT:
             raise Suspended
         if self.outcome or self.stopped_by:
@@ -179,14 +181,14 @@ class RunningCall:
 
     @property
     def interrupted(self) -> bool:
-        """True if the call was stopped from outside. Code can also raise CancelledError itself."""
+        """True if the call was stopped from outside. Code can also raise CancelledError on its own."""
         return self.stopped_by != "" or (self.task is not None and self.task.cancelling() > 0)
 
     def _stop(self, by: str) -> None:
         if self.outcome or self.stopped_by:
             return
         self.stopped_by = by
-        # Questions first, so that the client sees their withdrawal before the answer (CAN-08).
+        # Cancel the questions first: the client must see their withdrawal before the answer (CAN-08).
         for question in self._questions or ():
             question.cancel()
         if self.task is not None:
@@ -200,7 +202,7 @@ class RunningCall:
         self.finish(*ending(self))
 
     def finish(self, encoded: bytes, outcome: str) -> None:
-        """Send the answer. Later answers are dropped."""
+        """Send the answer. Drop it if the call already has one."""
         if self.outcome:
             return
         if self._gate is not None:
@@ -209,7 +211,8 @@ class RunningCall:
         if self._deadline is not None:
             self._deadline.cancel()
         self.session.in_flight.pop(self.request_id, None)
-        # A thread may still wait for a question's answer, and nothing can be sent after the call's own.
+        # A thread may still wait for the answer to a question. The question must be withdrawn now, because
+        # nothing can be sent after the call's answer.
         while self._asked:
             self.reply.send(withdrawal(self._asked.pop()))
         for question in self._questions or ():
@@ -222,11 +225,11 @@ class RunningCall:
             self.finished(self, seconds)
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification on the call's stream. Thread-safe. Dropped after the answer (PROG-03)."""
+        """Send a notification on the call's stream. Thread-safe. It is dropped after the answer (PROG-03)."""
         fitted = self.session.message(method, params)
         if fitted is not None:
-            # Encode at once: code may change the params later, and must get the error if they cannot be
-            # encoded.
+            # Encode now: the code may change the params later, and if they cannot be encoded, the code must
+            # get the error.
             self._put(jsonrpc.encode_notification(method, fitted), method=method)
 
     def _put(self, encoded: bytes, lost: Lost | None = None, kind: str = "message", method: str = "") -> None:
@@ -240,10 +243,10 @@ class RunningCall:
             note_sent(self, self._requests.log, method, encoded)
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress.
+        """Report progress. Thread-safe.
 
-        Thread-safe. Without a progress token nothing is sent (PROG-01). Raise ValueError for a number that is
-        not finite.
+        Nothing is sent if the client gave no progress token (PROG-01). Raise ValueError for a number that
+        is not finite.
         """
         if self.outcome:
             return
@@ -260,11 +263,12 @@ class RunningCall:
         if params is not None:
             self._send_progress(params)
         elif self._flush is None and self._gate.held:
-            # Send the latest suppressed value later, because no further report may follow (PROG-04).
+            # The latest value was suppressed by the rate limit. Send it later, because it may be the last
+            # one (PROG-04).
             self._flush = self.loop.call_later(1 / self.settings.progress_per_second, self.flush_progress)
 
     def flush_progress(self) -> None:
-        """Send the latest suppressed progress value, if any."""
+        """Send the latest progress value if it was suppressed."""
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
@@ -276,7 +280,7 @@ class RunningCall:
             self.send(PROGRESS, {"progressToken": self.progress_token, **params})
 
     def log_message(self, level: str, data: Any, logger: str) -> None:
-        """Send a log message if the session's level (LOG-02) and the call's limit (LOG-06) allow."""
+        """Send a log message if the session's log level (LOG-02) and the limit per call (LOG-06) allow it."""
         if not self.session.log_level or not at_least(level, self.session.log_level):
             return
         self._logged += 1
@@ -289,13 +293,14 @@ class RunningCall:
         self.send("notifications/message", {"level": level, "logger": logger, "data": sent})
 
     def close_stream(self, retry_ms: int) -> None:
-        """Close the client's connection so that it polls. It reconnects after ``retry_ms`` (T-POLL-03)."""
+        """Close the client's connection. The client reconnects after ``retry_ms`` and polls (T-POLL-03)."""
         self._put(b"%d" % retry_ms, kind="close")
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a question on the call's stream and return the client's answer, which any process may receive.
+        """Send a question on the call's stream and return the client's answer.
 
-        ``params`` must fit the client's revision. Raise Cancelled if this call was cancelled.
+        The client may send the answer to any process. ``params`` must be valid in the client's revision.
+        Raise Cancelled if this call was cancelled.
         """
         with self._question(), self._requests.place:
             if self._gate is not None:
@@ -306,18 +311,21 @@ class RunningCall:
             return await self._requests.ask(self.session, method, params, self._put, self._asked)
 
     async def wait_for_next_round(self) -> Any:
-        """End the round with the questions in ``inputs``, including others of the same turn of the loop."""
+        """End the call with the questions in ``inputs``.
+
+        Questions that other tasks of the call ask in the same turn of the event loop are included.
+        """
         with self._question():
             self.loop.call_soon(self.suspend)
             return await self.loop.create_future()
 
     def suspend(self) -> None:
-        """End the round if it has open questions, unless an effect is running."""
+        """End the call if it has open questions, unless a function passed to ``once`` is running."""
         if self.inputs is not None and self.inputs.requests and not self.inputs.effects:
             self._stop(INPUT)
 
     def run_from_thread(self, question: Callable[[], Awaitable[T]]) -> T:
-        """Await ``question()`` on the event loop for synchronous code, and block its thread meanwhile.
+        """Await ``question()`` on the event loop for synchronous code, whose thread is blocked meanwhile.
 
         Raise Cancelled if this call was cancelled.
         """
@@ -338,7 +346,7 @@ class RunningCall:
 
     @contextmanager
     def _question(self) -> Iterator[None]:
-        """Cancel the current task with the call, within this context."""
+        """Within this context, cancel the current task when the call is stopped."""
         self.raise_if_stopped()
         task = asyncio.current_task()
         assert task is not None
@@ -357,9 +365,13 @@ async def attempt(
     *,
     in_task: bool = True,
 ) -> None:
-    """Run ``work`` and answer the call with its result or error. The boundary around application code."""
+    """Run ``work`` and answer the call with its result or error.
+
+    No exception of application code passes this point.
+    """
     if in_task:
-        # Not set by the caller: a task cancelled before its first step never runs or answers.
+        # Set here and not by the caller: a task that is cancelled before its first step neither runs nor
+        # answers.
         call.task = asyncio.current_task()
     call.telemetry.enter()
     try:
@@ -385,7 +397,7 @@ async def attempt(
 def ending(call: RunningCall) -> tuple[bytes, str]:
     """Return the answer to a stopped call, and its outcome.
 
-    CAN-02: over HTTP a cancelled request is answered, because only an answer ends its stream cleanly.
+    CAN-02: over HTTP even a cancelled request is answered, because only an answer ends its stream properly.
     """
     error: McpError
     outcome = "error"

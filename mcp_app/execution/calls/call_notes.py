@@ -1,4 +1,4 @@
-"""Message log entries of a call: long running, its notifications, its answer."""
+"""Message log entries about a call: that it is running, its notifications, and its answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mcp_app.message_log.log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
 
 PROGRESS = "notifications/progress"
-# Minimum seconds between logged progress notifications, which would otherwise fill the log.
+# Minimum seconds between two logged progress notifications. Otherwise progress would fill the log.
 PROGRESS_SECONDS = 1.0
 
 
 class Logged(Protocol):
-    """The fields of a call used by the log."""
+    """The attributes of a call that its log entries need."""
 
     loop: asyncio.AbstractEventLoop
     session: Negotiated
@@ -30,7 +30,7 @@ class Logged(Protocol):
 
 
 def note_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
-    """Log a request unless it finishes within ``grace`` seconds, so that the console shows it early."""
+    """Log a request as running, for the console, unless it finishes within ``grace`` seconds."""
     if grace:
         call.loop.call_later(grace, note_running, call, log)
     elif not call.outcome:

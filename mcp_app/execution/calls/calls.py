@@ -1,4 +1,4 @@
-"""Start, lookup and cancellation of the calls of one process (CAN-04)."""
+"""The running calls of one process: starting, finding and cancelling them (CAN-04)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Work = Callable[[RunningCall, Context], Awaitable[dict[str, Any]]]
 
 
 class CallRequest(Protocol):
-    """A client's request to start a call for."""
+    """A client's request for which a call can be started."""
 
     session: Negotiated
     principal: Principal
@@ -66,7 +66,7 @@ class RunningCalls:
         self._requests = requests
         self._counts = counts
         self._settings = settings
-        # Number of calls each principal runs here.
+        # The number of calls that each principal runs in this process.
         self.shares: dict[Share, int] = {}
         self._sessions: dict[str, Negotiated] = {}
 
@@ -95,10 +95,10 @@ class RunningCalls:
         inputs: Inputs | None = None,
         waits: bool = True,
     ) -> RunningCall:
-        """Start work on a request.
+        """Start work on a request. The answer is sent on the request's reply.
 
-        Its answer is sent on its reply, at once if the work never ``waits``. Raise InvalidRequest for an id
-        that is still in flight in this session (RPC-03). Raise TooManyRequests if the principal already runs
+        If the work never ``waits``, it is done when this method returns. Raise InvalidRequest for an id
+        that is still in use in this session (RPC-03). Raise TooManyRequests if the principal already runs
         as many calls as allowed.
         """
         session, principal = request.session, request.principal
@@ -136,7 +136,7 @@ class RunningCalls:
         return call
 
     def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
-        """Cancel a call running in this process. Return False if there is none."""
+        """Cancel a call that runs in this process. Return False if there is no such call."""
         named = self._named(session_id)
         found = [session.in_flight[request_id] for session in named if request_id in session.in_flight]
         for call in found:
@@ -144,34 +144,34 @@ class RunningCalls:
         return bool(found)
 
     def _named(self, session_id: str) -> list[Negotiated]:
-        """Return the session with that id, or all running requests of that modern client record."""
+        """Return the session with this id, or all running requests of a modern client by its record id."""
         if session_id.startswith(CLIENT_RECORD):
             return [exchange for exchange in self._sessions.values() if exchange.record_id == session_id]
         session = self._sessions.get(session_id)
         return [session] if session is not None else []
 
     def on_cancel(self, payload: dict[str, Any]) -> None:
-        """Cancel a call by a broadcast from another process.
+        """Cancel the call that a broadcast from another process refers to.
 
-        The worker of a stored call cancels it.
+        Stored calls are ignored here, because their workers cancel them.
         """
         if "session" in payload and "call" not in payload:
             self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))
 
     def on_credentials(self, payload: dict[str, Any]) -> None:
-        """Cancel the calls of OAuth connections that ended, by a broadcast (AUTH-18)."""
+        """Cancel the calls of the ended OAuth connections that a broadcast refers to (AUTH-18)."""
         if payload.get("stops"):
             named = (*payload.get("connections", ()), *payload.get("replaced", ()))
-            # Processes of the previous version send a single connection.
+            # Processes of the previous version send a single connection instead of lists.
             self.end_connections({payload.get("connection"), *named})
 
     def connections(self) -> frozenset[int]:
-        """Return the OAuth connections of the calls running in this process."""
+        """Return the ids of the OAuth connections that made the calls running in this process."""
         found = (call.principal.connection_id for call in self._all())
         return frozenset(each for each in found if each is not None)
 
     def end_connections(self, ended: Collection[object]) -> None:
-        """Cancel the calls of connections that ended."""
+        """Cancel the calls that were made through these OAuth connections."""
         for call in self._all():
             if call.principal.connection_id is not None and call.principal.connection_id in ended:
                 call.cancel("the connection ended")
@@ -180,8 +180,8 @@ class RunningCalls:
         return [call for session in self._sessions.values() for call in session.in_flight.values()]
 
     async def close(self, seconds: float) -> None:
-        """Wait up to ``seconds`` for running calls to finish, then stop the others."""
-        await asyncio.sleep(0)  # A call accepted just now has no task before its first step.
+        """Wait up to ``seconds`` for running calls to finish, then stop those that have not."""
+        await asyncio.sleep(0)  # A call that was just accepted gets its task with its first step.
         running = self._all()
         if await _still_running(running, seconds):
             for call in running:
@@ -205,6 +205,6 @@ class RunningCalls:
 
 
 async def _still_running(calls: list[RunningCall], seconds: float) -> bool:
-    """Wait at most ``seconds`` for calls to finish. Return True if some have not."""
+    """Wait up to ``seconds`` for the calls to finish. Return True if any call still runs."""
     tasks = [call.task for call in calls if call.task is not None and not call.task.done()]
     return bool(tasks and (await asyncio.wait(tasks, timeout=seconds))[1])

@@ -1,4 +1,4 @@
-"""Conversion of values returned by prompt and resource functions to wire messages and contents."""
+"""Conversion of the return values of prompts and resources to wire messages and contents."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mcp_app.protocol.errors import InternalError, ResourceNotFound
 
 
 def to_messages(value: Any) -> list[dict[str, Any]]:
-    """Return the ``messages`` of prompts/get from text, content, a message or a list of these.
+    """Convert text, content, a message or a list of these to the ``messages`` of prompts/get.
 
-    A dict with ``messages`` counts as that list. Raise InternalError for anything else.
+    A dict with ``messages`` is treated like that list. Raise InternalError for any other value.
     """
     if isinstance(value, Mapping) and "messages" in value:
         value = value["messages"]
@@ -43,9 +43,9 @@ def _block(value: Any) -> dict[str, Any]:
 
 
 def to_contents(value: Any, uri: str, mime_type: str) -> list[dict[str, Any]]:
-    """Return the ``contents`` of resources/read from text, bytes, a File, JSON values or a list of Files.
+    """Convert text, bytes, a File, JSON values or a list of Files to the ``contents`` of resources/read.
 
-    Raise ResourceNotFound for None, and InternalError for values that cannot be sent or are too large.
+    Raise ResourceNotFound for None. Raise InternalError for a value that cannot be sent or is too large.
     """
     if value is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})

@@ -1,7 +1,8 @@
-"""The context for tool, prompt and resource code: one API for every revision.
+"""The context for the code of tools, prompts and resources: one API for every protocol revision.
 
-Methods come in pairs, as in Django: the plain name blocks and is for synchronous code, the ``a…`` name is
-awaited. ``progress``, ``track``, the log methods and ``cancelled`` never block and have one name.
+Most methods come in pairs, as in Django: the plain name blocks and is for synchronous code, and the ``a…``
+name is awaited. ``progress``, ``track``, the log methods and ``cancelled`` never block and have only one
+name.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ log = logging.getLogger("mcp.questions")
 IN_EFFECT = "A question inside of once would be asked anew each time: ask before it."
 
 T = TypeVar("T")
-# Reads a resource on behalf of a call's caller.
+# A function that reads a resource with the rights of a call's caller.
 ReadResource = Callable[[RunningCall, str], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectedClient:
-    """The connected client. Its name, version and extension settings are untrusted.
+    """The connected client. Do not trust its name, version and extension settings.
 
     ``extensions`` maps the ids of the declared extensions to their settings.
     """
@@ -54,12 +55,12 @@ class ConnectedClient:
     extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def can(self, capability: str) -> bool:
-        """Return True if the client declared a capability (``roots``, ``sampling``, …) or extension id."""
+        """Return True if the client declared this capability (``roots``, ``sampling``, …) or extension id."""
         return capability in self.extensions or bool(getattr(self.capabilities, capability, False))
 
 
 class Context:
-    """The context passed to code that declares a parameter of this type. Clients do not see the parameter."""
+    """The context, passed to code with a parameter of this type. Clients do not see this parameter."""
 
     __mcp_context__ = True
     __slots__ = ("_call", "_read")
@@ -75,12 +76,12 @@ class Context:
 
     @property
     def protocol_version(self) -> str:
-        """The negotiated revision."""
+        """The negotiated protocol revision."""
         return self._call.session.version
 
     @property
     def session_id(self) -> str:
-        """The session's id, which is never a credential."""
+        """The id of the session. It is never a credential."""
         return self._call.session.id
 
     @property
@@ -92,13 +93,16 @@ class Context:
             str(info.get("name", "")),
             str(info.get("version", "")),
             session.capabilities,
-            # A copy, because sessions of the same kind of client share the parsed value.
+            # A copy, because sessions with equal declarations share the parsed value.
             deepcopy(declared_extensions(declared, session.version)),
         )
 
     @property
     def user(self) -> Any:
-        """The Django user behind the credential, or AnonymousUser. Queries the database. See ``auser``."""
+        """The Django user of the credential, or AnonymousUser.
+
+        This queries the database; async code uses ``auser``.
+        """
         from django.contrib.auth import get_user_model
         from django.contrib.auth.models import AnonymousUser
 
@@ -106,27 +110,30 @@ class Context:
         return AnonymousUser() if user_id is None else get_user_model().objects.get(pk=user_id)
 
     async def auser(self) -> Any:
-        """Return ``user``, for async code."""
+        """Return the user as ``user`` does, for async code."""
         return await aquery(lambda: self.user)
 
     @property
     def principal(self) -> Principal:
-        """The authenticated caller. Its fields are internal to this server and not meant for clients."""
+        """The authenticated caller.
+
+        Its fields are internal to this server and must not be sent to clients.
+        """
         return self._call.principal
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The ``_meta`` of the request as sent by the client. Untrusted (META-08)."""
+        """The ``_meta`` of the request as the client sent it. Do not trust it (META-08)."""
         return self._call.meta
 
     @property
     def traceparent(self) -> str:
-        """The W3C trace context for work of this call to continue, or "" without a trace."""
+        """The W3C trace context in which work for this call can continue, or "" without a trace."""
         return self.trace_headers.get("traceparent", "")
 
     @property
     def trace_headers(self) -> dict[str, str]:
-        """``traceparent`` and ``tracestate`` as headers, for requests to your own services only."""
+        """The headers ``traceparent`` and ``tracestate``. Send them only to your own services."""
         context = self._call.telemetry.context
         return {} if context is None else context.headers
 
@@ -135,14 +142,17 @@ class Context:
         return permission in self._call.principal.permissions
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress. Values that do not increase are dropped. Raise Cancelled after a cancel."""
+        """Report progress. A value not above the previous one is dropped.
+
+        Raise Cancelled if the call was cancelled.
+        """
         self.raise_if_cancelled()
         self._call.progress(progress, total, message and str(message))
 
     def track(self, items: Iterable[T], message: str = "") -> Iterator[T]:
-        """Yield ``items``, reporting progress and checking for cancellation before each.
+        """Yield ``items``. Before each item, report progress and check for cancellation.
 
-        ``message`` may contain ``{}`` for the number of the item.
+        A ``{}`` in ``message`` is replaced with the number of the item.
         """
         total = float(len(items)) if isinstance(items, Sized) else None
         for number, item in enumerate(items):
@@ -152,13 +162,16 @@ class Context:
             self.progress(total, total)
 
     async def atrack(self, items: Iterable[T], message: str = "") -> AsyncIterator[T]:
-        """Yield ``items`` as ``track``, for async code. Yields to the event loop between items."""
+        """Yield ``items`` as ``track`` does, for async code. Other tasks can run between two items."""
         for item in self.track(items, message):
             await asyncio.sleep(0)
             yield item
 
     def log(self, level: str, message: Any, *, logger: str = "", **data: Any) -> None:
-        """Send a log message to the client if its log level allows. Never send secrets (LOG-05)."""
+        """Send a log message to the client if the client's log level allows it.
+
+        Never send secrets (LOG-05).
+        """
         content = {"message": message, **data} if data else message
         self._call.log_message(level, content, logger or self._call.target)
 
@@ -179,9 +192,10 @@ class Context:
         self.log("error", message, **data)
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        """Send a notification of an extension that an app of this installation defines.
+        """Send a notification that is defined by an extension of an installed app.
 
-        Clients without the extension get nothing. Raise ValueError if no extension defines the notification.
+        Nothing is sent to clients that did not declare the extension. Raise ValueError if no extension
+        defines the notification.
         """
         owner = next((each for each in registry.extensions.values() if method in each.notifications), None)
         if owner is None:
@@ -191,7 +205,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True if the call was cancelled. Cheap."""
+        """True if the call was cancelled. Cheap enough for a loop."""
         return self._call.stopped
 
     def raise_if_cancelled(self) -> None:
@@ -200,60 +214,60 @@ class Context:
             self._call.raise_if_stopped()
 
     def close_stream(self, retry_ms: int = 1000) -> None:
-        """Make a 2025-11-25 client poll: close its connection, so that it reconnects after ``retry_ms``."""
+        """Make a client of 2025-11-25 poll: close its connection and let it reconnect after ``retry_ms``."""
         self._call.close_stream(retry_ms)
 
     async def aelicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
         """Ask the client's user to fill in a form, and return the answer.
 
-        ``form`` is a JSON Schema of flat simple properties, a simple type, or a model, dataclass or TypedDict
-        of such. ``key`` identifies the question in this call: see ``docs/questions.md``. Raise CannotAsk if
-        the client does not support the question, ToolError if it does not answer or sends an invalid answer.
+        ``form`` is a JSON Schema with flat, simple properties, or a simple type, or a model, dataclass or
+        TypedDict with fields of simple types. ``key`` identifies the question in this call: see
+        ``docs/questions.md``. Raise CannotAsk if the client does not support the question. Raise ToolError
+        if the client does not answer or sends an invalid answer.
         """
         return await self._ask(questions.form(message, form), key)
 
     def elicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
-        """Ask as ``aelicit``, for synchronous code."""
+        """Ask as ``aelicit`` does, for synchronous code."""
         return self._wait(lambda: self.aelicit(message, form, key=key))
 
     async def aelicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
-        """Ask the user to open ``url``. Its page must check that the same user opens it (ELI-11)."""
+        """Ask the user to open ``url``. The page there must check that the same user opened it (ELI-11)."""
         return await self._ask(questions.link(message, url, elicitation_id), key)
 
     def elicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
-        """Ask as ``aelicit_url``, for synchronous code."""
+        """Ask as ``aelicit_url`` does, for synchronous code."""
         return self._wait(lambda: self.aelicit_url(message, url, elicitation_id, key=key))
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Notify the client that a URL elicitation is complete (ELI-07). No effect on 2026-07-28."""
+        """Notify the client that a URL elicitation is complete (ELI-07). This does nothing on 2026-07-28."""
         self._call.send("notifications/elicitation/complete", {"elicitationId": elicitation_id})
 
     async def asample(
         self, messages: Any, *, max_tokens: int, key: str = "", **options: Any
     ) -> CreateMessageResult:
-        """Ask the client's model to continue ``messages``: a text, or sampling messages.
+        """Ask the client's model to continue ``messages``, which is a text or a list of sampling messages.
 
         ``options`` are members of ``sampling/createMessage`` in snake case: system_prompt, temperature, …
         """
         return await self._ask(questions.sample(messages, max_tokens, options), key)
 
     def sample(self, messages: Any, *, max_tokens: int, key: str = "", **options: Any) -> CreateMessageResult:
-        """Ask as ``asample``, for synchronous code."""
+        """Ask as ``asample`` does, for synchronous code."""
         return self._wait(lambda: self.asample(messages, max_tokens=max_tokens, key=key, **options))
 
     async def aroots(self, *, key: str = "") -> list[dict[str, Any]]:
-        """Return the client's roots. Informational, never an access control (ROOT-03)."""
+        """Return the client's roots. They are information only and grant no access (ROOT-03)."""
         return await self._ask(questions.roots(), key)
 
     def roots(self, *, key: str = "") -> list[dict[str, Any]]:
-        """Return the roots as ``aroots``, for synchronous code."""
+        """Return the roots as ``aroots`` does, for synchronous code."""
         return self._wait(lambda: self.aroots(key=key))
 
     def gather(self, *asked: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Ask several questions at once in synchronous code.
+        """Ask several questions at once in synchronous code, and return the answers in the same order.
 
-        Pass the coroutines of the ``a…`` methods. Return the answers in the same order. Async code uses
-        ``asyncio.gather``.
+        The arguments are coroutines of the ``a…`` methods. Async code uses ``asyncio.gather`` instead.
         """
         try:
             return self._wait(lambda: _together(asked))
@@ -263,11 +277,12 @@ class Context:
                     question.close()
 
     def once(self, key: str, function: Callable[[], Any], *, single_use: bool = False) -> Any:
-        """Run ``function`` once in all rounds of this call, and return its value converted to JSON and back.
+        """Run ``function`` only once in this call, and return its value as JSON values.
 
-        On 2026-07-28, code that asks questions runs again from its start with the earlier answers. Use this
-        method for effects that must not happen twice and values that must stay the same. With ``single_use``
-        the ``requestState`` of the next round is accepted only once.
+        On 2026-07-28, code that asks questions is run again from the start, with the answers given so far.
+        Use this method for effects that must not happen twice and for values that must not change between
+        the runs. With ``single_use``, the ``requestState`` of the client's next request is accepted only
+        once.
         """
         self.raise_if_cancelled()
         if key not in self._inputs.done:
@@ -278,7 +293,7 @@ class Context:
     async def aonce(
         self, key: str, function: Callable[[], Awaitable[Any]], *, single_use: bool = False
     ) -> Any:
-        """Run ``function`` once as ``once``, for async code."""
+        """Run ``function`` only once, as ``once`` does, for async code."""
         self.raise_if_cancelled()
         if key not in self._inputs.done:
             with self._effect():
@@ -286,7 +301,7 @@ class Context:
         return deepcopy(self._inputs.done[key])
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:
-        """Read a resource of this server as the caller, and return the ``resources/read`` result."""
+        """Read a resource of this server with the caller's rights. Return the ``resources/read`` result."""
         return await self._read(self._call, uri)
 
     def may_read(self, uri: str) -> bool:
@@ -294,7 +309,7 @@ class Context:
         return self._call.catalogue.resource(uri) is not None
 
     def read_resource(self, uri: str) -> dict[str, Any]:
-        """Read a resource as ``aread_resource``, for synchronous code."""
+        """Read a resource as ``aread_resource`` does, for synchronous code."""
         return self._wait(lambda: self._read(self._call, uri))
 
     def _wait(self, question: Callable[[], Awaitable[T]]) -> T:
@@ -307,7 +322,7 @@ class Context:
         return self._call.inputs
 
     async def _ask(self, question: Question[T], key: str) -> T:
-        """Ask a question that fits the client's declared capabilities and revision (CAP-02)."""
+        """Ask the question if the client's declared capabilities and its revision allow it (CAP-02)."""
         if reason := unaskable.get():
             raise RuntimeError(reason)
         call, method = self._call, question.method
@@ -333,7 +348,10 @@ class Context:
             raise ToolError(str(error)) from None
 
     async def _look_up(self, question: Question[T], params: dict[str, Any], key: str) -> T:
-        """Return the answer sent with the request. Without a valid answer, end the round (MRTR-13)."""
+        """Return the answer that the request includes.
+
+        If it has no valid answer, end the call with questions (MRTR-13).
+        """
         inputs = self._inputs
         answer = inputs.answer(key, question.method, params)
         if answer is not None:
@@ -356,7 +374,7 @@ class Context:
 
     @contextmanager
     def _effect(self) -> Iterator[None]:
-        """Prevent questions asked elsewhere from ending the round, within this context."""
+        """Within this context, prevent questions in other tasks of the call from ending the call."""
         under_way, mark, call = self._inputs.effects, object(), self._call
         under_way.add(mark)
         before = unaskable.set(IN_EFFECT)

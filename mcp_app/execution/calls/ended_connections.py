@@ -1,4 +1,4 @@
-"""Cancellation of calls whose OAuth connection ended while Redis was down or lost the broadcast."""
+"""Cancellation of calls whose OAuth connection ended and for which no broadcast arrived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("mcp.call")
 
 
 class EndedConnections:
-    """The periodic check of one process: looks up the connections of its running calls in the database."""
+    """A periodic check of one process: it looks up the OAuth connections of running calls in the database."""
 
     def __init__(self, calls: RunningCalls) -> None:
         self._calls = calls

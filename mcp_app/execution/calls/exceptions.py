@@ -1,4 +1,4 @@
-"""The exceptions raised in application code whose call is stopped."""
+"""The exceptions that application code gets when its call is stopped."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from mcp_app.foreign_code import Passing
 
 
 class Cancelled(Exception):
-    """The caller no longer waits for this call. Stop and clean up."""
+    """Raised in application code whose caller no longer waits. The code should clean up and stop."""
 
 
 class Suspended(Passing):
-    """The call ends here with a question to its client.
+    """Raised to end the call with questions to its client.
 
-    Do not catch it, as CancelledError. Not a subclass of Exception, so that ``except Exception`` does not
-    treat it as a failure.
+    Do not catch it, just as you do not catch CancelledError. It is not a subclass of Exception. Therefore
+    ``except Exception`` does not treat it as a failure.
     """

@@ -1,8 +1,8 @@
 """Named points at which a test can pause a process.
 
-Disabled unless MCP_FAILPOINTS is set. The variable names a folder. A file named like a point pauses the first
-process that reaches the point. The file is renamed to ``<point>.<pid>``, and the process continues once that
-file is removed.
+They are disabled unless the variable MCP_FAILPOINTS contains the path of a folder. If a file in this folder
+has the name of a point, the first process that reaches the point pauses. It renames the file to
+``<point>.<pid>`` and continues once that file has been removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FOLDER = os.environ.get("MCP_FAILPOINTS", "")
 
 
 def reach(point: str) -> None:
-    """Pause this process, thread and event loop, if a test requested it."""
+    """Block this thread (and thereby its event loop) at ``point`` if a test requested it."""
     if not FOLDER:
         return
     held = Path(FOLDER, f"{point}.{os.getpid()}")

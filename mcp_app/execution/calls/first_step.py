@@ -1,6 +1,6 @@
-"""Synchronous execution of a task's first step, which asyncio defers to the next turn of the event loop.
+"""Synchronous execution of a task's first step, which asyncio would defer to the next turn of the event loop.
 
-Most tools finish within it: their task is never scheduled, and its end wakes no waiter.
+Most tools finish in this step. Their task then never has to be scheduled or to wake a waiter.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ Step = Callable[[], None]
 
 
 def begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
-    """Run ``work`` as a task of the running ``loop``, up to its first wait.
+    """Run ``work`` as a task of the running ``loop``, synchronously until it first waits.
 
-    The same task runs from start to end, so timeouts and cancel scopes work in the first step, too.
+    The same task runs it from start to end, so timeouts and cancel scopes also work in the first step.
     """
     if loop.get_task_factory() is not None:
         loop.create_task(work)
     elif sys.version_info >= (3, 12):
         asyncio.Task(work, loop=loop, eager_start=True)
     elif "call_soon" in getattr(loop, "__dict__", ("call_soon",)):
-        loop.create_task(work)  # ``call_soon`` is already replaced, or cannot be.
+        loop.create_task(work)  # ``call_soon`` has been replaced already, or cannot be replaced.
     else:
         _begin(work, loop)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work``, which never waits, to its end, in a copy of the current context as a task would."""
+    """Run ``work``, which never waits, to its end. It runs in a copy of the current context, as in a task."""
     context = copy_context()
     try:
         context.run(work.send, None)
-        # Nothing would resume it.
+        # The work waits although it should not, and nothing would resume it.
         context.run(work.throw, RuntimeError("What never waits did wait."))
     except StopIteration:
         return
@@ -57,9 +57,9 @@ def _begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> 
 
 
 def _step_of(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, context: Context) -> Step:
-    """Return a new task's first step.
+    """Return the first step of a new task for ``work``.
 
-    Before Python 3.12 a task passes it only to its loop's ``call_soon``.
+    Before Python 3.12, a task hands its first step only to the ``call_soon`` of its loop, so replace that.
     """
     held: list[Step] = []
     call_soon = loop.call_soon
@@ -67,7 +67,7 @@ def _step_of(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, c
     def hold(callback: Any, *arguments: Any, context: Context | None = None) -> Any:
         if context is own:
             return held.append(callback)
-        return call_soon(callback, *arguments, context=context)  # Called by a finalizer.
+        return call_soon(callback, *arguments, context=context)  # Another caller, such as a finalizer.
 
     own = context
     vars(loop)["call_soon"] = hold

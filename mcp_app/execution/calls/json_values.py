@@ -1,4 +1,4 @@
-"""Conversion of application values to JSON values, with helpful errors for values without a JSON form."""
+"""Conversion of application values to JSON values, with helpful errors for values that JSON lacks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _ONLY_PLAIN = (
 
 
 def jsonable(value: Any) -> Any:
-    """Convert models, dataclasses, dates and the like to JSON values.
+    """Convert a value (a model, dataclass, date …) to JSON values.
 
-    Raise TypeError if there is no JSON form.
+    Raise TypeError for a value that JSON cannot represent.
     """
     if type(value) in (str, int, bool):
         return value
     if _holds_rows(value):
-        # All fields of a row would include fields that were not meant to be published.
+        # Converting a row would publish all of its fields, including fields that should stay private.
         raise TypeError("return database rows as dicts of chosen fields, for example queryset.values('id').")
     if isinstance(value, _BYTES):
         raise TypeError(_SAY_WHAT)
@@ -39,14 +39,17 @@ def jsonable(value: Any) -> Any:
         found = to_jsonable_python(value, by_alias=True, inf_nan_mode="constants", fallback=_text)
     except (PydanticSerializationError, TypeError, UnicodeDecodeError) as error:
         raise TypeError(f"it has no JSON form ({error}).") from error
-    # Checked afterwards, because a value with a JSON form does not contain itself.
+    # Checked after the conversion, which fails for a value that contains itself.
     if _holds_bytes(value):
         raise TypeError(_SAY_WHAT)
     return found
 
 
 def _holds_bytes(value: Any) -> bool:
-    """Return True for bytes in containers. Bytes in fields of models are declared with their encoding."""
+    """Return True if a container holds bytes.
+
+    Bytes in a model's fields are allowed: the model sets the encoding.
+    """
     left = [value]
     while left:
         item = left.pop()
@@ -61,10 +64,10 @@ def _holds_bytes(value: Any) -> bool:
 
 
 def plain_text(value: Any) -> str | None:
-    """Return compact JSON of a dict or list of JSON's own types, else None.
+    """Return compact JSON for a dict or list that holds only JSON's own types, else None.
 
-    Use ``jsonable`` for others. UUIDs and members of enums are accepted, too, because their JSON is the same
-    as with ``jsonable``.
+    Use ``jsonable`` if the result is None. UUIDs and members of enums are accepted as well, because
+    ``jsonable`` converts them in the same way.
     """
     if type(value) not in (dict, list):
         return None
@@ -75,7 +78,10 @@ def plain_text(value: Any) -> str | None:
 
 
 def check_numbers(value: Any, text: str) -> None:
-    """Raise ValueError for infinity or NaN in a value whose JSON ``text`` has ``null`` in their place."""
+    """Raise ValueError if ``value`` contains infinity or NaN.
+
+    Its JSON ``text`` has ``null`` in their place.
+    """
     if "null" in text and (found := _not_finite(value, "")):
         place, number = found
         where = f"{place} is" if place else "it is"
@@ -83,7 +89,7 @@ def check_numbers(value: Any, text: str) -> None:
 
 
 def settle(value: Any) -> Any:
-    """Convert a QuerySet to a list of at most 1,000 rows. Call it in a thread that may use the database."""
+    """Convert a QuerySet to a list of at most 1,000 rows. Call this in a thread that may use the database."""
     if not isinstance(value, QuerySet):
         return value
     rows = list(value[: MAX_ROWS + 1])
@@ -93,17 +99,20 @@ def settle(value: Any) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Return compact JSON. Raise TypeError for values that JSON or 64 bits cannot represent."""
+    """Return compact JSON. Raise TypeError for values that do not fit into JSON or into 64-bit integers."""
     return orjson.dumps(value).decode()
 
 
 def encodable(text: str) -> str:
-    """Replace unpaired surrogates, which UTF-8 cannot encode (GEN-03)."""
+    """Replace unpaired surrogates, because UTF-8 cannot encode them (GEN-03)."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
-    """Return log data as JSON without credentials (LOG-05), or an error text if it has no JSON form."""
+    """Return log data as JSON values without credentials (LOG-05).
+
+    Return an error text if that is impossible.
+    """
     try:
         value = orjson.loads(orjson.dumps(jsonable(encodable(data) if isinstance(data, str) else data)))
     except TypeError as error:
@@ -128,7 +137,7 @@ def _holds_rows(value: Any) -> bool:
 
 
 def _not_finite(value: Any, place: str) -> tuple[str, float] | None:
-    """Return the place and value of the first infinity or NaN in JSON values, or None."""
+    """Return the path and value of the first infinity or NaN in JSON values, or None."""
     if isinstance(value, float):
         return None if isfinite(value) else (place, value)
     inner: Iterable[tuple[str, Any]] = ()

@@ -1,4 +1,4 @@
-"""Reading of a resource for a call's caller: for ``resources/read`` and for ``Context.read_resource``."""
+"""Reading a resource with the caller's rights, for ``resources/read`` and for ``Context.read_resource``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_for(runner: Runner) -> ReadResource:
 
 
 def find(catalogue: CatalogueView, uri: str) -> tuple[ResourceEntry, dict[str, str]]:
-    """Return a resource and its template's variables. Raise ResourceNotFound, also for a hidden resource."""
+    """Return a resource and the variables in its URI. Raise ResourceNotFound, also for a hidden resource."""
     found = catalogue.resource(uri)
     if found is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})

@@ -1,4 +1,4 @@
-"""The response to one POST: a JSON body, or an event stream once a message precedes the answer."""
+"""The response to one POST: a JSON body, or an event stream if a message precedes the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mcp_app.sessions.quota import admit, keep_answer
 from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
-# An answer is stored soon after Redis accepts writes again, because its client waits on the stream.
+# Pauses between attempts to store an answer, in seconds. The first are short, because a client waits for
+# it.
 FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, *[2.0] * 300)
 
 log = logging.getLogger("mcp.reply")
@@ -26,7 +27,7 @@ log = logging.getLogger("mcp.reply")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A complete response, or an empty one (202)."""
+    """A complete response. An empty body is sent with status 202."""
 
     body: bytes
     status: int = 200
@@ -36,13 +37,16 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class StreamReference:
-    """A stream to follow from a position. Events up to ``replayed`` were stored before the connection."""
+    """A stream and the position to follow it from.
+
+    Events up to ``replayed`` were stored before the client connected.
+    """
 
     stream: str
     epoch: int
     after: int
     replayed: int = 0
-    gap: bool = False  # earlier events that the client has not seen were lost
+    gap: bool = False  # True if events that the client has not seen were lost
 
 
 ACCEPTED = Answered(b"", 202)
@@ -52,7 +56,7 @@ Lost = Callable[[str], None]
 
 
 class Watched(Protocol):
-    """A running call whose deadline starts once it proves not to be quick."""
+    """A running call whose deadline is started only if the call does not finish quickly."""
 
     def watch(self) -> None:
         """Start the deadline."""
@@ -60,29 +64,30 @@ class Watched(Protocol):
 
 
 class Outlet(Protocol):
-    """The destination of a call's messages: the reply of its POST, or a background call's stream."""
+    """The destination of a call's messages: the reply to its POST, or the stream of a background call."""
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """Send a message before the answer. If that fails, call ``lost`` with the reason."""
+        """Send a message that precedes the answer. If sending fails, call ``lost`` with the reason."""
         ...
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
-        """Send the answer, with the call's outcome."""
+        """Send the answer, and record the call's outcome."""
         ...
 
 
 class RequestOutlet(Outlet, Protocol):
-    """The outlet of one request, with the ``calls`` that answer on it."""
+    """The outlet of one request. ``calls`` are the running calls whose answers it sends."""
 
     calls: list[Watched]
 
 
 class Reply:
-    """The collected answers to the requests of one POST.
+    """The answers to the requests of one POST.
 
-    As long as only answers were sent, they are collected for one JSON body. ``send`` or the end of the grace
-    opens a stream. From then on everything is appended there in order before a client reads it (T-RES-06), so
-    a client that loses the connection can resume at any process. Event loop only.
+    Answers are collected for one JSON body until a message precedes them or the grace period ends. Then a
+    stream is opened. From then on, every message is appended to the stream before it is sent to the client
+    (T-RES-06). Therefore a client that loses its connection can resume at any process. For the event loop
+    only.
     """
 
     __slots__ = (
@@ -118,9 +123,9 @@ class Reply:
     ) -> None:
         """Create a reply for ``expected`` answers.
 
-        ``shared`` is True for the members of a batch. ``error`` becomes the reason if a call failed because
-        its question needed a stream. The stream and its session are in ``writing`` as long as this process
-        will write to it.
+        ``shared`` is True if the reply belongs to a batch. If a call fails because a stream for its
+        question could not be opened, ``error`` is set to the reason. As long as this process may write to
+        the stream, the stream and its session are in ``writing``.
         """
         self._streams = streams
         self._expected = expected
@@ -135,7 +140,7 @@ class Reply:
         self.session_id = session.id
         self.answers: list[bytes] = []
         self.calls: list[Watched] = []
-        # Called once the form of the response is settled, for owners of the request that have no task.
+        # Called once the form of the response is certain, for transports that answer without a task.
         self.on_change: Callable[[], None] | None = None
         self.stream = ""
         self.epoch = 0
@@ -144,12 +149,12 @@ class Reply:
         self.shared = shared
 
     def follow(self, stream: str, epoch: int) -> None:
-        """Refer to a background call's stream, which carries the answer."""
+        """Point to the stream of a background call, which will carry the answer."""
         self.stream, self.epoch = stream, epoch
 
     @property
     def finished(self) -> bool:
-        """True if every request of the POST has its answer."""
+        """True if every request of the POST has been answered."""
         return self._expected == 0
 
     @property
@@ -159,7 +164,7 @@ class Reply:
 
     @property
     def whole(self) -> bytes:
-        """The answer if it is the complete response without a stream, else empty."""
+        """The answer if it is the whole response and needs no stream, else empty."""
         return self.answers[0] if self._expected == 0 and not self.stream else b""
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
@@ -168,7 +173,7 @@ class Reply:
         if self._lost_question and outcome in ("error", "tool_error"):
             self.error = self._refusal
         if self._expected == 0:
-            # Calls refer to their reply. Without this, each would be part of a reference cycle.
+            # A call refers to its reply. Dropping the calls here avoids a reference cycle.
             self.calls.clear()
         if not self.stream or self.broken:
             self.answers.append(encoded)
@@ -178,9 +183,9 @@ class Reply:
         self._enqueue("final" if self._expected == 0 else "answer", encoded)
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """Send a notification or request to the client, which opens the stream.
+        """Send a notification or request to the client. This opens the stream if necessary.
 
-        Ignored after the last answer.
+        Do nothing after the last answer.
         """
         if self._expected == 0:
             return
@@ -192,13 +197,13 @@ class Reply:
         self._enqueue(kind, encoded, lost)
 
     async def settled(self, grace: float) -> bool:
-        """Wait up to ``grace`` seconds.
+        """Wait up to ``grace`` seconds for the answers.
 
-        Return True if all answers are collected, False if a stream is open.
+        Return True if all answers have been collected, and False if a stream is open.
         """
         if self._expected == 0 and not self.stream:
             return True
-        # Many calls need only one more turn of the loop. Use a timer for the others only.
+        # Many calls need only one more turn of the event loop, so a timer is used only after that turn.
         await asyncio.sleep(0)
         if self._expected == 0 and not self.stream:
             return True
@@ -211,8 +216,8 @@ class Reply:
     async def _wait(self, grace: float) -> None:
         loop = asyncio.get_running_loop()
         self._settled = loop.create_future()
-        # After the loop was blocked, the timer fires first. Run ready callbacks before it, so that quick
-        # answers do not turn into streams, which cost more.
+        # If the event loop was blocked, the timer fires before callbacks that are ready. Run those
+        # callbacks first, so that quick answers do not need a stream, which costs more.
         timer = loop.call_later(grace, loop.call_soon, self._grace_over)
         try:
             await self._settled
@@ -223,7 +228,7 @@ class Reply:
     def _is_settled(self) -> bool:
         """True if the form of the response is certain.
 
-        For batches this may be so before anything waits for it.
+        In a batch, it may be certain before ``settled`` waits for it.
         """
         return self.epoch != 0 or (self._expected == 0 and (not self.stream or self.broken))
 
@@ -237,7 +242,7 @@ class Reply:
 
     @property
     def _refusal(self) -> McpError:
-        """The error for a question that cannot be sent."""
+        """The error for the caller of a question that cannot be sent."""
         return self._refused or Unavailable(CANNOT_ASK)
 
     def _settle(self) -> None:
@@ -248,7 +253,7 @@ class Reply:
 
     def _open(self) -> None:
         self.stream = "post-" + secrets.token_hex(9)
-        # Quick answers of a batch precede the other messages on the stream (BATCH-04).
+        # Answers of a batch that are already available come first on the stream (BATCH-04).
         self._outbox.extend(("answer", held, None) for held in self.answers)
         self.answers.clear()
         self._start_pump()
@@ -276,8 +281,8 @@ class Reply:
             await admit(self._streams, owner)
             self.epoch = (await self._streams.log.open(self.session_id, self.stream, owner=owner))[0]
         except (StreamsError, McpError) as error:
-            # No stream is available: Redis is down or full, the principal's quota is used up, or the session
-            # ended. The answer is still sent as one JSON body.
+            # No stream can be opened: Redis is down or full, the principal's quota is used up, or the
+            # session has ended. The answer is still sent as one JSON body.
             self.broken = True
             if isinstance(error, McpError):
                 self._refused = error
@@ -308,7 +313,7 @@ class Reply:
             await self._shed.tell(self._session, self._store)
             await self._store(encoded, kind)
         except StreamFinished:
-            return  # The session ended meanwhile.
+            return  # The session has ended meanwhile.
         except StreamsError:
             if lost is not None:
                 self._lose(lost)
@@ -321,7 +326,7 @@ class Reply:
         await self._streams.log.append(self.session_id, self.stream, encoded, kind=kind, owner=owner)
 
     async def _append_answer(self, kind: str, encoded: bytes) -> None:
-        """Store an answer, with retries for about ten minutes."""
+        """Store an answer, and retry for about ten minutes."""
         owner = self._session.principal_key
         for pause in (*FINISH_RETRY_SECONDS, None):
             try:

@@ -1,4 +1,4 @@
-"""Conversion of a tool's return value or failure to the result of revision 2025-11-25."""
+"""Conversion of a tool's return value or failure to a result in the form of revision 2025-11-25."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Result = dict[str, Any]
 
 
 def to_result(value: Any, entry: ToolEntry) -> Result:
-    """Return a ``CallToolResult`` for a tool's return value, checked against its output schema (TOOL-16).
+    """Convert a tool's return value to a ``CallToolResult`` that matches its output schema (TOOL-16).
 
-    A value that cannot be sent is the tool's failure, so it becomes an error result (TOOL-12).
+    If the value cannot be sent, the tool is at fault, so the result is an error result (TOOL-12).
     """
     limit = conf.get().max_result_bytes
     if type(value) is str and entry.output is None and value.isascii() and len(value) <= limit:
-        return {"content": [{"type": "text", "text": value}]}  # The common case, which needs no checks.
+        return {"content": [{"type": "text", "text": value}]}  # The common case needs no further checks.
     try:
         result = _tool_result(value, entry)
     except (TypeError, ValueError) as error:
@@ -46,18 +46,21 @@ def to_result(value: Any, entry: ToolEntry) -> Result:
 
 
 def error_result(text: str, refusal: str = "") -> Result:
-    """Return a result that reports a failure to the model (TOOL-12), with the code of a ``refusal``."""
+    """Return a result that reports a failure to the model (TOOL-12).
+
+    ``refusal`` is the code of a refused call.
+    """
     result = {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
     return {**result, "_meta": {META: refusal}} if refusal else result
 
 
 def unexpected(method: str, target: str) -> InternalError:
-    """Return the client's error for an internal fault: the incident id in the log and nothing else (S25)."""
+    """Return the error that a client gets for an internal fault. It contains only the incident id (S25)."""
     return InternalError(f"Internal error (incident {incident(log, f'{method} {target!r}')}).")
 
 
 def incident(logger: logging.Logger, failed: str) -> str:
-    """Log the exception being handled, and return its incident id."""
+    """Log the exception that is being handled under a new incident id, and return the id."""
     number, error = secrets.token_hex(4), sys.exception()
     try:
         logger.error("Incident %s: %s failed", number, failed, exc_info=error)
@@ -93,7 +96,7 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
 def _structured(value: Any, entry: ToolEntry) -> Result:
     value = settle(value)
     structured = {"result": value} if entry.wraps_result else value
-    # Copying to plain types takes longer than all other steps together, and most results do not need it.
+    # Copying to plain types takes longer than all other steps together, and most values are plain already.
     text = plain_text(structured)
     if text is None or not _fits(structured, entry):
         plain = jsonable(value)
@@ -104,14 +107,14 @@ def _structured(value: Any, entry: ToolEntry) -> Result:
             raise ValueError(f"it does not fit the tool's output schema ({problem}).")
         text = json_text(structured)
     check_numbers(value, text)
-    # Clients of revisions without structured content read the same JSON as text (TOOL-17).
+    # Clients whose revision has no structured content get the same JSON as text (TOOL-17).
     return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 
 
 def _fits(structured: Any, entry: ToolEntry) -> bool:
     try:
         return entry.check_output(structured) is None
-    except ValueError:  # The check does not support all types of the encoder.
+    except ValueError:  # The schema check does not support every type that can be encoded.
         return False
 
 
@@ -134,7 +137,7 @@ def _explicit(value: ToolResult, entry: ToolEntry) -> Result:
 
 
 def _is_content(value: Any) -> bool:
-    """Return True for a content object, or a list with at least one."""
+    """Return True for a content object, and for a list with at least one content object."""
     if isinstance(value, CONTENT_CLASSES):
         return True
     if not isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Execution of application functions: async ones on the event loop, synchronous ones in a thread pool."""
+"""Execution of application functions: async functions on the event loop, synchronous functions in threads."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from mcp_app.protocol.errors import (
 )
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
-# Objects that the caller may not see are reported as missing (RES-06).
+# Objects that the caller may not see are reported as if they did not exist (RES-06).
 NOT_THERE = (ObjectDoesNotExist, PermissionDenied, Http404)
 
 log = logging.getLogger("mcp.tool")
 
 
 class Runner:
-    """The executor of one process, with its threads. ``serves``: its event loop serves clients first."""
+    """The executor of one process and its threads. If it ``serves``, threads yield to the event loop."""
 
     def __init__(self, threads: int, *, serves: bool = False) -> None:
         self._threads = Threads(threads, yields=serves)
 
     async def close(self) -> None:
-        """Accept no more work and close the threads. Threads that ignore cancellation are abandoned."""
+        """Accept no more work and close the threads. Threads that ignore their cancellation are abandoned."""
         await self._threads.close()
 
     async def invoke(
@@ -54,8 +54,8 @@ class Runner:
     ) -> Any:
         """Call an application function with validated arguments and return its value.
 
-        Raise Suspended if it asked a question that the client answers with a new request, even if the
-        function caught that.
+        If the function asked a question that the client answers with a new request, raise Suspended. It is
+        raised even if the function caught it.
         """
         try:
             keywords = function.bind(arguments)
@@ -73,14 +73,16 @@ class Runner:
     ) -> Any:
         run = in_transaction if function.is_atomic else _settled
         work = self._threads.start(_in_thread, run, function.call, keywords)
-        # Keep all running work: a tool in a thread may read a resource that runs in another thread.
+        # Remember all running work, because a tool in a thread may read a resource whose code runs in
+        # another thread.
         begun = call.threads
         call.threads = (*[each for each in begun if not each.done()], work) if begun else (work,)
         try:
             return await work.outcome()
         except asyncio.CancelledError:
             if call.suspended:
-                # Its client returns at once, and the next run must not overlap with this one's cleanup.
+                # The client sends its next request at once. This code must clean up before the next run
+                # starts.
                 await work.end(UNWILLING_SECONDS)
             raise
 
@@ -93,9 +95,9 @@ class Runner:
         *,
         approved: bool = False,
     ) -> dict[str, Any]:
-        """Return a tool's result in the newest legacy form.
+        """Run a tool and return its result in the newest legacy form.
 
-        Failures become ``isError`` (TOOL-12). All calls of a tool's code pass here or through
+        Failures become results with ``isError`` (TOOL-12). Every call of a tool passes through here or
         ``run_at_once``, so a tool that needs approval never runs without it.
         """
         if entry.needs_approval and not approved:
@@ -108,9 +110,9 @@ class Runner:
     async def ask_first(
         self, entry: ToolEntry, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> dict[str, Any]:
-        """Run a tool's ``asks_first``, before its call becomes a task.
+        """Run a tool's ``asks_first`` function before the call becomes a task.
 
-        Return {} or the result of its failure.
+        Return {}, or the error result if the function failed.
         """
         try:
             if entry.asks_first is not None:
@@ -120,10 +122,10 @@ class Runner:
         return {}
 
     def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
-        """Run a tool that never waits and takes no context, synchronously, and return its result.
+        """Run a tool that never waits and takes no context, and return its result.
 
-        Call it in its own ``contextvars`` context, as a task has. Otherwise changes by the tool, such as an
-        activated language, would persist on the connection.
+        Call this in its own ``contextvars`` context, as a task has. Otherwise a change made by the tool,
+        such as the active language, would stay in effect for later requests on the connection.
         """
         if entry.needs_approval:
             return _unapproved(entry)
@@ -142,13 +144,13 @@ class Runner:
     async def run_prompt(
         self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
-        """Return a prompt function's value. Expected failures raise -32602 (PROMPT-03)."""
+        """Return the value of a prompt's function. Raise -32602 for an expected failure (PROMPT-03)."""
         return await self.run_method(function, arguments, call, context)
 
     async def run_method(
         self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
-        """Return the value of an extension's method. Missing objects raise -32602."""
+        """Return the value of an extension's method. Raise -32602 for a missing object."""
         try:
             return await self._run_definition(function, arguments, call, context)
         except NOT_THERE as error:
@@ -157,7 +159,7 @@ class Runner:
     async def read_resource(
         self, function: ToolFunction, uri: str, variables: dict[str, Any], call: RunningCall, context: Context
     ) -> Any:
-        """Return a resource function's value. A missing object raises ResourceNotFound (RES-03)."""
+        """Return the value of a resource's function. Raise ResourceNotFound for a missing object (RES-03)."""
         try:
             return await self._run_definition(function, variables, call, context)
         except (*NOT_THERE, FileNotFoundError):
@@ -185,7 +187,7 @@ class Runner:
 
 
 def _stopped_or_failed(name: str, error: BaseException, call: RunningCall) -> dict[str, Any]:
-    """Return the result of a tool's failure. Raise CancelledError if its call was stopped."""
+    """Return the result for a tool that failed. Raise CancelledError if its call was stopped."""
     if isinstance(error, Cancelled) and call.stopped:
         raise asyncio.CancelledError from None
     if isinstance(error, asyncio.CancelledError) and call.interrupted:
@@ -209,9 +211,9 @@ def _settled(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
 
 
 def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
-    """Return the result for a tool's exception. Raise McpError for errors of the request itself."""
+    """Return the result for a tool's exception. Raise McpError if the request itself is at fault."""
     try:
-        with contained():  # The text of an exception is application code, too.
+        with contained():  # Application code also creates the exception's text.
             return _reported(name, error, version)
     except McpError:
         raise
@@ -223,14 +225,14 @@ def _reported(name: str, error: BaseException, version: str) -> dict[str, Any]:
     if isinstance(error, UrlElicitationRequired):
         if version == V2025_11_25:
             raise error
-        # ELI-08, ELI-09: other revisions lack this error, so the result contains its message for the model.
+        # ELI-08, ELI-09: other revisions do not have this error, so the model gets its message in a result.
         return error_result(error.message)
     if isinstance(error, CannotAsk) and is_modern(version):
         raise _missing(error)
     if isinstance(error, MissingCapability):
         raise error
     if isinstance(error, PeerError):
-        # A question that fails inside the tool is the tool's failure, not the request's (TOOL-12).
+        # If a question fails inside a tool, the tool is at fault and not the request (TOOL-12).
         return error_result(_words(error))
     if isinstance(error, McpError):
         raise error
@@ -242,7 +244,7 @@ def _reported(name: str, error: BaseException, version: str) -> dict[str, Any]:
 
 
 def _missing(error: CannotAsk) -> MissingCapability:
-    """Return the error for missing capabilities, which the client may declare and retry (CAP-03)."""
+    """Return the error for missing capabilities. The client may declare them and try again (CAP-03)."""
     return MissingCapability(str(error), required=required(error.needed))
 
 
@@ -252,7 +254,7 @@ def _words(error: PeerError) -> str:
 
 
 def _failure(name: str, error: BaseException) -> str:
-    """Return the error text for the model: the message of an expected failure, else an incident id (S25)."""
+    """Return a failure's text for the model: an expected failure's message, else an incident id (S25)."""
     expected = expected_words(error)
     return _unexpected(name) if expected is None else expected
 

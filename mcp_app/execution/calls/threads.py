@@ -1,9 +1,9 @@
 """The bounded thread pool of one process for synchronous code.
 
-Independent of the code it runs. Work is passed in containers whose operations are atomic, so neither side
-waits for a lock of the other. One thread is woken at a time and wakes the next if there is more work, so the
-first thread finishes short work before a second wakes. Results are handed back by one wake-up of the event
-loop for all of them.
+The pool knows nothing about the code it runs. Work is passed through containers with atomic operations, so
+neither the threads nor the event loop wait for a lock held by the other side. Only one thread is woken at a
+time. It wakes the next thread if there is more work, so short work is finished by the first thread. The
+event loop is woken once for all results that are ready.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcp_app.database.threads.context import run_in
 from mcp_app.database.threads.kept_connections import KeptConnections
 from mcp_app.database.threads.scheduling import yield_to_event_loop
 
-# Threads that wait for a client's answer occupy no slot, only memory and their open connections.
+# Threads that wait for a client's answer use no slot. They only use memory and hold their connections open.
 MAX_WAITING = 256
 CLOSING_SECONDS = 3.0
 
@@ -32,7 +32,10 @@ T = TypeVar("T")
 
 
 class Work:
-    """A function to run in a thread. It occupies a slot while it runs, not while it only waits (ELI-14)."""
+    """A function to run in a thread.
+
+    It uses a slot while it runs, but not while it waits for a client (ELI-14).
+    """
 
     __slots__ = (
         "_arguments",
@@ -60,8 +63,8 @@ class Work:
         self._value: Any = None
         self._error: BaseException | None = None
         self.has_begun = self._has_ended = False
-        # True while other work may use its slot. Its thread then ends after the work, as it would exceed the
-        # limit.
+        # True while other work may use the slot of this work. The thread then ends with this work, because
+        # otherwise there would be more threads than slots.
         self.is_away = False
 
     def running(self) -> bool:
@@ -69,13 +72,13 @@ class Work:
         return self.has_begun and not self._has_ended
 
     def done(self) -> bool:
-        """Return True once the work has finished or was withdrawn. Thread-safe."""
+        """Return True once the work has finished or has been withdrawn. Thread-safe."""
         return self._has_ended
 
     async def outcome(self) -> Any:
-        """Return the function's value or raise its error.
+        """Return the function's value or raise its exception.
 
-        If cancelled before a thread took it, it never runs.
+        If this method is cancelled before a thread has taken the work, the function never runs.
         """
         try:
             await self._ended
@@ -83,7 +86,7 @@ class Work:
             if self._threads.withdraw(self):
                 self._has_ended = True
             if self._ended.cancelled():
-                # A thread cannot be stopped, and other code may still wait for its end.
+                # The thread cannot be stopped, and other code may still wait for the end of the work.
                 self._ended = self._returns.loop.create_future()
             if self._has_ended:
                 self.on_end()
@@ -95,28 +98,28 @@ class Work:
         try:
             raise error
         finally:
-            del error  # Its traceback refers to this frame: a reference cycle.
+            del error  # The traceback refers to this frame, which would be a reference cycle.
 
     async def end(self, seconds: float | None = None) -> None:
         """Wait up to ``seconds`` for the work to finish."""
         await asyncio.wait((self._ended,), timeout=seconds)
 
     async def away(self, question: Callable[[], Awaitable[T]]) -> T:
-        """Await ``question`` while other work may use this thread's slot."""
+        """Await ``question``. Other work may use the slot of this thread meanwhile."""
         self._threads.leave(self)
         try:
             answer = await question()
         except Exception:
             await self._threads.come_back(self, self._returns)
             raise
-        # Not after a cancellation: the thread has only to end then.
+        # After a cancellation no slot is needed, because the thread only has to end.
         await self._threads.come_back(self, self._returns)
         return answer
 
     def run(self, connections: KeptConnections) -> None:
-        """Run the function. Called by its thread."""
-        # Cancelled in this turn of the loop, before the work could be withdrawn. Work that ends its thread
-        # still starts.
+        """Run the function. The thread that took the work calls this method."""
+        # The work was cancelled in the same turn of the event loop in which a thread took it. Work whose
+        # thread has to end must still run.
         if self._ended.cancelled() and not self.is_away:
             self._has_ended = True
             return
@@ -124,9 +127,9 @@ class Work:
         assert self._context is not None
         try:
             self._value = run_in(self._context, self._call, connections)
-        except BaseException as error:  # noqa: BLE001 - its caller gets what it raised, whatever it is
+        except BaseException as error:  # noqa: BLE001 - the caller gets any exception that the function raises
             self._error = error
-        # Drop references so that finished work frees its arguments.
+        # Drop the references, so that the arguments can be freed.
         self._function, self._arguments, self._context = None, (), None
         self._has_ended = True
 
@@ -140,13 +143,13 @@ class Work:
         self._returns.put(then)
 
     def on_end(self) -> None:
-        """Mark the work as finished for those that wait for it. Idempotent."""
+        """Mark the work as finished, which wakes its waiters. Idempotent."""
         if not self._ended.done():
             self._ended.set_result(None)
 
 
 class _Returns:
-    """Callbacks from threads for one event loop, which is woken once for all pending ones."""
+    """Callbacks that threads pass to one event loop. The loop is woken once for all pending callbacks."""
 
     __slots__ = ("_is_told", "_waiting", "loop")
 
@@ -159,24 +162,27 @@ class _Returns:
         self._waiting.append(then)
         if not self._is_told:
             self._is_told = True
-            with suppress(RuntimeError):  # The event loop may have ended before an unresponsive thread.
+            with suppress(RuntimeError):  # The event loop may end before a thread that does not respond.
                 self.loop.call_soon_threadsafe(self._call_all)
 
     def _call_all(self) -> None:
-        # First, so that callbacks added from now on wake the loop again.
+        # Reset the flag first, so that callbacks added from here on wake the loop again.
         self._is_told = False
         while self._waiting:
             self._waiting.popleft()()
 
 
 class _Thread(threading.Thread):
-    """A thread that runs one work after another. A daemon, so that an idle thread does not block exit."""
+    """A thread of the pool.
+
+    It is a daemon, so that it does not prevent the process from exiting while idle.
+    """
 
     def __init__(self, name: str, threads: Threads) -> None:
         super().__init__(name=name, daemon=True)
         self._threads = threads
         self.is_busy = False
-        # Locked except for the moment in which the thread is woken.
+        # Held except for the moment in which the thread is woken.
         self.bell = threading.Lock()
         self.bell.acquire()
 
@@ -191,7 +197,7 @@ class _Thread(threading.Thread):
             if work.is_away:
                 break
             work.hand_back(work.on_end)
-            # Drop the reference before waiting for the next work.
+            # Drop the reference before the thread waits for its next work.
             del work
         connections.close()
         if work is not None:
@@ -199,10 +205,10 @@ class _Thread(threading.Thread):
 
 
 class Threads:
-    """A pool of at most ``limit`` running threads, plus up to ``MAX_WAITING`` threads that wait for clients.
+    """A pool of at most ``limit`` running threads and up to ``MAX_WAITING`` threads that wait for clients.
 
-    For one event loop at a time. Only ``next`` is called by the threads. With ``yields`` they do not preempt
-    the event loop when it wakes them.
+    It serves one event loop at a time. Threads call only ``next``; all other methods are for the event
+    loop. With ``yields``, a thread that is woken does not preempt the event loop.
     """
 
     def __init__(self, limit: int, *, yields: bool = False) -> None:
@@ -213,18 +219,20 @@ class Threads:
         self._away = 0
         self._is_closed = False
         self._returns: _Returns | None = None
-        # In order of arrival. Work is removed by the thread that runs it, or when it is withdrawn.
+        # Work in order of arrival. The thread that takes work removes it, and so does ``withdraw``.
         self._waiting: OrderedDict[Work, None] = OrderedDict()
-        # Idle threads. The last to arrive is used first, because its connections are the freshest.
+        # Idle threads. The last to become idle is used first, because its connections were used most
+        # recently.
         self._idle: list[_Thread] = []
-        # True if a woken thread has not looked for work yet. It will see all work added until then.
+        # True if a thread has been woken and has not looked for work yet. It will find all work added until
+        # then.
         self._is_rung = False
         _all.add(self)
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> Work:
         """Schedule ``function`` in a thread, with a copy of the current context.
 
-        Raise RuntimeError once closed.
+        Raise RuntimeError if the pool is closed.
         """
         if self._is_closed:
             raise RuntimeError("The process is ending.")
@@ -252,14 +260,15 @@ class Threads:
                 self._grow()
 
     async def come_back(self, work: Work, returns: _Returns) -> None:
-        """Wait for a slot for ``work``, behind all work that is queued already."""
+        """Wait until ``work`` has a slot again. Work that is already queued comes first."""
         if not work.is_away:
             return
         work.is_away = False
         if len(self._threads) <= self._most(self._away - 1):  # The slot is still free.
             self._away -= 1
             return
-        # The thread that runs this substitute ends with it, which frees a slot.
+        # This work only takes a place in the queue. The thread that runs it ends with it, which frees a
+        # slot.
         substitute = Work(_do_nothing, (), self, returns)
         substitute.is_away = True
         self._put(substitute)
@@ -275,11 +284,11 @@ class Threads:
         while self._idle:
             self._idle.pop().bell.release()
         if waiting := [thread for thread in self._threads if not thread.is_busy]:
-            # An open connection would keep a test's database from being dropped.
+            # An open connection would prevent a test's database from being dropped.
             await asyncio.to_thread(_join, waiting, CLOSING_SECONDS)
 
     def next(self, thread: _Thread, connections: KeptConnections) -> Work | None:
-        """Return the next work for the calling ``thread``, or None if the thread has to end."""
+        """Return the next work for the calling thread, or None if the thread has to end."""
         while True:
             try:
                 work = self._waiting.popitem(last=False)[0]
@@ -293,35 +302,38 @@ class Threads:
                 return work
 
     def _wait(self, thread: _Thread, connections: KeptConnections) -> None:
-        """Wait until there may be work for the calling ``thread``, and close old connections meanwhile."""
+        """Wait until there may be work for the calling thread. Close old connections meanwhile."""
         self._idle.append(thread)
-        # Work added just before could not wake this thread.
+        # Work added before this thread became idle could not wake it.
         if self._waiting or self._is_closed:
-            with suppress(ValueError):  # It is being woken already.
+            with suppress(ValueError):  # Another thread is already waking it.
                 self._idle.remove(thread)
                 return
         while not thread.bell.acquire(timeout=connections.seconds_left()):
             connections.close_old()
-        # Before the thread looks for work, so that work added from now on wakes another.
+        # Reset before the thread looks for work, so that work added from here on wakes another thread.
         self._is_rung = False
 
     def _ring(self) -> None:
-        """Wake an idle thread, unless one is being woken already."""
+        """Wake an idle thread, unless a thread is already being woken."""
         if self._is_rung or not self._idle:
             return
-        with suppress(IndexError):  # Another thread was faster.
+        with suppress(IndexError):  # Another caller was faster.
             thread = self._idle.pop()
             self._is_rung = True
             thread.bell.release()
 
     def on_retired(self, thread: _Thread, work: Work) -> None:
-        """Remove a thread that ended because the slot of its work was given away."""
+        """Remove a thread that had to end because other work uses the slot of its work."""
         self._threads.discard(thread)
         self._away -= 1
         work.on_end()
 
     def join(self) -> None:
-        """Wait for the busy threads, but not in a child process that one of them has forked."""
+        """Wait for the busy threads.
+
+        In a child process forked by one of them, do not wait for that thread.
+        """
         own = threading.current_thread()
         _join([thread for thread in self._threads if thread.is_busy and thread is not own], None)
 
@@ -344,7 +356,7 @@ class Threads:
 
 
 def own_work() -> Work | None:
-    """Return the work of the calling thread, or None in a thread started by application code."""
+    """Return the work that the calling thread runs, or None in a thread started by application code."""
     return _own.get()
 
 
@@ -364,5 +376,5 @@ def _join_all() -> None:
 
 _own: ContextVar[Work | None] = ContextVar("work", default=None)
 _all: WeakSet[Threads] = WeakSet()
-# A process does not exit in the middle of work, but does not wait for idle threads.
+# On exit, wait for threads that run work, but not for idle threads.
 atexit.register(_join_all)
