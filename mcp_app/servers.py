@@ -22,6 +22,11 @@ def register(provider: Provider) -> None:
     _providers.append(provider)
 
 
+def further() -> frozenset[str]:
+    """Return the paths of the further servers."""
+    return frozenset(path for provider in _providers for path in provider())
+
+
 def at(path: str) -> Server:
     """Return the server at a path; for an unknown path, a ``removed`` one.
 

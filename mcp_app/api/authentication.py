@@ -35,7 +35,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         token = readable(header)
         if (find := kind_of(token)) is not None:
             principal = find(token)
-            if principal is not None and not principal.bench:
+            if principal is not None and not principal.bench and principal.path in ("", ENDPOINT):
                 return _of_token(request, principal)
             token = ""
         key = find_api_key(token)

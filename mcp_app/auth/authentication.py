@@ -18,6 +18,7 @@ from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.wrong_keys import WrongKeys
 from mcp_app.database import clock
 from mcp_app.protocol.errors import Unavailable
+from mcp_app.protocol.messages.server import ENDPOINT
 
 RECHECK_SECONDS = 10.0
 # While the database is unreachable, a key verified this recently is trusted. No key can be revoked
@@ -65,26 +66,35 @@ class Authenticator:
         self._changes = 0
         self.used: dict[int, float] = {}
 
-    def known(self, authorization: bytes | None, *, local: bool) -> Principal | None:
+    def known(self, authorization: bytes | None, *, local: bool, path: str = ENDPOINT) -> Principal | None:
         """Return the principal if no look-up is needed (hot path), else None.
 
-        ``local``: the request came from this machine, named it, and was not forwarded by a proxy.
+        ``local``: the request came from this machine, named it, and was not forwarded by a proxy. ``path`` is
+        the path of the server.
         """
         if authorization is None:
             return LOOPBACK if self._loopback and local else None
         known = self._recent.get(authorization) or self._again(authorization)
-        return None if known is None or known.recheck_at < time.monotonic() else known.principal
+        if known is None or known.recheck_at < time.monotonic():
+            return None
+        return known.principal if known.principal.path in ("", path) else None
 
     async def authenticate(
-        self, authorization: bytes | None, *, local: bool, address: str = "", metadata: str = ""
+        self,
+        authorization: bytes | None,
+        *,
+        local: bool,
+        address: str = "",
+        metadata: str = "",
+        path: str = ENDPOINT,
     ) -> Principal:
-        """Return the principal of a request from ``address``.
+        """Return the principal of a request from ``address`` to the server at ``path``.
 
         ``metadata`` is the address that tells clients how to get a token. Raises Unauthorized with a Bearer
         challenge, TooManyRequests after too many wrong keys, and Unavailable while the database is
         unreachable.
         """
-        principal = self.known(authorization, local=local)
+        principal = self.known(authorization, local=local, path=path)
         if principal is not None:
             return principal
         if authorization is None:
@@ -94,7 +104,7 @@ class Authenticator:
         try:
             principal = None if repeated else await _find(authorization)
         except Unavailable as unavailable:
-            return self._trusted(authorization, unavailable)
+            return self._trusted(authorization, path, unavailable)
         if principal is None:
             self._known.pop(_remembered(authorization), None)
             self._recent.pop(authorization, None)
@@ -110,6 +120,9 @@ class Authenticator:
             self._known[_remembered(authorization)] = _Known(principal, recheck_at, now)
         if principal.api_key_id is not None:
             self.used[principal.api_key_id] = clock.timestamp()
+        if principal.path not in ("", path):
+            # Not counted as wrong: the token is good at its own server (AUTH-07).
+            raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
         return principal
 
     def _again(self, authorization: bytes) -> _Known | None:
@@ -121,13 +134,13 @@ class Authenticator:
             self._recent[authorization] = known
         return known
 
-    def _trusted(self, authorization: bytes, unavailable: Unavailable) -> Principal:
+    def _trusted(self, authorization: bytes, path: str, unavailable: Unavailable) -> Principal:
         """Return a principal verified within TRUST_SECONDS. Raises ``unavailable`` without one."""
         found, now = self._known.get(_remembered(authorization)), time.monotonic()
         if found is None or now > found.verified_at + TRUST_SECONDS:
             raise unavailable
         left = _seconds_left(found.principal)
-        if left <= 0:
+        if left <= 0 or found.principal.path not in ("", path):
             raise unavailable
         found.recheck_at = min(now + min(RETRY_SECONDS, left), found.verified_at + TRUST_SECONDS)
         return found.principal

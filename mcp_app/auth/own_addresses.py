@@ -122,9 +122,21 @@ def audiences() -> frozenset[str]:
     return frozenset(origin() + door for door in DOORS)
 
 
+def further_resources() -> frozenset[str]:
+    """Return the resources of further servers."""
+    return frozenset(origin() + path for path in servers.further())
+
+
 def server_at(path: str) -> Server:
     """Return the server behind a door; a ``removed`` one for other paths."""
     return servers.at(ENDPOINT if path in DOORS else path)
+
+
+def path_of(resource: str) -> str:
+    """Return the path of the server that has this resource, or ""."""
+    base = origin()
+    path = resource.removeprefix(base)
+    return path if resource == base + path and not servers.at(path).removed else ""
 
 
 def described_at(path: str) -> str:

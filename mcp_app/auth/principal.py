@@ -51,7 +51,8 @@ class Principal:
     ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is the
     expiry of the credential, in seconds since the epoch by this process's clock. ``bench`` marks a trial from
     the admin, whose token is valid for `/mcp` only. ``scopes`` is the ceiling of the credential, including
-    implied scopes, or None. ``audience`` is the resource of an OAuth token, ``connection_id`` its grant.
+    implied scopes, or None. ``audience`` is the resource of an OAuth token, ``path`` the path of the only
+    server that accepts it, ``connection_id`` its grant. Other credentials are valid at every server.
     """
 
     key: str
@@ -63,6 +64,7 @@ class Principal:
     bench: bool = False
     scopes: frozenset[str] | None = None
     audience: str = ""
+    path: str = ""
     connection_id: int | None = None
 
 

@@ -14,7 +14,7 @@ from mcp_app import conf
 from mcp_app.auth.api_keys import OF_CLIENT, USE_NOTED_SECONDS
 from mcp_app.auth.ended import EndedWork, end_work
 from mcp_app.auth.makers import Maker, maker
-from mcp_app.auth.own_addresses import offers_oauth, resource
+from mcp_app.auth.own_addresses import offers_oauth, path_of
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
 from mcp_app.database import clock
@@ -314,7 +314,7 @@ def enable(client: Client, *, actor: Any) -> None:
 
 
 def find_principal(token: str) -> Principal | None:
-    """Return the principal of an access token, or None if it is not valid for this server (AUTH-07)."""
+    """Return the principal of an access token, or None if it is valid for no server of ours (AUTH-07)."""
     if not offers_oauth():
         return None
     rows = AccessToken.objects.select_related("connection__user", "connection__client")
@@ -323,7 +323,8 @@ def find_principal(token: str) -> Principal | None:
         return None
     connection = row.connection
     usable = connection.live and connection.user.is_active and connection.client.disabled_at is None
-    if not usable or connection.resource != resource():
+    path = path_of(connection.resource)
+    if not usable or not path:
         return None
     _note_used(connection)
     held = scopes.widened(row.scope.split())
@@ -335,6 +336,7 @@ def find_principal(token: str) -> Principal | None:
         expires_at=clock.own(row.expires_at.timestamp()),
         scopes=held,
         audience=connection.resource,
+        path=path,
         connection_id=connection.pk,
     )
 

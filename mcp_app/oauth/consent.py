@@ -24,7 +24,7 @@ from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 
 from mcp_app import conf
-from mcp_app.auth.own_addresses import resource
+from mcp_app.auth.own_addresses import path_of, resource
 from mcp_app.database import clock
 from mcp_app.metrics import tally
 from mcp_app.oauth import documents, error_descriptions, once, redirects
@@ -186,7 +186,7 @@ def _shown(request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
         "loopback": redirects.is_loopback(asked.redirect_uri),
         "only_loopback": all(map(redirects.is_loopback, own)),
         "scopes": [(scope, scopes.WORDS[scope]) for scope in asked.scopes],
-        "resource": resource(request.META.get("HTTP_HOST", "")),
+        "resource": resource(request.META.get("HTTP_HOST", ""), path_of(asked.credentials["resource"])),
         "ticket": ticket,
     }
     return page(request, "mcp_oauth/consent.html", context, to=asked.redirect_uri)

@@ -68,8 +68,8 @@ def for_programs(*methods: str) -> Callable[[View], View]:
 
 
 @for_programs("GET", "HEAD")
-def server_metadata(request: HttpRequest) -> HttpResponse:
-    """Return the document of RFC 8414 without waiting for the database (AUTH-24).
+def server_metadata(request: HttpRequest, door: str = "") -> HttpResponse:
+    """Return the document of RFC 8414, the same for every door, without waiting for the database (AUTH-24).
 
     It lists the basic scopes only: many clients request every listed scope.
     """

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, register_converter
 
-from mcp_app.auth.own_addresses import DOORS, SERVER_METADATA
+from mcp_app.auth.own_addresses import SERVER_METADATA, server_at
 from mcp_app.oauth import consent, endpoints, metadata, pages
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 
 app_name = "mcp_oauth"
+
+
+class Door:
+    """A path converter for the endpoints of our servers; other paths do not match."""
+
+    regex = "[a-z]+(?:/[a-zA-Z0-9_-]+)?"
+
+    def to_python(self, value: str) -> str:
+        """Return the path. Raises ValueError, which makes Django try the next pattern."""
+        if server_at(f"/{value}").removed:
+            raise ValueError(value)
+        return value
+
+    def to_url(self, value: str) -> str:
+        """Return the path."""
+        return value
+
+
+register_converter(Door, "mcp_door")
 
 urlpatterns = [
     path(".well-known/oauth-authorization-server", metadata.server_metadata, name="metadata"),
@@ -16,9 +35,8 @@ urlpatterns = [
     # Some clients take the endpoint for the issuer and insert the well-known path before or after its path.
     *(
         path(spelled.removeprefix("/"), metadata.server_metadata)
-        for door in DOORS
         for known in SERVER_METADATA
-        for spelled in (known + door, door + known)
+        for spelled in (f"{known}/<mcp_door:door>", f"<mcp_door:door>{known}")
     ),
     path("oauth/authorize", consent.authorize, name="authorize"),
     path("oauth/token", endpoints.token, name="token"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.test_source import SOURCES, name_of, tree_of
+from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
 
 SNAPSHOT = "mcp_app.catalogue.snapshots.current_snapshot"
 MOST_READERS = 4
@@ -73,3 +74,32 @@ def test_server_identity_is_read_from_settings_once() -> None:
         and "contrib" not in path.parts
     }
     assert readers == {READS, SPELLED}
+
+
+# Each turns paths of one kind into servers: of requests, of stored calls, of routes, of OAuth, of people.
+LOOKS_UP = {
+    "mcp_app/asgi.py",
+    "mcp_app/auth/own_addresses.py",
+    "mcp_app/catalogue/snapshots/current_snapshot.py",
+    "mcp_app/connect/address.py",
+    "mcp_app/sessions/exchange.py",
+}
+DECISION = ROOT / "docs" / "decisions" / "0037-catalogue-views.md"
+MOST_FILES = 12
+
+
+def test_few_modules_look_servers_up_by_path() -> None:
+    found = {
+        name_of(path)
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "servers"
+    }
+    assert found == LOOKS_UP
+
+
+def test_toolset_touches_few_files_that_exist() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \|", DECISION.read_text(), re.MULTILINE)
+    files = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert 5 <= len(files) <= MOST_FILES
+    assert [name for name in files if not (ROOT / name).exists()] == []

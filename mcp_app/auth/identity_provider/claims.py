@@ -27,6 +27,7 @@ class Claims:
     username: str
     groups: frozenset[str]
     scopes: frozenset[str]
+    audiences: frozenset[str]
     issued_at: int
     ends: float
 
@@ -44,6 +45,7 @@ def read(payload: Mapping[str, Any], settings: Settings, skew: float) -> Claims:
         username=username[:MAX_NAME] if isinstance(username, str) else "",
         groups=frozenset(group for name, group in settings.oauth_groups.items() if name in named),
         scopes=_scopes(payload, settings.oauth_scopes),
+        audiences=_names(payload["aud"]),
         # Without a time of issue, tokens are ordered by expiry.
         issued_at=int(payload.get("iat", payload.get("nbf", ends))),
         ends=ends + skew,

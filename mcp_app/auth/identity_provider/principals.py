@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 from mcp_app import conf
 from mcp_app.auth.api_keys import OF_CLIENT
 from mcp_app.auth.identity_provider.people import person_of
-from mcp_app.auth.own_addresses import names_provider, resource
+from mcp_app.auth.own_addresses import names_provider, path_of, resource
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
+from mcp_app.protocol.messages.server import ENDPOINT
 
 if TYPE_CHECKING:
     from mcp_app.auth.identity_provider.verification import Verification
@@ -39,7 +40,8 @@ def find_principal(token: str) -> Principal | None:
     claims = verifier.claims_of(token)
     if claims is None:
         return None
-    user = person_of(claims)
+    path = _path_for(claims.audiences, verifier.provider.audiences)
+    user = person_of(claims) if path else None
     if user is None:
         return None
     client = sha256(claims.client.encode(errors="backslashreplace")).hexdigest()[:16]
@@ -50,8 +52,16 @@ def find_principal(token: str) -> Principal | None:
         user_id=user.pk,
         expires_at=claims.ends,
         scopes=claims.scopes,
-        audience=resource(),
+        audience=resource(path=path),
+        path=path,
     )
+
+
+def _path_for(audiences: frozenset[str], own: frozenset[str]) -> str:
+    """Return the path of the server that a verified token is for, "" if that was deleted since."""
+    if not audiences.isdisjoint(own):
+        return ENDPOINT
+    return next(filter(None, map(path_of, sorted(audiences))), "")
 
 
 def arriving(token: str) -> Future[None] | None:

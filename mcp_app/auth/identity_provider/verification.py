@@ -22,6 +22,7 @@ import orjson
 from mcp_app.auth.identity_provider.claims import Claims, read
 from mcp_app.auth.identity_provider.keys import ALGORITHMS, Key, Keys
 from mcp_app.auth.identity_provider.provider import Provider, fetch_keys
+from mcp_app.auth.own_addresses import further_resources
 from mcp_app.conf import Settings
 from mcp_app.protocol.rate_window import RateWindow
 
@@ -61,7 +62,7 @@ class Verification:
     def __init__(self, provider: Provider, settings: Settings) -> None:
         self.keys = Keys(partial(fetch_keys, provider))
         self.settings = settings
-        self._provider = provider
+        self.provider = provider
         self._known: dict[bytes, _Verified] = {}
         self._lines = RateWindow(1)
 
@@ -106,8 +107,8 @@ class Verification:
             fault="the provider has no such key",
             words=_WORDS,
             options=_OPTIONS,
-            issuer=self._provider.issuer,
-            audience=self._provider.audiences,
+            issuer=self.provider.issuer,
+            audience=self.provider.audiences | further_resources(),
             leeway=SKEW_SECONDS,
         )
         check_header(header, TYPES, "access token")

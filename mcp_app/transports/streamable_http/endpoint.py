@@ -33,6 +33,7 @@ from mcp_app.protocol.http.headers import (
 )
 from mcp_app.protocol.http.transport_security import HostPolicy, is_forwarded, names_loopback
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.server import ENDPOINT, further_path
 from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
@@ -119,21 +120,25 @@ class Endpoint:
         if STREAMING not in scope:
             await send_error(send, error, extra)
 
-    def known(self, fields: Fields, address: str) -> Principal | None:
+    def known(self, fields: Fields, address: str, path: str) -> Principal | None:
         """Return the principal if no look-up is needed.
 
         The Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21).
         """
         authorization = fields.get(b"authorization")
         local = authorization is None and is_local(fields, address)
-        return self._process.authenticator.known(authorization, local=local)
+        return self._process.authenticator.known(authorization, local=local, path=path)
 
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
         """Return the principal. Raises Unauthorized, TooManyRequests, Unavailable."""
         authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
         return await self._process.authenticator.authenticate(
-            authorization, local=local, address=address, metadata=_metadata(fields, scope)
+            authorization,
+            local=local,
+            address=address,
+            metadata=_metadata(fields, scope),
+            path=further_path(scope["path"]) or ENDPOINT,
         )
 
     def check_scopes(
@@ -166,11 +171,12 @@ class Endpoint:
         return one and self._takes_single and not self._modern.is_named(fields)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        principal = self.known(fields, address_of(scope)) or await self.principal(fields, scope)
+        address, path = address_of(scope), scope["path"]
+        principal = self.known(fields, address, path) or await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
         if principal.scopes is not None:
             self.check_scopes(principal, message, fields, scope)
-        catalogue = self._process.views.of(principal.permissions, scope["path"])
+        catalogue = self._process.views.of(principal.permissions, path)
         accept = fields.get(b"accept")
         if self._modern.takes(fields, message):
             if not accepts_both(accept):
@@ -182,9 +188,7 @@ class Endpoint:
             send = AsJson(send, batch=isinstance(message, list))
         elif not accepts_json(accept):
             send = AsStream(send)
-        outcome, session = await self._legacy.post(
-            fields, message, body, principal, catalogue, address_of(scope)
-        )
+        outcome, session = await self._legacy.post(fields, message, body, principal, catalogue, address)
         await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
 
     async def _answer(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.transports.open_streams import Connections, StreamReader
 from mcp_app.transports.streamable_http import first_steps
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
@@ -149,7 +150,7 @@ class SseResponse:
         """Authenticate again (S5, AUTH-18); raises what a new request would be refused with."""
         self._checked = time.monotonic()
         return await self._process.authenticator.authenticate(
-            self._opener.authorization, local=self._opener.local
+            self._opener.authorization, local=self._opener.local, path=self._opener.principal.path or ENDPOINT
         )
 
     def _note_seen(self, session_id: str) -> None:

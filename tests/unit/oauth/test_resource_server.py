@@ -13,9 +13,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.utils import timezone
 
+from mcp_app import servers
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.challenges import check_scopes, insufficient
-from mcp_app.auth.own_addresses import canonical
+from mcp_app.auth.own_addresses import SERVER_METADATA, canonical
 from mcp_app.auth.principal import Principal
 from mcp_app.oauth import upkeep
 from mcp_app.oauth.connections import end, find_principal
@@ -23,6 +24,7 @@ from mcp_app.oauth.models import AccessToken, Client, Connection
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Forbidden, Unauthorized
 from mcp_app.protocol.messages.jsonrpc import Request
+from mcp_app.protocol.messages.server import Server
 from tests.unit.mcpsite.test_bodies import Exchanged
 from tests.unit.oauth.flow import BASE, Program
 
@@ -189,6 +191,52 @@ class TestTokens:
             assert authenticator.known(headers[0], local=False) is not None
             authenticator.forget(told)
             assert authenticator.known(headers[0], local=False) is None
+
+    @pytest.mark.requirement("AUTH-07", "AUTH-35")
+    async def test_token_of_further_server_opens_that_server_only(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A wrong path neither counts as a wrong key nor spoils the token for its own server."""
+        toys = {"/mcp/toy": Server("toy", "1", path="/mcp/toy")}
+        monkeypatch.setattr(servers, "_providers", [lambda: toys])
+        paths = {"/mcp/toy": f"{BASE}/mcp/toy/", "/mcp": f"{BASE}/mcp"}
+        authenticator = Authenticator("required", wrong_keys_per_minute=1)
+        for path, resource in paths.items():
+            token = (await sync_to_async(program.connect)(resource=resource, scope="mcp:admin"))[
+                "access_token"
+            ]
+            header = b"Bearer " + token.encode()
+            for _ in range(2):
+                for other in paths.keys() - {path}:
+                    assert authenticator.known(header, local=False, path=other) is None
+                    with pytest.raises(Unauthorized):
+                        await authenticator.authenticate(header, local=False, path=other)
+                principal = await authenticator.authenticate(header, local=False, path=path)
+                assert principal.audience == BASE + path
+            answer = await sync_to_async(program.wire.get)(
+                "/api/", headers={"Authorization": f"Bearer {token}"}
+            )
+            assert (answer.status_code == 401) is (path != "/mcp")
+        token = (await sync_to_async(program.connect)(resource=f"{BASE}/mcp/toy"))["access_token"]
+        toys.clear()
+        assert await sync_to_async(find_principal)(token) is None
+
+    @pytest.mark.requirement("AUTH-35")
+    def test_authorization_server_is_found_from_every_door_and_no_other(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        toys = {"/mcp/toy": Server("toy", "1", path="/mcp/toy")}
+        monkeypatch.setattr(servers, "_providers", [lambda: toys])
+        for known in SERVER_METADATA:
+            for door, status in (
+                ("/mcp", 200),
+                ("/sse", 200),
+                ("/mcp/toy", 200),
+                ("/mcp/no", 404),
+                ("/o", 404),
+            ):
+                for address in (known + door, door + known):
+                    assert program.wire.get(address).status_code == status, address
 
     @staticmethod
     def _connected(program: Program, name: str) -> str:

@@ -65,7 +65,7 @@ class QuickEndpoint(Endpoint):
             ):
                 return None
             self._policy.check(fields.get(b"host"), None)
-            principal = self.known(fields, address)
+            principal = self.known(fields, address, path)
             if principal is None:
                 return None
             message = jsonrpc.parse(body, self._limits)
@@ -88,7 +88,7 @@ class QuickEndpoint(Endpoint):
             if b"origin" in fields:
                 return None
             self._policy.check(fields.get(b"host"), None)
-            principal = self.known(fields, address)
+            principal = self.known(fields, address, path)
             if principal is None:
                 return None
             self._modern.refuse_verb(fields)

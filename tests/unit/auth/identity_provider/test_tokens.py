@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from mcp_app import servers
 from mcp_app.auth import authentication
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.identity_provider import verification
 from mcp_app.auth.principal import Principal
 from mcp_app.models import ExternalIdentity
 from mcp_app.protocol.errors import Unauthorized
+from mcp_app.protocol.messages.server import Server
 from tests.servers.identity_provider import AUDIENCE, IdentityProvider, private_key, public_jwk
 from tests.unit.auth.stopped_clock import Stopped
 
@@ -62,6 +64,28 @@ async def test_asymmetric_signature_is_accepted(
     provider.published.append(public_jwk(key))
     principal = await comes_in(authenticator, provider.token(key, algorithm))
     assert principal.name == "grace"
+
+
+@pytest.mark.requirement("AUTH-07")
+async def test_provider_token_for_further_server_opens_that_server_only(
+    authenticator: Authenticator, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toys = {"/mcp/toy": Server("toy", "1", path="/mcp/toy")}
+    monkeypatch.setattr(servers, "_providers", [lambda: toys])
+    tokens = {"/mcp/toy": provider.token(aud=f"{AUDIENCE}/toy"), "/mcp": provider.token(aud=AUDIENCE)}
+    for path, token in tokens.items():
+        header = b"Bearer " + token.encode()
+        for other in tokens.keys() - {path}:
+            with pytest.raises(Unauthorized):
+                await authenticator.authenticate(header, local=False, path=other)
+        principal = await authenticator.authenticate(header, local=False, path=path)
+        assert principal.path == path
+        assert principal.audience == AUDIENCE.removesuffix("/mcp") + path
+    toys.clear()
+    authenticator.forget()
+    for path in tokens:
+        with pytest.raises(Unauthorized):
+            await authenticator.authenticate(b"Bearer " + tokens["/mcp/toy"].encode(), local=False, path=path)
 
 
 @pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt", None])

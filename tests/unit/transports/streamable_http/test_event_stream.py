@@ -183,9 +183,9 @@ async def test_busy_stream_rechecks_its_reader(streams: Streams) -> None:
     checked: list[bytes | None] = []
     authenticate = server.process.authenticator.authenticate
 
-    async def noting(authorization: bytes | None, *, local: bool) -> Any:
+    async def noting(authorization: bytes | None, *, local: bool, path: str) -> Any:
         checked.append(authorization)
-        return await authenticate(authorization, local=local)
+        return await authenticate(authorization, local=local, path=path)
 
     # The class has slots, so its object is replaced by a recording one.
     server.process.authenticator = Noting(noting)  # type: ignore[assignment]
