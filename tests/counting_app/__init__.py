@@ -1,1 +1,1 @@
-"""An app with one entry of each kind that writes down the SQL statements of its process."""
+"""An app with one entry of each kind that records the SQL statements of its process."""

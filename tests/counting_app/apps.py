@@ -1,4 +1,4 @@
-"""The Django app that writes down SQL statements."""
+"""The Django app that records SQL statements."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django.db.backends.signals import connection_created
 
 
 class CountingConfig(AppConfig):
-    """Discovered like any application's."""
+    """An app whose entries are discovered like any other's."""
 
     name = "tests.counting_app"
     label = "counting_app"
 
     def ready(self) -> None:
-        """Have every connection of this process write down its statements."""
+        """Record the statements of every connection of this process."""
         path = settings.DATA_DIR / "statements"
         written = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 

@@ -1,1 +1,1 @@
-"""An app whose tools write down what they do, for tests that break things around them."""
+"""An app whose tools record their events, for tests that cause failures around them."""

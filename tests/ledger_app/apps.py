@@ -1,4 +1,4 @@
-"""The Django app of the tools that keep a ledger."""
+"""The Django app of the ledger's tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class LedgerConfig(AppConfig):
-    """Discovered like any application's."""
+    """An app whose tools are discovered like any other's."""
 
     name = "tests.ledger_app"
     label = "ledger_app"

@@ -1,4 +1,4 @@
-"""The ledger: one line for each thing a tool did, written by the process that did it, read by tests."""
+"""The ledger: one line per event of a tool, written by its process and read by tests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from typing import Self
 
 @dataclass(frozen=True)
 class Line:
-    """``what`` is start, alive or end; ``run`` names one start of the tool; ``at`` is the machine's monotonic
-    clock, which all processes share."""
+    """One event of a tool.
+
+    ``what`` is start, alive or end; ``run`` identifies one start of the tool; ``at`` is on the machine's
+    monotonic clock, which all processes share.
+    """
 
     at: float
     nonce: str
@@ -26,7 +29,7 @@ class Line:
 
 
 class Run:
-    """One start of a tool. A run that was killed has a start and no end."""
+    """One start of a tool. A killed run has a start but no end."""
 
     def __init__(self, path: Path, nonce: str) -> None:
         self._path = path
@@ -34,7 +37,7 @@ class Run:
         self.name = secrets.token_hex(4)
 
     def note(self, what: str, number: int = 0) -> None:
-        """Append one line in one write, which other processes' writes cannot cut in two."""
+        """Append one line in one write, so that other processes' writes cannot split it."""
         line = Line(time.monotonic(), self.nonce, what, self.name, os.getpid(), number)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -53,7 +56,7 @@ class Run:
 
 
 def read(path: Path, nonce: str = "") -> list[Line]:
-    """Every whole line so far, or those of one nonce."""
+    """Return all complete lines, or those of one nonce."""
     if not path.exists():
         return []
     # The last one may be on its way: a reader can see the first half of what another process writes.

@@ -1,4 +1,4 @@
-"""Background tools of every temper: willing, cooperative, deaf, blocking, asking; each keeps the ledger."""
+"""Background tools that cooperate, block, ask or ignore cancellation. Each writes the ledger."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _run(nonce: str) -> Run:
 
 
 def _say(ctx: Context, run: Run, number: int, total: int) -> None:
-    """The ledger first: what a client is told has happened."""
+    """Record a step in the ledger, then report it to the client."""
     run.note("alive", number)
     ctx.info(f"{run.nonce} {run.name} {number}")
     ctx.progress(number, total)
@@ -43,25 +43,25 @@ async def _steps(ctx: Context, nonce: str, steps: int, delay: float) -> str:
 
 @tool(background=True, idempotent=True, retries=2, timeout=120)
 async def work(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
-    """Takes steps; may be started again when its process is lost."""
+    """Run steps; restartable when its process is lost."""
     return await _steps(ctx, nonce, steps, delay)
 
 
 @tool(background=True, idempotent=False, timeout=120)
 async def work_once(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
-    """Takes steps; must never be started twice."""
+    """Run steps; must never be started twice."""
     return await _steps(ctx, nonce, steps, delay)
 
 
 @tool()
 async def work_here(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
-    """Takes steps in the web process."""
+    """Run steps in the web process."""
     return await _steps(ctx, nonce, steps, delay)
 
 
 @tool(background=True, idempotent=True, retries=2, timeout=120)
 def work_in_thread(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
-    """Takes steps in synchronous code, looking for a cancel at each."""
+    """Run steps in synchronous code and check for cancellation at each."""
     with _run(nonce) as run:
         for number in range(1, steps + 1):
             _say(ctx, run, number, steps)
@@ -71,7 +71,7 @@ def work_in_thread(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> 
 
 @tool(background=True, idempotent=False, timeout=120)
 def spin(nonce: str, seconds: float) -> str:
-    """Burns the processor and looks at nothing."""
+    """Use processor time and ignore cancellation."""
     with _run(nonce) as run:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -84,7 +84,7 @@ def spin(nonce: str, seconds: float) -> str:
 
 @tool(background=True, idempotent=False, timeout=120)
 def doze(nonce: str, seconds: float) -> str:
-    """Sleeps in its thread and looks at nothing."""
+    """Sleep in its thread and ignore cancellation."""
     with _run(nonce) as run:
         for _ in range(round(seconds / ALIVE_SECONDS)):
             time.sleep(ALIVE_SECONDS)
@@ -94,7 +94,7 @@ def doze(nonce: str, seconds: float) -> str:
 
 @tool(background=True, idempotent=False, timeout=120)
 def listen(nonce: str, seconds: float) -> str:
-    """Reads from a socket on which nothing ever comes."""
+    """Read from a socket that never receives data."""
     ours, theirs = socket.socketpair()
     with ours, theirs, _run(nonce) as run:
         ours.settimeout(ALIVE_SECONDS)
@@ -108,7 +108,7 @@ def listen(nonce: str, seconds: float) -> str:
 
 @tool(background=True, idempotent=False, timeout=120)
 async def hog(nonce: str, seconds: float) -> str:
-    """Async code that never awaits: nothing else runs on its event loop."""
+    """Block the event loop: async code that never awaits."""
     with _run(nonce) as run:
         for _ in range(round(seconds / ALIVE_SECONDS)):
             time.sleep(ALIVE_SECONDS)
@@ -117,7 +117,7 @@ async def hog(nonce: str, seconds: float) -> str:
 
 
 def _keep_lock(nonce: str, seconds: float) -> str:
-    """Run C code that keeps the interpreter lock, as a regular expression or a sort does."""
+    """Run C code that holds the interpreter lock, as a regular expression or a sort does."""
     with _run(nonce) as run:
         run.note("alive", os.getpid())
         end = time.monotonic() + seconds
@@ -129,31 +129,31 @@ def _keep_lock(nonce: str, seconds: float) -> str:
 
 @tool(background=True, idempotent=True, retries=2, timeout=120)
 def keep_lock(nonce: str, seconds: float) -> str:
-    """Keeps the interpreter lock; may be started again when its process is lost."""
+    """Hold the interpreter lock; restartable when its process is lost."""
     return _keep_lock(nonce, seconds)
 
 
 @tool(background=True, idempotent=False, timeout=120)
 def keep_lock_once(nonce: str, seconds: float) -> str:
-    """Keeps the interpreter lock; must never be started twice."""
+    """Hold the interpreter lock; must never be started twice."""
     return _keep_lock(nonce, seconds)
 
 
 @tool(background=True, idempotent=False, timeout=120)
 async def keep_lock_async(nonce: str, seconds: float) -> str:
-    """Keeps the interpreter lock on the event loop; must never be started twice."""
+    """Hold the interpreter lock on the event loop; must never be started twice."""
     return _keep_lock(nonce, seconds)
 
 
 @tool(background=True, idempotent=True, retries=2, timeout=10)
 def keep_lock_too_long(nonce: str, seconds: float) -> str:
-    """Keeps the interpreter lock for longer than it may run."""
+    """Hold the interpreter lock beyond its timeout."""
     return _keep_lock(nonce, seconds)
 
 
 @tool(background=True, timeout=1)
 async def too_slow(nonce: str) -> str:
-    """Takes longer than it may."""
+    """Exceed its timeout."""
     with _run(nonce):
         await asyncio.sleep(60)
     return nonce
@@ -161,7 +161,7 @@ async def too_slow(nonce: str) -> str:
 
 @tool(task_required=True, timeout=60)
 async def ask_slowly(ctx: Context, nonce: str) -> str:
-    """Asks after a while, so that whoever takes tasks has one by then."""
+    """Ask after a delay, when a client that accepts tasks has one."""
     with _run(nonce):
         await asyncio.sleep(0.3)
         answer = await ctx.aelicit("What is your name?", str)
@@ -170,7 +170,7 @@ async def ask_slowly(ctx: Context, nonce: str) -> str:
 
 @tool(task_required=True, timeout=60)
 async def long_work(nonce: str, seconds: float = 0.5) -> str:
-    """What newer clients have to take as a task."""
+    """Work that newer clients must accept as a task."""
     with _run(nonce):
         await asyncio.sleep(seconds)
     return nonce
@@ -178,7 +178,7 @@ async def long_work(nonce: str, seconds: float = 0.5) -> str:
 
 @tool(background=True, timeout=60)
 async def ask(ctx: Context, nonce: str) -> str:
-    """Asks the person behind the client."""
+    """Ask the client's user."""
     with _run(nonce):
         answer = await ctx.aelicit("What is your name?", str)
         return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
@@ -186,14 +186,14 @@ async def ask(ctx: Context, nonce: str) -> str:
 
 @tool(needs_approval=True, timeout=60)
 async def approved_ask(ctx: Context, nonce: str) -> str:
-    """Asks the person behind the client, once an operator has allowed it."""
+    """Ask the client's user after an operator's approval."""
     with _run(nonce):
         return f"Hello, {(await ctx.aelicit('What is your name?', str)).value}!"
 
 
 @tool(background=True, timeout=60)
 def ask_in_thread(ctx: Context, nonce: str) -> str:
-    """Asks the person behind the client from synchronous code."""
+    """Ask the client's user from synchronous code."""
     with _run(nonce):
         answer = ctx.elicit("What is your name?", str)
         return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
@@ -201,7 +201,7 @@ def ask_in_thread(ctx: Context, nonce: str) -> str:
 
 @tool(background=True, timeout=60)
 async def sample(ctx: Context, nonce: str) -> str:
-    """Has the client's model answer."""
+    """Sample the client's model."""
     with _run(nonce):
         result = await ctx.asample("Say something.", max_tokens=10)
         return str(result["content"]["text"])
@@ -209,7 +209,7 @@ async def sample(ctx: Context, nonce: str) -> str:
 
 @tool(background=True, timeout=60)
 def sample_in_thread(ctx: Context, nonce: str) -> str:
-    """Has the client's model answer synchronous code."""
+    """Sample the client's model from synchronous code."""
     with _run(nonce):
         result = ctx.sample("Say something.", max_tokens=10)
         return str(result["content"]["text"])
@@ -217,14 +217,14 @@ def sample_in_thread(ctx: Context, nonce: str) -> str:
 
 @tool(background=True, permission="auth.view_group")
 async def guarded(nonce: str) -> str:
-    """Needs a permission."""
+    """Require a permission."""
     with _run(nonce):
         return nonce
 
 
 @tool(background=True, idempotent=False, timeout=120)
 async def ignore(nonce: str, seconds: float) -> str:
-    """Async code that takes no notice of being cancelled."""
+    """Ignore cancellation in async code."""
     with _run(nonce) as run:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -235,7 +235,7 @@ async def ignore(nonce: str, seconds: float) -> str:
 
 
 def _start_programs(run: Run) -> list[int]:
-    """One program below this process, one in a session of its own, and one whose parent has ended."""
+    """Start a child process, a child in its own session, and a child whose parent has exited."""
     sleep = "import time; time.sleep(600)"
     daemon = (
         "import subprocess, sys; "
@@ -255,14 +255,14 @@ def _start_programs(run: Run) -> list[int]:
 
 @tool(background=True, idempotent=False, timeout=120)
 def run_programs(nonce: str) -> str:
-    """Starts programs, and looks at nothing until the first of them ends."""
+    """Start programs and ignore cancellation until the first of them exits."""
     with _run(nonce) as run:
         return str(os.waitpid(_start_programs(run)[0], 0))
 
 
 @tool(background=True, idempotent=False, timeout=120)
 async def forget_programs(nonce: str, seconds: float = 90) -> str:
-    """Starts programs and ends them; but leaves them running when it is cancelled."""
+    """Start programs and stop them, but leave them running when cancelled."""
     with _run(nonce) as run:
         started = _start_programs(run)
         await asyncio.sleep(seconds)
@@ -273,13 +273,13 @@ async def forget_programs(nonce: str, seconds: float = 90) -> str:
 
 @resource("ledger://read")
 def read() -> str:
-    """Has a thread of its own for a moment."""
+    """Run in its own thread briefly."""
     return "read"
 
 
 @tool(background=True, idempotent=False, timeout=120)
 def read_and_doze(ctx: Context, nonce: str, seconds: float) -> str:
-    """Reads a resource, and after that looks at nothing."""
+    """Read a resource, then ignore cancellation."""
     with _run(nonce) as run:
         ctx.read_resource("ledger://read")
         for _ in range(round(seconds / ALIVE_SECONDS)):
@@ -290,7 +290,7 @@ def read_and_doze(ctx: Context, nonce: str, seconds: float) -> str:
 
 @tool(background=True, timeout=120)
 async def shout(ctx: Context, nonce: str, count: int, size: int) -> str:
-    """Says much, as fast as it can."""
+    """Send many messages at full speed."""
     with _run(nonce) as run:
         for number in range(1, count + 1):
             run.note("alive", number)
@@ -301,19 +301,19 @@ async def shout(ctx: Context, nonce: str, count: int, size: int) -> str:
 
 @tool(background=True)
 async def repeat(value: Any) -> str:
-    """Gives its argument back."""
+    """Return its argument."""
     return str(value)
 
 
 @tool(background=True)
 async def fill(size: int) -> str:
-    """A long answer."""
+    """Return a long result."""
     return "x" * size
 
 
 @tool
 async def fill_late(ctx: Context, size: int, says: bool = True) -> str:
-    """A long answer; on a stream if it says something first."""
+    """Return a long result, on a stream if it reports something first."""
     if says:
         ctx.info("begins")
     return "x" * size
@@ -321,14 +321,14 @@ async def fill_late(ctx: Context, size: int, says: bool = True) -> str:
 
 @tool(needs_approval=True, idempotent=True, retries=2, timeout=60)
 async def approved_work(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
-    """Takes steps, once somebody has allowed it; may be started again when its process is lost."""
+    """Run steps after approval; restartable when its process is lost."""
     ctx.progress(0, steps, "begins")
     return await _steps(ctx, nonce, steps, delay)
 
 
 @tool(needs_approval=True, timeout=1)
 async def approved_nap(nonce: str, seconds: float) -> str:
-    """Sleeps within its time, however long it waited before."""
+    """Sleep within its timeout, which excludes the wait for approval."""
     with _run(nonce):
         await asyncio.sleep(seconds)
         return nonce
@@ -336,7 +336,7 @@ async def approved_nap(nonce: str, seconds: float) -> str:
 
 @tool(needs_approval=True)
 async def approved_quick(nonce: str) -> str:
-    """Would be answered at once, if it were not for the approval."""
+    """Return immediately after approval."""
     with _run(nonce):
         return nonce
 
@@ -345,21 +345,21 @@ async def approved_quick(nonce: str) -> str:
 async def approved_unlock(
     nonce: str, digits: Annotated[str, Field(json_schema_extra={"writeOnly": True})]
 ) -> str:
-    """Is given what nobody may read afterwards."""
+    """Accept a write-only secret."""
     with _run(nonce):
         return nonce
 
 
 @tool(needs_approval=True, four_eyes=True)
 async def approved_by_another(nonce: str) -> str:
-    """Needs two people."""
+    """Require approval by another user."""
     with _run(nonce):
         return nonce
 
 
 @tool
 def fork(nonce: str) -> int:
-    """Forks in the web process, and leaves the child running."""
+    """Fork in the web process and leave the child running."""
     child = os.fork()
     if not child:
         with suppress(BaseException):
@@ -370,11 +370,11 @@ def fork(nonce: str) -> int:
 
 @tool
 async def quick(nonce: str) -> str:
-    """Answers at once in the web process."""
+    """Return immediately in the web process."""
     return nonce
 
 
 @tool(timeout=60)
 async def stroll(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
-    """Takes steps in the web process that was asked, told of on its stream."""
+    """Run steps in the web process of the request and report them on its stream."""
     return await _steps(ctx, nonce, steps, delay)

@@ -1,4 +1,4 @@
-"""The project with the tools that keep a ledger in place of the demo."""
+"""The project with the ledger's tools in place of the demo."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_other_permissions_are_not_memberships(said: str) -> None:
     assert group_of(said) is None
 
 
-def test_callers_page_lists_who_can_use_a_tool_and_why(root: Client, seeded: Seed) -> None:
+def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> None:
     assert _callers(root, seeded.echo)["outsider"] == (True, "every caller can")
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
@@ -253,7 +253,7 @@ def test_form_marks_limits_and_permission_from_code(
     assert "code" not in _beside(root, seeded.echo, "calls_per_minute")
 
 
-def test_draft_form_marks_what_the_draft_overrides(root: Client, seeded: Seed) -> None:
+def test_draft_form_marks_overridden_fields(root: Client, seeded: Seed) -> None:
     _restrict(root, seeded.echo, "", description="Drafted.", _draft="1")
     draft = Draft.objects.get()
     answer = root.get(page("tool", "change", seeded.echo.pk), {"draft": str(draft.pk)})

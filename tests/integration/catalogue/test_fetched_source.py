@@ -72,7 +72,7 @@ def test_fetch_without_a_difference_makes_no_revision(feed: FeedSource) -> None:
     assert fetch(feed, TEXTS) == Mirrored()
 
 
-def test_missing_tool_is_not_offered_names_its_source_and_returns(feed: FeedSource) -> None:
+def test_tool_missing_from_its_feed_is_hidden_until_it_returns(feed: FeedSource) -> None:
     hello = Tool.objects.get(name="hello")
     services.save_entry(kind=Tool, actor=None, name="ada", preset_of=hello, fixed_arguments={"who": "Ada"})
     assert offered() == {"hello", "bye", "ada"}
@@ -99,20 +99,20 @@ def test_refused_definition_changes_no_row_and_keeps_others(feed: FeedSource) ->
     assert (said("hello"), said("bye")) == ("Hello, Ada!", "So long, Ada.")
 
 
-def test_name_of_another_source_is_not_taken(feed: FeedSource) -> None:
+def test_name_of_another_source_is_not_overwritten(feed: FeedSource) -> None:
     mirror()
     assert fetch(feed, {**TEXTS, "add": "Add, {who}."}).refused == ("add",)
     assert Tool.objects.get(name="add").source == "code"
 
 
-def test_further_columns_are_part_of_the_identity(feed: FeedSource) -> None:
+def test_extra_columns_are_part_of_the_identity(feed: FeedSource) -> None:
     before = identity_of(Tool.objects.get(name="hello"))
     feed.language = "de"
     assert fetch(feed, TEXTS).changed == 2
     assert identity_of(Tool.objects.get(name="hello")) != before
 
 
-def test_mirror_of_code_leaves_fetched_rows_alone() -> None:
+def test_code_mirror_keeps_fetched_rows() -> None:
     mirror()
     assert not Tool.objects.filter(source="feed", missing=True).exists()
 

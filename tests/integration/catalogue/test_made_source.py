@@ -1,4 +1,4 @@
-"""A second source of tools that administrators make needs its registration alone, on every way to a row."""
+"""A second source of tools for administrators works everywhere after registration alone."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def test_list_links_to_the_add_form_of_each_source(root: Browser) -> None:
     assert f'href="{ADD}?source=greeting" title="A tool that says a text of yours.">Greeting</a>' in page
 
 
-def test_page_of_a_source_takes_the_place_of_its_add_form(root: Browser, source: Source) -> None:
+def test_source_page_replaces_its_add_form(root: Browser, source: Source) -> None:
     source.adding = {Tool: Adding("greeting", "", "admin:mcp_app_catalogue_import")}  # type: ignore[misc]
     page = root.get(reverse("admin:mcp_app_tool_changelist")).content.decode()
     assert f'href="{reverse("admin:mcp_app_catalogue_import")}" title="">Greeting</a>' in page
 
 
-def test_list_has_no_choice_while_one_source_makes_tools(root: Browser, source: Source) -> None:
+def test_add_button_has_no_menu_with_one_source(root: Browser, source: Source) -> None:
     source.own_fields = {}  # type: ignore[misc]
     assert 'aria-label="Add"' not in root.get(reverse("admin:mcp_app_tool_changelist")).content.decode()
     assert 'aria-label="Add"' not in root.get(ADD).content.decode()
@@ -82,11 +82,11 @@ def test_add_form_has_the_fields_of_its_source(root: Browser) -> None:
 
 
 @pytest.mark.parametrize("stored", ["code", "upstream", "unheard of", ""])
-def test_add_form_of_a_source_that_makes_no_tools_is_not_found(root: Browser, stored: str) -> None:
+def test_add_form_of_another_source_returns_404(root: Browser, stored: str) -> None:
     assert root.get(ADD, {"source": stored}).status_code == 404
 
 
-def test_add_form_makes_a_tool_of_its_source(root: Browser) -> None:
+def test_add_form_creates_a_tool_of_its_source(root: Browser) -> None:
     answer = root.post(f"{ADD}?source=greeting", form(_addanother=""))
     assert (answer.status_code, answer.headers["Location"]) == (302, f"{ADD}?source=greeting")
     row = Tool.objects.get(name="hello")
@@ -94,7 +94,7 @@ def test_add_form_makes_a_tool_of_its_source(root: Browser) -> None:
     assert said("hello") == "Hello, Ada!"
 
 
-def test_add_form_shows_what_its_source_refuses(root: Browser) -> None:
+def test_add_form_shows_the_error_of_its_source(root: Browser) -> None:
     page = root.post(f"{ADD}?source=greeting", form(input_schema="{}")).content.decode()
     assert "Write the text as its title." in page
     assert not Tool.objects.filter(name="hello").exists()
@@ -149,7 +149,7 @@ def test_draft_of_a_new_tool_is_edited_and_published_with_its_source(root: Brows
     assert said("bye") == "Bye, Ada."
 
 
-def test_draft_of_a_source_that_is_gone_is_shown_and_not_published(root: Browser, source: Source) -> None:
+def test_draft_of_a_missing_source_is_shown_but_not_published(root: Browser, source: Source) -> None:
     values: dict[str, Any] = {"name": "hello", "input_schema": schema("Hello, {who}!")}
     draft = drafts.save_draft(kind=Tool, actor=None, source=source, **values)
     source.own_fields = {}  # type: ignore[misc]
@@ -165,7 +165,7 @@ def test_draft_of_an_existing_tool_keeps_its_source(hello: Tool) -> None:
     assert (draft.source, published.source, said("hello")) == ("greeting", "greeting", "Bye, Ada.")
 
 
-def test_catalogue_file_brings_a_tool_back_with_its_source(hello: Tool) -> None:
+def test_catalogue_import_restores_a_tool_with_its_source(hello: Tool) -> None:
     file = exported()
     (entry,) = file["tools"]
     assert (entry["source"], entry["input_schema"]) == ("greeting", hello.input_schema)
@@ -174,7 +174,7 @@ def test_catalogue_file_brings_a_tool_back_with_its_source(hello: Tool) -> None:
     assert Tool.objects.get(name="hello").source == "greeting"
 
 
-def test_preset_is_still_what_is_made_without_a_source(hello: Tool) -> None:
+def test_tool_created_without_a_source_is_a_preset(hello: Tool) -> None:
     preset = services.save_entry(
         kind=Tool, actor=None, name="ada", preset_of=hello, fixed_arguments={"who": "Ada"}
     )

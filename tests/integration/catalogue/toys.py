@@ -19,7 +19,7 @@ def schema(text: str) -> dict[str, Any]:
 
 
 def greeting(name: str, arguments: Mapping[str, Any]) -> ToolDefinition:
-    """Return a tool that says the text of its input schema."""
+    """Return a tool whose result is the text of its input schema."""
 
     async def say(who: str) -> str:
         return str(arguments["title"]).format(who=who)
@@ -51,7 +51,7 @@ class GreetingSource(Source):
 
 
 class FeedSource(Source):
-    """Greetings that are copied from a feed, with the language that the feed has of each."""
+    """Greetings copied from a feed, each with the feed's language."""
 
     stored = label = "feed"
     kinds = (Tool,)
@@ -74,7 +74,7 @@ class FeedSource(Source):
 
 @contextmanager
 def registered(source: Source) -> Iterator[Source]:
-    """Register a source for the time of a test."""
+    """Register a source inside the block."""
     SOURCES.append(source)
     yield source
     SOURCES.remove(source)

@@ -28,7 +28,7 @@ UPDATE = """
 
 @dataclass
 class Kind:
-    """How another process adds an entry of one kind, and how a client lists it."""
+    """One kind of entry: the code that adds it in another process, and its list request."""
 
     add: str
     listing: str

@@ -26,8 +26,12 @@ def words(message: dict[str, Any]) -> tuple[str, str]:
 def test_prompts_are_declared_and_listed_by_revision(client: Client) -> None:
     assert client.server["capabilities"]["prompts"] == {"listChanged": True}
     entry = client.entry("prompts/list", "greet")
-    assert entry["description"] == "Greets somebody."
-    assert entry["arguments"][0] == {"name": "name", "description": "Who is greeted.", "required": True}
+    assert entry["description"] == "Greets a person."
+    assert entry["arguments"][0] == {
+        "name": "name",
+        "description": "The name of the person.",
+        "required": True,
+    }
     assert not entry["arguments"][1].get("required")
     version = str(client.version)
     assert ("title" in entry, "_meta" in entry) == (version >= "2025-06-18",) * 2
@@ -39,7 +43,7 @@ def test_prompts_are_declared_and_listed_by_revision(client: Client) -> None:
 def test_prompt_returns_its_description_and_message(client: Client) -> None:
     result = client.converse("prompts/get", {"name": "simple"}).result
     assert result == {
-        "description": "One fixed message.",
+        "description": "Return one fixed message.",
         "messages": [{"role": "user", "content": {"type": "text", "text": "A simple prompt."}}],
     }
 

@@ -51,7 +51,7 @@ result = None
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the content becomes ``new``; ``uploaded``: it is a file before."""
+    """A change of the content to ``new``. ``uploaded``: the content was a file before."""
 
     code: str
     new: str = "new"

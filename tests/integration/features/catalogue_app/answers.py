@@ -1,4 +1,4 @@
-"""Tools that answer at once: every kind of content, listing and limit."""
+"""Tools that return immediately: every kind of content, listing and limit."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tests.integration.features.catalogue_app.values import (
 
 @tool
 def plain_text() -> str:
-    """Answers one fixed text."""
+    """Return a fixed text."""
     return "plain"
 
 
 @tool
 async def plain_text_async() -> str:
-    """Answers one fixed text from a coroutine."""
+    """Return a fixed text from a coroutine."""
     return "plain"
 
 
 @tool
 def echo(text: str) -> str:
-    """Answers the text it was given."""
+    """Return the given text."""
     return text
 
 
@@ -43,22 +43,22 @@ def measure(
     unit: Literal["m", "km"] = "m",
     tags: list[str] | None = None,
 ) -> str:
-    """Answers its arguments as JSON.
+    """Return the arguments as JSON.
 
     Args:
-        unit: What is measured in.
+        unit: The unit of measurement.
     """
     return json.dumps({"size": size, "unit": unit, "tags": tags})
 
 
 @tool
 def no_content() -> None:
-    """Answers nothing at all."""
+    """Return None."""
 
 
 @tool
 def every_block() -> list[Text | Image | Audio | File | Link]:
-    """Answers one block of every kind, each with annotations."""
+    """Return one block of every kind, each with annotations."""
     return [
         Text("words", MARKED),
         Image(PIXEL, "image/png", MARKED),
@@ -87,49 +87,49 @@ def every_block() -> list[Text | Image | Audio | File | Link]:
     open_world=False,
 )
 def dressed() -> dict[str, int]:
-    """Has every member a definition can have."""
+    """Define every member of a tool."""
     return {"one": 1}
 
 
 @tool(input_schema=EVERY_KEYWORD)
 def every_keyword(**arguments: Any) -> str:
-    """Takes arguments described by many keywords."""
+    """Accept arguments described by many keywords."""
     return json.dumps(arguments, sort_keys=True)
 
 
 @tool(input_schema=SEVENTH_DRAFT)
 def seventh_draft(**arguments: Any) -> str:
-    """Takes arguments described in an older dialect."""
+    """Accept arguments described in an older dialect."""
     return json.dumps(arguments, sort_keys=True)
 
 
 @tool(permission=PERMISSION)
 def restricted() -> str:
-    """Only for those who may."""
+    """Require a permission."""
     return "for the few"
 
 
 @tool(calls_per_minute=3)
 def limited() -> str:
-    """May be called three times a minute."""
+    """Allow three calls per minute."""
     return "within the limit"
 
 
 @tool
 def large(size: int) -> str:
-    """Answers a text of that many characters."""
+    """Return a text of that many characters."""
     return "x" * size
 
 
 @tool
 def with_metadata() -> ToolResult:
-    """Answers with metadata and structure of its own."""
+    """Return custom metadata and structured content."""
     return ToolResult("told", structured={"told": True}, meta={"example.com/trace": "1"})
 
 
 @tool
 async def caller(ctx: Context) -> dict[str, Any]:
-    """Answers what it sees of its caller."""
+    """Return the caller's visible data."""
     user = await ctx.auser()
     return {
         "request_id": ctx.request_id,
@@ -144,25 +144,25 @@ async def caller(ctx: Context) -> dict[str, Any]:
 
 @tool
 async def read(ctx: Context, uri: str) -> str:
-    """Answers what its caller would read at a URI."""
+    """Return the content that the caller can read at a URI."""
     return json.dumps(await ctx.aread_resource(uri))
 
 
 @tool
 def read_in_thread(ctx: Context, uri: str) -> str:
-    """Answers what its caller would read at a URI, from a thread."""
+    """Return the content that the caller can read at a URI, from a thread."""
     return json.dumps(ctx.read_resource(uri))
 
 
 @tool
 def metadata(ctx: Context) -> str:
-    """Answers the metadata of its request."""
+    """Return the metadata of the request."""
     return json.dumps(ctx.meta)
 
 
 @tool
 def read_slowly_in_thread(ctx: Context, uri: str) -> str:
-    """Says that it begins, then answers what its caller would read at a URI."""
+    """Report the start, then return the content that the caller can read at a URI."""
     ctx.info("reading")
     time.sleep(0.1)
     return json.dumps(ctx.read_resource(uri))

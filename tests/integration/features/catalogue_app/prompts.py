@@ -13,14 +13,14 @@ CITIES = {"ch": ["Bern", "Basel", "Zug"], "it": ["Rome", "Bari"]}
 
 
 def cities(value: str, others: Mapping[str, str]) -> list[str]:
-    """The cities of the country that was filled in, else all."""
+    """Return the cities of the given country, else all."""
     known = CITIES.get(others.get("country", ""), [city for found in CITIES.values() for city in found])
     return [city for city in known if city.lower().startswith(value.lower())]
 
 
 @prompt
 def simple() -> str:
-    """One fixed message."""
+    """Return one fixed message."""
     return "A simple prompt."
 
 
@@ -30,23 +30,23 @@ def simple() -> str:
     meta={"example.com/colour": "blue"},
 )
 def greet(name: str, tone: Literal["warm", "cold"] = "warm") -> str:
-    """Greets somebody.
+    """Greets a person.
 
     Args:
-        name: Who is greeted.
+        name: The name of the person.
     """
     return f"Greet {name} in a {tone} tone."
 
 
 @prompt(completions={"word": WORDS, "city": cities})
 def travel(word: str = "", country: str = "", city: str = "") -> str:
-    """Has arguments with completions."""
+    """Complete arguments."""
     return f"{word} {country} {city}"
 
 
 @prompt
 async def every_content() -> list[Any]:
-    """One message of each kind of content."""
+    """Return one message of each kind of content."""
     return [
         "words",
         Message("an answer", role="assistant"),
@@ -60,7 +60,7 @@ async def every_content() -> list[Any]:
 
 @prompt
 async def slow_prompt(ctx: Context, uri: str) -> str:
-    """Reads a resource of its caller and reports while it works."""
+    """Read a resource of the caller and report progress."""
     ctx.progress(1, 2)
     contents = (await ctx.aread_resource(uri))["contents"]
     return f"Summarise: {contents[0]['text']}"
@@ -68,34 +68,34 @@ async def slow_prompt(ctx: Context, uri: str) -> str:
 
 @prompt
 def broken_prompt() -> str:
-    """Fails with words that must not leave the server."""
+    """Fail with a message that must not leave the server."""
     raise RuntimeError("password hunter2")
 
 
 @prompt
 def refusing_prompt() -> str:
-    """Fails with words for the client."""
+    """Fail with a message for the client."""
     raise ToolError("There is nothing to review today.")
 
 
 @prompt
 def no_message() -> Any:
-    """Answers something that is no message."""
+    """Return a value that is not a message."""
     return object()
 
 
 @prompt(permission=PERMISSION, completions={"name": ["secret-project"]})
 def restricted_prompt(name: str) -> str:
-    """Only for those who may."""
+    """Require a permission."""
     return f"About {name}."
 
 
 def failing_words(value: str, others: Mapping[str, str]) -> list[str]:
-    """Fails with words that must not leave the server."""
+    """Fail with a message that must not leave the server."""
     raise RuntimeError(f"password hunter2 of {value} {others}")
 
 
 @prompt(completions={"word": failing_words})
 def guess(word: str) -> str:
-    """Has a completion that fails."""
+    """Fail while completing an argument."""
     return word

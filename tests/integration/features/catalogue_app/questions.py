@@ -60,28 +60,28 @@ TYPES: dict[str, Any] = {
 
 @tool
 async def ask(ctx: Context, form: dict[str, Any]) -> str:
-    """Asks with the form it was given."""
+    """Ask with the given form."""
     answer = await ctx.aelicit("Please fill in.", form)
     return json.dumps({"action": answer.action, "content": answer.content})
 
 
 @tool
 def ask_in_thread(ctx: Context, form: dict[str, Any]) -> str:
-    """Asks with the form it was given, from a thread."""
+    """Ask with the given form from a thread."""
     answer = ctx.elicit("Please fill in.", form)
     return json.dumps({"action": answer.action, "content": answer.content})
 
 
 @tool
 async def ask_type(ctx: Context, kind: str) -> str:
-    """Asks for a value of a Python type."""
+    """Ask for a value of a Python type."""
     answer = await ctx.aelicit("Please fill in.", TYPES[kind])
     return f"{answer.action} {bool(answer)} {answer.value!r}"
 
 
 @tool
 async def ask_by_url(ctx: Context, url: str) -> str:
-    """Sends the person to a page, and says when that is done."""
+    """Ask the user to open a page and report its completion."""
     answer = await ctx.aelicit_url("Please sign there.", url, "signature-1")
     if answer:
         ctx.elicitation_complete("signature-1")
@@ -90,7 +90,7 @@ async def ask_by_url(ctx: Context, url: str) -> str:
 
 @tool
 async def demand_url() -> str:
-    """Cannot go on before the person was at a page."""
+    """Fail until the user has visited a page."""
     step = {
         "mode": "url",
         "elicitationId": "consent-1",
@@ -102,7 +102,7 @@ async def demand_url() -> str:
 
 @tool(timeout=0.4)
 async def ask_with_deadline(ctx: Context) -> str:
-    """Asks, but has no time to wait."""
+    """Ask, but time out before a response."""
     return (await ctx.aelicit("Quick!", bool)).action
 
 
@@ -110,24 +110,24 @@ async def ask_with_deadline(ctx: Context) -> str:
 async def sample(
     ctx: Context, options: dict[str, Any] | None = None, messages: list[dict[str, Any]] | None = None
 ) -> str:
-    """Has the client's model answer; a refusal is told."""
+    """Sample the client's model and return its text or the refusal."""
     result = await ctx.asample(messages or "Say hello.", max_tokens=50, **(options or {}))
     return json.dumps(result)
 
 
 @tool
 def sample_in_thread(ctx: Context) -> str:
-    """Has the client's model answer, from a thread."""
+    """Sample the client's model from a thread."""
     return json.dumps(ctx.sample("Say hello.", max_tokens=50))
 
 
 @tool
 async def roots(ctx: Context) -> str:
-    """Answers the client's roots."""
+    """Return the client's roots."""
     return json.dumps(await ctx.aroots())
 
 
 @tool
 def roots_in_thread(ctx: Context) -> str:
-    """Answers the client's roots, from a thread."""
+    """Return the client's roots from a thread."""
     return json.dumps(ctx.roots())

@@ -1,4 +1,4 @@
-"""Tools that take their time: progress, log messages, cancellation, deadlines."""
+"""Long-running tools: progress, log messages, cancellation, deadlines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _late: set[asyncio.Task[None]] = set()
 
 @tool
 async def report(ctx: Context, values: list[float], total: float | None = None) -> str:
-    """Reports these values as progress."""
+    """Report these values as progress."""
     for value in values:
         ctx.progress(value, total, f"at {value:g}")
     return "reported"
@@ -26,7 +26,7 @@ async def report(ctx: Context, values: list[float], total: float | None = None) 
 
 @tool
 def report_in_thread(ctx: Context, values: list[float]) -> str:
-    """Reports these values as progress from a thread."""
+    """Report these values as progress from a thread."""
     for value in values:
         ctx.progress(value)
     return "reported"
@@ -34,7 +34,7 @@ def report_in_thread(ctx: Context, values: list[float]) -> str:
 
 @tool
 async def report_late(ctx: Context) -> str:
-    """Goes on reporting after its answer."""
+    """Report progress after the result."""
 
     async def late() -> None:
         await asyncio.sleep(0.05)
@@ -50,19 +50,19 @@ async def report_late(ctx: Context) -> str:
 
 @tool
 def track(ctx: Context, count: int) -> str:
-    """Reports progress by itself over a list."""
+    """Report progress automatically over a list."""
     return ",".join(str(item) for item in ctx.track(range(count), "item {}"))
 
 
 @tool
 async def track_async(ctx: Context, count: int) -> str:
-    """Reports progress by itself over a list, in a coroutine."""
+    """Report progress automatically over a list in a coroutine."""
     return ",".join([str(item) async for item in ctx.atrack(list(range(count)), "item {}")])
 
 
 @tool
 def log_every_level(ctx: Context) -> str:
-    """Logs once at each level."""
+    """Log once at each level."""
     for level in LEVELS:
         ctx.log(level, f"at {level}", logger="levels")
     return "logged"
@@ -70,14 +70,14 @@ def log_every_level(ctx: Context) -> str:
 
 @tool
 def log_data(ctx: Context) -> str:
-    """Logs a text with data."""
+    """Log a text with data."""
     ctx.warning("low on paper", tray=2, left=0.1)
     return "logged"
 
 
 @tool
 async def log_much(ctx: Context, count: int) -> str:
-    """Logs as many messages as asked for."""
+    """Log the requested number of messages."""
     for number in range(count):
         ctx.info(number)
     return "logged"
@@ -85,7 +85,7 @@ async def log_much(ctx: Context, count: int) -> str:
 
 @tool
 async def wait(ctx: Context, seconds: float, mark: str) -> str:
-    """Waits; notes its mark when it is stopped."""
+    """Wait and record the mark when cancelled."""
     ctx.info("waiting")
     try:
         await asyncio.sleep(seconds)
@@ -97,7 +97,7 @@ async def wait(ctx: Context, seconds: float, mark: str) -> str:
 
 @tool
 def wait_in_thread(ctx: Context, seconds: float, mark: str) -> str:
-    """Waits in a thread, looking whether anybody still waits for it."""
+    """Wait in a thread and poll for cancellation."""
     ctx.info("waiting")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -110,20 +110,20 @@ def wait_in_thread(ctx: Context, seconds: float, mark: str) -> str:
 
 @tool
 def stopped() -> Any:
-    """Which marks were noted by this process."""
+    """Return the marks recorded by this process."""
     return {"marks": STOPPED}
 
 
 @tool(timeout=0.4)
 async def short_deadline(seconds: float) -> str:
-    """May take less than half a second."""
+    """Run with a timeout below half a second."""
     await asyncio.sleep(seconds)
     return "in time"
 
 
 @tool
 def log_values(ctx: Context) -> str:
-    """Logs values that are not JSON yet, and one that cannot be."""
+    """Log values that need conversion to JSON, and one that cannot be converted."""
     ctx.info(datetime(2025, 11, 25, 12, tzinfo=UTC))
     ctx.info("a model", found=Weather(city="Bern", degrees=21.5))
     ctx.info("half \ud83d")
@@ -133,7 +133,7 @@ def log_values(ctx: Context) -> str:
 
 @tool
 def log_secrets(ctx: Context) -> str:
-    """Logs what should not leave the server."""
+    """Log secrets that must not leave the server."""
     ctx.info("signing in", user="ada", password=SECRET)
     ctx.info({"headers": {"Authorization": f"Bearer {SECRET}-and-more"}})
     ctx.info(f"opening https://ada:{SECRET}@db.example/")

@@ -15,14 +15,14 @@ DELIBERATE = "a deliberate fault with hunter2 inside"
 
 
 def note(line: str) -> None:
-    """Leave a trace for the test, which runs in another process."""
+    """Write a line for the test, which runs in another process."""
     with (settings.DATA_DIR / "ledger").open("a", encoding="utf-8") as ledger:
         ledger.write(f"{line}\n")
 
 
 @tool
 async def steps(ctx: Context, count: int, delay_seconds: float = 0.0, marker: str = "") -> str:
-    """Sends ``count`` numbered log messages, then its result."""
+    """Send ``count`` numbered log messages, then the result."""
     for number in range(1, count + 1):
         ctx.info(f"{marker}{number} Größe 😀")
         await asyncio.sleep(delay_seconds)
@@ -31,14 +31,14 @@ async def steps(ctx: Context, count: int, delay_seconds: float = 0.0, marker: st
 
 @tool
 async def pause(seconds: float) -> str:
-    """Says nothing for a while."""
+    """Send nothing for a while."""
     await asyncio.sleep(seconds)
     return "paused"
 
 
 @tool
 async def hold(ctx: Context, name: str, seconds: float) -> str:
-    """Works for a while and notes how it ended."""
+    """Work for a while and record the outcome."""
     note(f"start {name}")
     try:
         for _ in range(round(seconds / TICK_SECONDS)):
@@ -53,7 +53,7 @@ async def hold(ctx: Context, name: str, seconds: float) -> str:
 
 @tool
 async def chatter(ctx: Context, name: str, seconds: float) -> str:
-    """Never leaves its stream silent."""
+    """Keep its stream busy."""
     for number in range(round(seconds / TICK_SECONDS)):
         ctx.info(f"{name} {number}")
         await asyncio.sleep(TICK_SECONDS)
@@ -62,35 +62,35 @@ async def chatter(ctx: Context, name: str, seconds: float) -> str:
 
 @tool
 async def welcome(ctx: Context) -> str:
-    """Asks for a name."""
+    """Ask for a name."""
     answer = await ctx.aelicit("What is your name?", str)
     return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
 
 
 @tool
 def greet_from_thread(ctx: Context) -> str:
-    """Asks for a name in synchronous code."""
+    """Ask for a name in synchronous code."""
     answer = ctx.elicit("What is your name?", str)
     return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
 
 
 @tool
 async def visit(ctx: Context) -> str:
-    """Asks the person to open an address."""
+    """Ask the user to open a URL."""
     answer = await ctx.aelicit_url("Please sign in.", "https://example.com/login", "visit-1")
     return answer.action
 
 
 @tool
 async def ask_model(ctx: Context) -> str:
-    """Has the client's model answer."""
+    """Sample the client's model."""
     result = await ctx.asample("Say something.", max_tokens=10)
     return str(result["content"]["text"])
 
 
 @tool
 async def ask_model_with_tools(ctx: Context) -> str:
-    """Has the client's model use a tool."""
+    """Sample the client's model with a tool."""
     chosen: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object"}}
     await ctx.asample("Use the tool.", max_tokens=10, tools=[chosen])
     return "sampled"
@@ -98,13 +98,13 @@ async def ask_model_with_tools(ctx: Context) -> str:
 
 @tool
 async def list_roots(ctx: Context) -> str:
-    """Asks for the client's roots."""
+    """Request the client's roots."""
     return ", ".join(root["uri"] for root in await ctx.aroots())
 
 
 @tool
 async def flood(ctx: Context, count: int, size: int) -> str:
-    """Sends large log messages as fast as it can."""
+    """Send large log messages at full speed."""
     for number in range(count):
         ctx.info(f"{number} " + "x" * size)
         await asyncio.sleep(0)
@@ -113,32 +113,32 @@ async def flood(ctx: Context, count: int, size: int) -> str:
 
 @tool
 async def large(size: int) -> str:
-    """Answers a long text."""
+    """Return a long text."""
     return "x" * size
 
 
 @tool
 async def touch(uri: str) -> str:
-    """Announces that a resource changed."""
+    """Notify subscribers that a resource changed."""
     await anotify_resource_updated(uri)
     return "touched"
 
 
 @tool
 async def fail() -> str:
-    """Fails in a way nobody foresaw."""
+    """Raise an unexpected exception."""
     raise RuntimeError(DELIBERATE)
 
 
 @resource("fault://resource", mime_type="text/plain")
 async def broken() -> str:
-    """Fails in a way nobody foresaw."""
+    """Raise an unexpected exception."""
     raise RuntimeError(DELIBERATE)
 
 
 @tool
 def spare() -> str:
-    """Is switched off and on by tests."""
+    """Be disabled and enabled by tests."""
     return "spare"
 
 
@@ -154,5 +154,5 @@ ROUTED: dict[str, Any] = {
 
 @tool(input_schema=ROUTED)
 async def routed(**arguments: Any) -> str:
-    """Takes arguments that a proxy may route by."""
+    """Accept arguments that a proxy may route by."""
     return ", ".join(sorted(arguments))
