@@ -1,1 +1,1 @@
-"""Questions of running calls to their clients, and the state stored until the answers arrive."""
+"""Questions of running calls to their clients, and the state that is stored until the answers arrive."""

@@ -1,7 +1,7 @@
-"""The inputs of one round of a 2026-07-28 call: results of earlier rounds, new answers and open questions.
+"""The inputs of one run of a 2026-07-28 call: results of earlier runs, new answers and open questions.
 
-On that revision each question ends the request, and the answer arrives with a new request that runs the same
-code from the start. So answers and results of ``Context.once`` are stored by key and reused.
+On that revision a question ends the request. The answer arrives with a new request, which runs the same
+code from the start. Therefore answers, and results of ``Context.once``, are stored by key and reused.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ REMEMBERED = ("bound", "answers", "questions", "done", "single_use", "approved")
 class Inputs:
     """The inputs of one run of a call's code.
 
-    ``bound`` is the digest of the request, which all rounds share. ``responses`` are new and untrusted. A
-    response that fits its question moves to ``answers``. ``questions`` maps keys to the fingerprints of the
-    questions asked. ``nonce`` belongs to a single-use state that still has to be checked.
+    ``bound`` is the digest of the request, which is the same for all runs of the call. ``responses`` are
+    the client's new answers, which must not be trusted. A response that is valid for its question moves to
+    ``answers``. ``questions`` maps the key of each question to its fingerprint. ``nonce`` is set if the
+    request came with a single-use state; the server still has to check that the state was not used before.
 
-    ``requests`` are the questions this run leaves open, ``refused`` the keys whose answers were rejected.
-    ``effects`` are running calls of ``Context.once``, which a question must not interrupt. ``approved`` is
-    the approval of an earlier round by an operator. ``kept`` is True if the server stores the state in a
-    task's row, instead of the client.
+    ``requests`` are the questions that this run could not answer. ``refused`` holds the keys whose answers
+    were invalid. ``effects`` are running calls of ``Context.once``, which a question must not interrupt.
+    ``approved`` is the approval that an operator gave in an earlier run. ``kept`` is True if the server
+    stores the state in the row of a task and not with the client.
     """
 
     bound: str = ""
@@ -48,33 +49,33 @@ class Inputs:
     _used: set[str] = field(default_factory=set)
 
     def remembered(self) -> Wire:
-        """Return the state that the next round needs, as JSON."""
+        """Return the state that the next run needs, as JSON."""
         return {name: getattr(self, name) for name in REMEMBERED}
 
     @classmethod
     def recalled(cls, remembered: Wire, responses: dict[str, Wire]) -> Self:
-        """Build the inputs of the next run from the state of this one and the client's new answers."""
-        # By name, because another version of this code may have sealed the state.
+        """Build the next run's inputs from the previous run's state and the client's new answers."""
+        # Read members by name, because the state may come from another version of this code.
         known = {name: remembered[name] for name in REMEMBERED if name in remembered}
         return cls(responses=responses, **known)
 
     def stored(self) -> Wire:
-        """Return the state and responses that another process needs to run this round."""
+        """Return the state and the responses, so that another process can run the code."""
         return {"remembered": self.remembered(), "responses": self.responses}
 
     @classmethod
     def restored(cls, stored: Wire) -> Self:
-        """Build the inputs from the value of ``stored``."""
+        """Build the inputs from a value returned by ``stored``."""
         return cls.recalled(stored["remembered"], stored["responses"])
 
     def approve(self, approval: str) -> None:
-        """Store an operator's approval for all further rounds. Each of them can then run only once."""
+        """Store an operator's approval for all further runs. The state of each of them becomes single-use."""
         self.approved, self.single_use = approval, True
 
     def key_of(self, method: str, given: str) -> str:
-        """Return the key of the next question: the given key, or a number that is the same in every run.
+        """Return the next question's key: the given key, or a numbered key that is the same in every run.
 
-        Raise ValueError if another question of this run has that key.
+        Raise ValueError if another question of this run has the key.
         """
         numbered = (f"{KINDS[method]}-{number}" for number in count(1))
         key = check_key(given) if given else next(each for each in numbered if each not in self._used)
@@ -86,8 +87,8 @@ class Inputs:
     def answer(self, key: str, method: str, params: Wire) -> Wire | None:
         """Return the client's answer to a question, or None.
 
-        Consent to one question is not consent to another: an answer to a form or link that changed since is
-        rejected.
+        An answer to a form or link that has changed since is rejected, because the user agreed to something
+        else.
         """
         fingerprint = _fingerprint(method, params)
         if self.questions.setdefault(key, fingerprint) != fingerprint:
@@ -98,30 +99,30 @@ class Inputs:
         return self.answers.get(key) or self.responses.get(key)
 
     def accept(self, key: str, answer: Wire) -> None:
-        """Accept a valid answer for this and all further rounds."""
+        """Accept a valid answer for this run and all further runs."""
         self.answers[key] = answer
 
     def refuse(self, key: str) -> None:
-        """Reject an answer that does not fit, so that the question is asked again (MRTR-14)."""
+        """Reject an invalid answer, so that the question is asked again (MRTR-14)."""
         self.answers.pop(key, None)
         self.refused.add(key)
 
     def note(self, key: str, value: Any, *, single_use: bool) -> None:
-        """Store the result of ``Context.once``. Raise TypeError for a value without a JSON form."""
+        """Store the result of ``Context.once``. Raise TypeError for a value that JSON cannot represent."""
         self.done[key] = orjson.loads(orjson.dumps(value))
         self.single_use = self.single_use or single_use
 
     def leave_open(self, key: str, method: str, params: Wire) -> None:
-        """Add a question that this run needs answered. Raise TypeError if it cannot be sent."""
-        # Copy and encode now: code may change the params later, and must get the error if they cannot be
-        # encoded.
+        """Add a question that the client still has to answer. Raise TypeError if it cannot be sent."""
+        # Copy and encode now: the code may change the params later, and if they cannot be encoded, the code
+        # must get the error.
         self.requests[key] = {"method": method, "params": orjson.loads(orjson.dumps(params))}
 
 
 def _fingerprint(method: str, params: Wire) -> str:
-    """Return a digest of an elicitation, which must not change until the answer.
+    """Return the digest of an elicitation, which must not change before it is answered, or "".
 
-    Other questions may change.
+    Questions of other kinds may change.
     """
     if method != "elicitation/create":
         return ""

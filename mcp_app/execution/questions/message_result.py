@@ -1,4 +1,4 @@
-"""The client's model's answer to ``ctx.sample``."""
+"""The answer of the client's model to ``ctx.sample``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class CreateMessageResult(dict[str, Any]):
-    """The result as sent by the client, with properties for the usual members."""
+    """The result as the client sent it, with properties for its usual members."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class CreateMessageResult(dict[str, Any]):
 
     @property
     def model(self) -> str:
-        """The model's name. Untrusted text."""
+        """The name of the model. Do not trust it."""
         return str(self.get("model", ""))
 
     @property

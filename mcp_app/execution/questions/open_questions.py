@@ -1,7 +1,7 @@
-"""The questions of a task as stored in its row, under names that are never reused by the task.
+"""The questions of a task as its row stores them, under names that the task never uses twice.
 
-``open`` maps each name to the question and the key that the tool's code uses for it. ``used`` lists every
-name so far (TASKX-09). The remaining state is that of ``Inputs``. Changes no rows.
+``open`` maps each name to a question and to the key that the tool's code uses for it. ``used`` lists all
+names used so far (TASKX-09). The rest of the state comes from ``Inputs``. This module changes no rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ Wire = dict[str, Any]
 
 
 def asked(inputs: Inputs, before: Mapping[str, Any] | None) -> Wire:
-    """Return the state to store for a run that left questions open. ``before`` is the previous state."""
+    """Return the state to store for a run with open questions.
+
+    ``before`` is the state that was stored so far.
+    """
     used: list[str] = list((before or {}).get("used", ()))
     questions = {}
     for key, request in inputs.requests.items():
@@ -28,7 +31,7 @@ def asked(inputs: Inputs, before: Mapping[str, Any] | None) -> Wire:
 
 
 def answered(kept: Mapping[str, Any], responses: Mapping[str, Wire]) -> Wire | None:
-    """Return the state with these answers added, or None if they answer no open question (TASKX-08)."""
+    """Return the state with these answers added. Return None if they match no open question (TASKX-08)."""
     questions: dict[str, Any] = kept.get("open", {})
     taken = {question["key"]: responses[name] for name, question in questions.items() if name in responses}
     if not taken:
@@ -38,12 +41,15 @@ def answered(kept: Mapping[str, Any], responses: Mapping[str, Wire]) -> Wire | N
 
 
 def requests(kept: Mapping[str, Any]) -> Wire:
-    """Return the open questions in the form shown to the client."""
+    """Return the open questions in the form that clients get."""
     return {name: question["request"] for name, question in kept.get("open", {}).items()}
 
 
 def _new_name(key: str, used: list[str]) -> str:
-    """Return the key, with a number if it was used before: a repeated question is a new one to the client."""
+    """Return the key, with a number if the name is taken.
+
+    For the client, a repeated question is a new question.
+    """
     name, number = key, 1
     while name in used:
         number += 1

@@ -1,4 +1,4 @@
-"""The questions that a tool may ask its client, and their answers as Python values."""
+"""The questions that a tool may ask its client, and the conversion of the answers to Python values."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Wire = dict[str, Any]
 class Question(Generic[T]):
     """A request to the client.
 
-    ``needed`` names client capabilities, ``read`` converts the result to Python. ``read`` raises ToolError
-    for a result that does not answer this question.
+    ``needed`` names the client capabilities that it requires. ``read`` converts the client's result to a
+    Python value, and raises ToolError if the result does not answer this question.
     """
 
     method: str
@@ -41,10 +41,11 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to an elicitation: ``action`` is accept, decline or cancel, ``content`` the form's members.
+    """The answer to an elicitation.
 
-    ``value`` is the typed value if a Python type was requested. An answer is true if it was accepted and, if
-    a single bool was requested, that bool is true.
+    ``action`` is accept, decline or cancel; ``content`` has the form's fields. ``value`` is the typed value
+    if the form was given as a Python type. In a condition, the answer is true if the user accepted and, if
+    the form was a single bool, chose True.
     """
 
     action: str
@@ -64,20 +65,20 @@ def _is_builtin(kind: Any) -> bool:
 
 
 def _validated(validate: Callable[[Wire], Any], content: Wire) -> Any:
-    """Return the content as a class of the application. Its validators are application code."""
+    """Convert the content to a class of the application, whose validators are application code."""
     with contained():
         return validate(content)
 
 
 class Form:
-    """The form of a question: its JSON Schema and the conversion of the answer to a Python value."""
+    """The form of a question: its JSON Schema, and the conversion of an answer to a Python value."""
 
     __slots__ = ("_simple", "_validate", "schema")
 
     def __init__(self, kind: Any) -> None:
-        """Create a form from a JSON Schema, a simple type, or a class with simple members.
+        """Create a form from a JSON Schema, a simple type, or a class whose fields have simple types.
 
-        Raise ValueError for other types, and for forms that clients cannot display.
+        Raise ValueError for any other type, and for a form that clients cannot display.
         """
         self._validate: Callable[[Wire], Any] | None = None
         self._simple = False
@@ -100,7 +101,7 @@ class Form:
         self._validate = validate if _is_builtin(kind) else partial(_validated, validate)
 
     def read(self, content: dict[str, Any]) -> Any:
-        """Return the typed value. Raise ToolError if the content does not fit the type."""
+        """Return the typed value. Raise ToolError if the content does not match the type."""
         if self._validate is None:
             return content
         try:
@@ -112,12 +113,12 @@ class Form:
         return getattr(value, VALUE) if self._simple and isinstance(value, BaseModel) else value
 
 
-# Cached, because building a form takes longer than the rest of a question.
+# Cached, because it takes longer to build a form than to do everything else for a question.
 _form_of_class = lru_cache(maxsize=128)(Form)
 
 
 def flatten(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a form schema without references and unions with null, as elicitation requires (ELI-03)."""
+    """Return a form schema without references or unions with null, as elicitation requires (ELI-03)."""
     definitions = schema.get("$defs", {})
 
     def simple(member: dict[str, Any]) -> dict[str, Any]:
@@ -153,14 +154,17 @@ def form(message: str, kind: Any) -> Question[Answer]:
 
 
 def link(message: str, url: str, elicitation_id: str) -> Question[Answer]:
-    """Build a question with an address to open. Raise ValueError for an unsafe address."""
+    """Build a question with a URL that the user has to open. Raise ValueError for an unsafe URL."""
     elicitation.check_url(url, allow_http=django_settings.DEBUG)
     params = {"mode": "url", "message": str(message), "url": url, "elicitationId": elicitation_id}
     return Question("elicitation/create", params, ("elicitation_url",), partial(_answer, None))
 
 
 def sample(messages: Any, max_tokens: int, options: Wire) -> Question[CreateMessageResult]:
-    """Build a request for the client's model to continue messages. Raise ValueError if they are invalid."""
+    """Build a request that the client's model continue the messages.
+
+    Raise ValueError for invalid messages.
+    """
     params = sampling.build_params(messages, max_tokens=max_tokens, **options)
     return Question("sampling/createMessage", params, sampling.needed_capabilities(params), _sampled)
 
@@ -198,6 +202,6 @@ def _roots(result: Wire) -> list[Wire]:
 
 
 def _is_root(root: Any) -> bool:
-    """Return True for a file URI without traversal (ROOT-04). Other roots are ignored."""
+    """Return True for a file URI without path traversal (ROOT-04). Any other root is ignored."""
     uri = root.get("uri") if isinstance(root, dict) else None
     return isinstance(uri, str) and uri.startswith("file:///") and "/.." not in unquote(uri)

@@ -1,4 +1,7 @@
-"""The sealed state that a client stores between the rounds of a call, valid for the same request only."""
+"""The sealed state that a client stores between the requests of a call.
+
+It is valid for the same call only.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,17 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 PURPOSE = "requestState"
-# Both processes read the time from the database, but not to the second.
+# Tolerance for time differences: all processes use the database's time, but only roughly.
 CLOCK_SECONDS = 60
 
 log = logging.getLogger("mcp.questions")
 
 
 def inputs_of(method: str, params: dict[str, Any], principal: str, settings: Settings) -> Inputs:
-    """Return the inputs that a request carries from earlier rounds.
+    """Return the inputs in a request: the state of earlier runs and the client's new answers.
 
-    Raise InvalidParams. A state is valid for its principal, the same request, and a limited time (STATE-02).
+    Raise InvalidParams for an invalid state. A state is valid for its principal, for the same request and
+    for a limited time (STATE-02).
     """
     responses, token = input_required.responses(params), input_required.state(params)
     bound = _digest(method, params)
@@ -62,13 +66,13 @@ def _check(sealed: dict[str, Any], principal: str, bound: str) -> None:
 
 
 def _digest(method: str, params: dict[str, Any]) -> str:
-    """Return a digest of the request, without the answers and members added by the transport."""
+    """Return the digest of the request, without answers and without members added by the transport."""
     asked = [method, params.get("name"), params.get("uri"), params.get("arguments", {})]
     return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
-    """Return the state for the next round. Raise InternalError if it is too large (STATE-05)."""
+    """Return the sealed state for the next request. Raise InternalError if it is too large (STATE-05)."""
     token = key_ring(settings, PURPOSE).seal(
         orjson.dumps(
             {
@@ -88,7 +92,7 @@ def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
 async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
     """Mark a single-use state as used (STATE-04).
 
-    Raise InvalidParams if it was used before, in any process. Raise Unavailable if Redis is down.
+    Raise InvalidParams if any process has already used it, and Unavailable if Redis is down.
     """
     if not inputs.nonce:
         return
@@ -102,5 +106,5 @@ async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
 
 
 def result(inputs: Inputs, principal: str, settings: Settings) -> dict[str, Any]:
-    """Return the result of a run that left questions open. Raise InternalError if the state is too large."""
+    """Return the result of a run with open questions. Raise InternalError if the state is too large."""
     return input_required.result(inputs.requests, "" if inputs.kept else sealed(inputs, principal, settings))

@@ -1,8 +1,9 @@
-"""Sealed tokens: values that a client stores for the server and can neither read nor change.
+"""Sealed tokens: values that a client stores for the server but can neither read nor change.
 
-AES-256-GCM under keys derived by HKDF-SHA-256 from a ring of secrets. The first secret seals and all of them
-open, so a secret is replaced by adding the new one in front. A token contains the version of this format and
-the key it was sealed with, and is bound to both::
+Tokens are encrypted with AES-256-GCM. The keys are derived with HKDF-SHA-256 from a ring of secrets. The
+first secret seals new tokens, and every secret can open tokens. To replace a secret, put the new one first.
+A token contains the version of this format and the name of its key, and is authenticated together with
+both::
 
     v1.<8 hex digits: the key>.<base64url: 12 bytes nonce, ciphertext, 16 bytes tag>
 """
@@ -25,16 +26,22 @@ _NONCE_BYTES = 12
 
 
 class Unsealed(Exception):
-    """A token cannot be opened. The text has the reason for the log, never for the client."""
+    """Raised if a token cannot be opened. The text is for the log and must not be sent to the client."""
 
 
 class KeyRing:
-    """The keys derived from a ring of secrets. Processes with the same secrets open each other's tokens."""
+    """The keys derived from a ring of secrets.
+
+    Processes with the same secrets can open each other's tokens.
+    """
 
     __slots__ = ("_first", "_keys")
 
     def __init__(self, ring: Sequence[str], purpose: str) -> None:
-        """Derive keys for one purpose. ``ring`` is the sealing secret, then older secrets that still open."""
+        """Derive the keys for one purpose.
+
+        ``ring`` starts with the secret that seals; older secrets only open.
+        """
         derived = [_derive(secret, purpose) for secret in ring]
         self._keys = {_name(key): _cipher(key) for key in reversed(derived)}
         self._first = _name(derived[0])
@@ -59,7 +66,7 @@ class KeyRing:
 
 
 def key_ring(settings: Settings, purpose: str) -> KeyRing:
-    """Return the installation's ring: ``MCP["STATE_KEYS"]``, or Django's own secrets (STATE-03)."""
+    """Return the installation's key ring from ``MCP["STATE_KEYS"]`` or Django's secrets (STATE-03)."""
     fallbacks = getattr(django_settings, "SECRET_KEY_FALLBACKS", ())
     return _ring(settings.state_keys or (django_settings.SECRET_KEY, *fallbacks), purpose)
 
@@ -69,12 +76,12 @@ def _ring(ring: tuple[str, ...], purpose: str) -> KeyRing:
     return KeyRing(ring, purpose)
 
 
-# Imported in the functions, because most processes that load this module never seal anything.
+# The imports are inside the functions, because most processes that load this module never seal a token.
 def _derive(secret: str, purpose: str) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    # Without a salt, because every process must derive the same key and has no place to store one.
+    # No salt: every process must derive the same key, and there is no place to store a salt.
     derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"mcp {purpose} {VERSION}".encode())
     return derivation.derive(secret.encode())
 
@@ -108,7 +115,8 @@ def _bytes(text: str) -> bytes:
         found = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError as error:
         raise Unsealed("it is cut or no base64") from error
-    # The decoder skips characters outside base64. The same bytes must not have several texts.
+    # The decoder skips characters that are not base64. Reject them, so that each token has only one
+    # spelling.
     if _text(found) != text:
         raise Unsealed("it is no base64 that we write")
     if len(found) <= _NONCE_BYTES:

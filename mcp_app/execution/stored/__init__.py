@@ -1,1 +1,1 @@
-"""The rows of background calls and the order in which they start. Only this package writes them."""
+"""The rows of background calls, and the order in which the calls start. Only this package writes the rows."""

@@ -1,4 +1,4 @@
-"""The values of a newly accepted background call, for clients, operators and the API."""
+"""The values of a newly accepted background call, whether a client, an operator or the API made it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def new_call(
     inputs: Inputs | None = None,
     counted: bool = False,
 ) -> NewCall:
-    """Return a call of a tool with checked ``arguments``, under the tool's current limits and approval.
+    """Build a call of a tool with checked ``arguments``, under the tool's current limits and approval rule.
 
-    The approval of an earlier round remains valid while the work is the same. A call already ``counted``
-    before it asked its client is not counted again.
+    An approval given in an earlier run stays valid as long as the work is the same. ``counted`` is True if
+    the limits counted the call before it asked its client, so that it is not counted twice.
     """
     whole = {**arguments, **entry.fixed_arguments}
     approval = "" if inputs is None else inputs.approved

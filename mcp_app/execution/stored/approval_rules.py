@@ -1,7 +1,7 @@
-"""The rules of approval: if a waiting call may still be approved, and by which users.
+"""The rules of approval: whether a waiting call may still be approved, and by which users.
 
-Every decision about a waiting call is made here, from the data stored at that moment. Four eyes apply if the
-call was accepted with them or if its tool is marked now.
+Every decision about a waiting call is made here, from the data stored at that moment. Four eyes are
+required if the call was accepted with that rule or if its tool has the rule now.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mcp_app.protocol.principal_key import actor_of
 UNKNOWN_CALLER: Final = (
     "It is not known which user made this call, so no other user can be the second pair of eyes."
 )
-# Long columns, needed only where the work is compared.
+# Long columns, needed only for the comparison of the work.
 LONG: Final = ("arguments", "answer", "meta", "session_fields")
 
 
@@ -38,7 +38,7 @@ def waiting() -> QuerySet[Call]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of a tool after a call was accepted."""
+    """A change to a tool after a call was accepted."""
 
     key: str
     entry_id: int | None
@@ -47,7 +47,7 @@ class _Change:
 
 
 class ApprovalRules:
-    """The rules for a collection of calls. Their data is read at once."""
+    """The rules for a collection of calls. The data of all calls is read together."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         self._calls = list(calls)
@@ -83,26 +83,26 @@ class ApprovalRules:
         return "" if key.usable else "The API key that asked for this call has expired."
 
     def changed(self, call: Call) -> str:
-        """Return the reason why the work differs from the requested work, or ""."""
+        """Return the reason why the work is no longer the work that was requested, or ""."""
         tool = self._tools.get(call.tool)
         if tool is None or work_of(identity_of(tool), orjson.loads(call.arguments)) != call.work:
             return f"{call.tool} was changed after this call was asked for: call it again."
         return ""
 
     def touched(self, call: Call) -> bool:
-        """Return True if the tool of a call, or the tool behind its preset, changed since."""
+        """Return True if the call's tool, or the tool behind its preset, has changed meanwhile."""
         return not call.work or any(self._changes_of(call))
 
     def four_eyes(self, call: Call) -> bool:
-        """Return True if a call needs two people, by its own mark or the current marks of its tool."""
+        """Return True if a call needs two people, because of its own rule or the current rule of its tool."""
         return call.four_eyes or any(row.four_eyes for row in self._rows_of(call))
 
     def objection(self, call: Call, actor: Any) -> str:
         """Return the reason why this actor must not approve a call, or "".
 
-        Four eyes require two known users. The second must not be the caller or act as the caller. Nor may
-        they have retried the call or one it repeats, created its credential, or changed its tool while the
-        call waited. If the caller is unknown, no user qualifies.
+        Four eyes require two known users, so no user qualifies if the caller is unknown. The second user
+        must not be the caller and must not act as the caller. Nor may the second user have retried the call
+        or a call that it repeats, created its credential, or changed its tool while the call waited.
         """
         if not self.four_eyes(call):
             return ""
@@ -114,7 +114,7 @@ class ApprovalRules:
         return f"{part}: another user has to approve it." if part else ""
 
     def _part_of(self, call: Call, actor: Any) -> str:
-        """Return the user's part in a call, as a sentence without its end, or ""."""
+        """Return the user's part in a call as the beginning of a sentence, or ""."""
         decides = str(actor.pk)
         if decides in (str(call.user_id), actor_of(call.principal)):
             return "You asked for this call yourself"
@@ -137,12 +137,15 @@ class ApprovalRules:
         )
 
     def _rows_of(self, call: Call) -> list[Tool]:
-        """Return the row of a call's tool, and the row of the tool behind a preset."""
+        """Return the rows of a call's tool and, for a preset, of the tool behind it."""
         tool = self._tools.get(call.tool)
         return [row for row in (tool, tool and source_of(tool).base_of(tool)) if row is not None]
 
     def _makers_of(self, call: Call) -> list[Maker]:
-        """Return the makers of the credentials behind a call. Read on demand, as few calls need four eyes."""
+        """Return the users who created the credentials behind a call.
+
+        Read when needed: few calls need four eyes.
+        """
         others = {*retriers_of(call), *(change.actor for change in self._changes_of(call) if change.actor)}
         place = (call.api_key_id, call.connection_id, frozenset(others))
         if place not in self._makers:
@@ -153,7 +156,10 @@ class ApprovalRules:
         return self._makers[place]
 
     def _makers_of_key(self, key_id: int) -> list[Maker]:
-        """Return the issuer of a key. If its user issued it, add the makers of that user's credentials."""
+        """Return the issuer of a key.
+
+        If the key's own user issued it, also return who created that user's credentials.
+        """
         key = self._keys.get(key_id)
         if key is None:
             return []

@@ -1,7 +1,7 @@
-"""The work that an approval covers, compared when a call is accepted, decided and started.
+"""The work that an approval covers. It is compared when a call is accepted, decided and started.
 
-An approval is a text: the digest of the work, with a mark if it was given under four eyes. It is stored with
-the approved call, and sealed for the further rounds of a call that asks its client.
+An approval is a text: the digest of the work, with a mark if the approval was given under four eyes. It is
+stored with the approved call. If the call asks its client, the approval is also sealed in its state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNDER_FOUR_EYES: Final = "+four-eyes"
 
 
 def work_of(identity: str, arguments: dict[str, Any]) -> str:
-    """Return the digest of a tool's identity and all arguments, including those fixed by a preset."""
+    """Return the digest of a tool's identity and all arguments, including those that a preset fixes."""
     return digest(identity, arguments)
 
 
@@ -27,6 +27,6 @@ def approval_of(call: CallRecord) -> str:
 
 
 def covers(approval: str, entry: ToolEntry, arguments: dict[str, Any]) -> bool:
-    """Return True if an approval covers this work, as the tool is defined and marked now."""
+    """Return True if an approval covers this work under the tool's current definition and approval rule."""
     work = work_of(entry.identity, {**arguments, **entry.fixed_arguments})
     return approval == work + UNDER_FOUR_EYES or (approval == work and not entry.four_eyes)

@@ -1,4 +1,4 @@
-"""Stored calls as immutable records, and the values of a new call. Reads and writes no rows."""
+"""Stored calls as immutable records, and the values of a new call. This module reads and writes no rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import is_modern
 
 DEFAULT_QUEUE = "celery"
-# Prefix of the names of calls' streams.
+# The prefix of the stream names of calls.
 PREFIX = "call-"
-# Prefix of the request key of a call whose request id is free again. The call's id follows.
+# The prefix of the request key of a call whose request id is free again. It is followed by the call's id.
 ANSWERED = "answered-"
 HEX = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """A client's request and its stream, the same before and after the call is stored.
+    """A client's request and its stream. They do not change when the call is stored.
 
-    ``scopes`` are the limit of its token and ``connection_id`` its OAuth connection, or "" and None.
+    ``scopes`` is the scope limit of the request's token, or "". ``connection_id`` is its OAuth connection,
+    or None.
     """
 
     session_id: str
@@ -46,14 +47,14 @@ class StoredRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall(StoredRequest):
-    """The values a call is accepted with.
+    """The values with which a call is accepted.
 
-    With ``approval_minutes`` it waits up to that long for approval. ``approved``: the call was approved in an
-    earlier round. ``work`` is the digest covered by an approval, ``catalogue_revision`` the revision seen by
-    the caller, both only for calls that need approval. With ``task_seconds`` the call is a task that its
-    client may query for that long. ``inputs`` are those of a 2026-07-28 call, as returned by
-    ``Inputs.stored``. ``lane`` is the tool's name if its running calls are limited. ``limits`` are for the
-    gate and not stored.
+    A call with ``approval_minutes`` waits up to that long for approval. ``approved`` is True if the call
+    was approved in an earlier run. Only calls that need approval have ``work``, the digest that an approval
+    covers, and ``catalogue_revision``, the revision that the caller saw. A call with ``task_seconds`` is a
+    task, and its client may query it for that long. ``inputs`` is the value of ``Inputs.stored`` for a call
+    of 2026-07-28. ``lane`` is the name of the tool if its running calls are limited. ``limits`` are for the
+    gate and are not stored.
     """
 
     timeout: float
@@ -79,9 +80,9 @@ class CallRecord(StoredRequest):
     """An immutable copy of a stored call.
 
     ``read_at`` is the time of reading by the database's clock, or None. A call that ``waits_for_approval``
-    has no job. ``approved`` applies to all attempts. The client of a task (``is_task``) polls for the
-    outcome, and nothing is sent to it meanwhile. A core task was created by a session of 2025-11-25, whose
-    tasks have other rules. Once a call ``is_answered``, its request id is free.
+    has no job. ``approved`` holds for all attempts. The client of a task (``is_task``) polls for the
+    result, and nothing is sent to it meanwhile. A core task was created in a session of 2025-11-25, whose
+    rules for tasks differ. The request id of a call is free once the call ``is_answered``.
     """
 
     id: UUID
@@ -114,12 +115,12 @@ class CallRecord(StoredRequest):
 
     @property
     def is_over(self) -> bool:
-        """True once the call has its outcome."""
+        """True once the call has finished."""
         return self.state in TERMINAL
 
     @property
     def is_suspended(self) -> bool:
-        """True if the client was asked and no attempt waits for the answer."""
+        """True if the call has asked its client and no attempt waits for the answer."""
         return self.state == State.INPUT_REQUIRED and not self.leased
 
 
@@ -129,7 +130,10 @@ def stream_of(call_id: UUID) -> str:
 
 
 def id_of(stream: str) -> UUID | None:
-    """Return the call that ``stream_of`` named a stream after. Older versions named streams differently."""
+    """Return the id of the call whose stream has this name, or None.
+
+    Older versions named streams differently.
+    """
     name = stream.removeprefix(PREFIX)
     return UUID(name) if len(name) == 32 and stream.startswith(PREFIX) and set(name) <= HEX else None
 
@@ -140,12 +144,12 @@ def request_key(request_id: str | int) -> str:
 
 
 def digest(tool: str, arguments: dict[str, Any]) -> str:
-    """Return the digest that identifies the same work."""
+    """Return a digest that is equal for calls of the same tool with the same arguments."""
     return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def cancel_news(call: CallRecord, reason: str) -> dict[str, Any]:
-    """Return the broadcast that stops a call, and no other call with the same request id."""
+    """Return the broadcast that stops this call and no other call with the same request id."""
     return {
         "session": call.session_id,
         "request_id": call.request_id,
@@ -155,13 +159,13 @@ def cancel_news(call: CallRecord, reason: str) -> dict[str, Any]:
 
 
 def retriers_of(call: CallRecord | Call) -> tuple[str, ...]:
-    """Return the primary keys of users who retried this call or one it repeats, the first retry first."""
+    """Return the primary keys of the users who retried this call or a call that it repeats, in order."""
     before = () if call.retried_before is None else orjson.loads(call.retried_before)
     return (*before, *([] if call.retried_by_id is None else [str(call.retried_by_id)]))
 
 
 def record(row: Call) -> CallRecord:
-    """Return a row as a frozen record."""
+    """Convert a row to an immutable record."""
     is_task = row.task_until is not None
     return CallRecord(
         id=row.pk,

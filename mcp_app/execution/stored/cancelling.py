@@ -1,4 +1,4 @@
-"""Cancellation of many calls in a few statements, equivalent to ``request_cancel_of`` and ``cancel_idle``."""
+"""Cancellation of many calls in a few statements, as ``request_cancel_of`` and ``cancel_idle`` do for one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_ids_of(principal: str, connections: Collection[int] | None = None) -> l
 
 
 def with_open_calls(principals: Collection[str]) -> list[str]:
-    """Return the principals that have unfinished calls."""
+    """Return those principals that have unfinished calls."""
     found = Call.objects.filter(OPEN, principal__in=principals).order_by("principal")
     return list(found.values_list("principal", flat=True).distinct())
 
@@ -32,12 +32,12 @@ def with_open_calls(principals: Collection[str]) -> list[str]:
 def cancel_all(
     call_ids: Sequence[UUID], reason: str, answer_to: Callable[[CallRecord], bytes]
 ) -> tuple[list[CallRecord], list[CallRecord]]:
-    """Cancel the open calls among ``call_ids``.
+    """Cancel the open calls among ``call_ids``. Call this in a transaction.
 
-    Call it in a transaction. Return the calls that ended now, with their answers, and the calls that a worker
-    has to stop. Both have their previous state.
+    Return two lists: the calls that have ended now, with their answers, and the calls that a worker has to
+    stop. The records still have the state before the cancellation.
     """
-    # Locked in one order, so that concurrent cancellations of the same calls do not deadlock.
+    # Locked in a fixed order, so that concurrent cancellations of the same calls do not deadlock.
     rows = Call.objects.select_for_update().filter(OPEN, pk__in=call_ids).order_by("pk")
     idle, running = list[CallRecord](), list[CallRecord]()
     for call in map(record, rows):

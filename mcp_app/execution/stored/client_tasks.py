@@ -1,6 +1,6 @@
-"""Stored calls as tasks, as shown to the clients that made them.
+"""Stored calls as tasks, for the clients that made them. This module changes no rows.
 
-Read-only. A task is visible only to clients of its own revision family (modern or 2025-11-25).
+A client sees only tasks of its own kind: those of modern revisions, or core tasks of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from mcp_app.protocol.versions import V2025_11_25, is_modern
 STOPPING = "Stopping"
 FAILED = "The tool reported an error: its result says which."
 LONGEST_MESSAGE = 500
-# Large columns, omitted from lists.
+# Large columns, left out of lists.
 LARGE = ("arguments", "answer")
 
 
 def created(call: CallRecord) -> Task:
-    """Return the task of a call just accepted."""
+    """Return the task of a newly accepted call."""
     assert call.task_until is not None
     return Task(
         id=str(call.id),
@@ -45,10 +45,10 @@ def created(call: CallRecord) -> Task:
 
 
 def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
-    """Return a principal's task and its call, by one indexed read.
+    """Return a principal's task and its call with one indexed read. ``core`` selects tasks of 2025-11-25.
 
-    ``core``: a task of 2025-11-25. Return None if the task is unknown, another caller's or expired, or the
-    call is not a task (TASKX-11, TASKX-18, TASK4-12).
+    Return None if there is no such call, if it belongs to another caller, if it is not a task, or if the
+    task has expired (TASKX-11, TASKX-18, TASK4-12).
     """
     row = _row(task_id)
     if row is None or row.principal != principal or _is_core(row) != core:
@@ -57,7 +57,7 @@ def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, Cal
 
 
 def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
-    """Return up to ``size`` + 1 core tasks of a principal, the newest first, starting after ``after``."""
+    """Return up to ``size`` + 1 of a principal's core tasks that follow ``after``, newest first."""
     rows = Call.objects.filter(
         principal=principal, task_until__gt=clock.now(), session_fields__version=V2025_11_25
     ).annotate(**clock.read_at())
@@ -68,7 +68,7 @@ def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list
 
 
 def seen(task_id: str) -> Task | None:
-    """Return a task. The caller has checked its ownership."""
+    """Return a task by its id. The caller must have checked that the client owns it."""
     row = _row(task_id)
     return None if row is None else _task(row)
 
@@ -78,7 +78,7 @@ def _row(task_id: str) -> Call | None:
         key = UUID(task_id)
     except ValueError:
         return None
-    # Accept only one spelling of an id: others would be other names in headers and subscriptions.
+    # Accept only one spelling of the id, because clients also use it in headers and subscriptions.
     row = statements.find(key) if str(key) == task_id else None
     if row is None or row.task_until is None or row.read_at is None:
         return None
@@ -115,8 +115,8 @@ def _is_core(row: Call) -> bool:
 def _ended(row: Call) -> tuple[Status, str, dict[str, Any]]:
     """Return the status, message and members of a finished call.
 
-    The answer decides between completed and failed, not the call's state. A tool's own error completes a task
-    of the extension (TASKX-07) and fails a core task (TASK4-08).
+    The answer and not the call's state decides between completed and failed. A tool's own error completes a
+    task of the extension (TASKX-07) but fails a core task (TASK4-08).
     """
     if row.state == State.CANCELLED:
         return Status.CANCELLED, row.cancel_reason, {}
@@ -129,7 +129,7 @@ def _ended(row: Call) -> tuple[Status, str, dict[str, Any]]:
 
 
 def _failure(row: Call) -> str:
-    """Return the error text of a core task, or a general text if its answer was not loaded."""
+    """Return the error text of a failed core task, or a general text if the answer was not loaded."""
     if "answer" in row.get_deferred_fields():
         return FAILED
     answer = orjson.loads(row.answer)
@@ -152,7 +152,7 @@ def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
 
 
 def _progress(row: Call) -> str:
-    """Return the worker's latest progress message (CEL-08), else its numbers."""
+    """Return the worker's latest progress message (CEL-08), or the numbers if there is no message."""
     if row.message or row.progress is None:
         return row.message
     return f"{row.progress:g}" if row.total is None else f"{row.progress:g} of {row.total:g}"

@@ -1,9 +1,10 @@
 """The choice of the waiting call that a worker starts for a job.
 
-A job names a call but stands for one start in that call's queue. The worker claims the call with the highest
-priority and the lowest start tag. Every waiting call has a job, so there are as many starts as calls and no
-second queue to keep consistent. Calls of tools and people that have reached their running limit are skipped.
-A job that finds only such calls is returned to the queue.
+A job contains the id of a call but allows one start in that call's queue. The worker claims the call with
+the highest priority and the lowest start tag. Every waiting call has a job, so the number of starts equals
+the number of calls, and no second queue has to be kept consistent. Calls are skipped if their tool or
+person has reached its limit of running calls. If all waiting calls have to be skipped, the job is queued
+again.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import ACTIVE
 
-# Number of attempts if another claim or a cancellation was faster.
+# Number of attempts to claim a call if other claims or cancellations are faster.
 LOOKS = 5
 MANY = 1_000_000_000
 
 
 class TooManyRunning(Exception):
-    """None of the waiting calls may start yet. ``waiting`` is their number, ``call`` one of them."""
+    """Raised if none of the waiting calls may start.
+
+    ``waiting`` is their number, and ``call`` is one of them.
+    """
 
     def __init__(self, call: CallRecord, waiting: int) -> None:
         super().__init__(f"{call.tool} runs as often as it may.")
@@ -38,9 +42,9 @@ class TooManyRunning(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunningLimits:
-    """The maximum running calls over all workers: by tool, and per person (0: unlimited).
+    """The maximum numbers of running calls in all workers: by tool, and per person (0: unlimited).
 
-    A person with ``unanswered`` calls that wait for clients gets no further call started.
+    If ``unanswered`` calls of a person wait for their clients, no further call of that person is started.
     """
 
     by_tool: Mapping[str, int] = field(default_factory=dict)
@@ -53,9 +57,9 @@ def take(
 ) -> CallRecord | None:
     """Start the next call in the queue of ``call_id``.
 
-    Return None if no call waits there. Raise TooManyRunning if none of the waiting calls may start.
-    ``further``: the job has already started a call. Then return None also if none may start, because each
-    call has its own job.
+    Return None if no call waits in the queue. Raise TooManyRunning if none of the waiting calls may start.
+    ``further`` means that the job has already started a call. In that case return None as well if none may
+    start, because every call has its own job.
     """
     counted, most = bool(limits.by_tool) or limits.of_person > 0, limits.unanswered or MANY
     if not counted:
@@ -77,7 +81,8 @@ def take(
                 return begun
     if further:
         return None
-    # Name the call that was named longest ago. A call never named would look as if its job was lost.
+    # Choose the call whose job was queued longest ago. If a call's job were never queued again, the reaper
+    # would treat it as lost.
     waiting = _waiting(queue).order_by(F("enqueued_at").asc(nulls_first=True)).values_list("pk", flat=True)
     longest = waiting.first()
     left = None if longest is None else records.find(longest)
@@ -87,7 +92,10 @@ def take(
 
 
 def _wait_for_other_claims() -> None:
-    """Serialize claims, which would otherwise count the same free slot. SQLite allows one writer anyway."""
+    """Let claims wait for each other, or two would count the same slot as free.
+
+    SQLite allows one writer only.
+    """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(2, 0)")
@@ -99,7 +107,7 @@ def _waiting(queue: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The number of running calls by tool and by person."""
+    """The numbers of running calls by tool and by person."""
 
     by_tool: Counter[str]
     by_person: Counter[str]
@@ -108,7 +116,7 @@ class Running:
     def now(cls) -> Running:
         """Count the running calls in the database.
 
-        A call that waits for its client without a lease does not count.
+        A call without a lease is not counted, because it only waits for its client.
         """
         rows = Call.objects.filter(state__in=ACTIVE, lease_until__isnull=False)
         by_tool: Counter[str] = Counter()
@@ -120,16 +128,17 @@ class Running:
 
 
 def _silent(limit: int) -> set[str]:
-    """Return the people with that many unanswered questions, each of which occupies a worker process."""
+    """Return the people with ``limit`` or more unanswered questions. Each question blocks a worker process."""
     if not limit:
         return set()
     return {person for person, number in statements.asking().items() if number >= limit}
 
 
 def _choose(queue: str, limits: RunningLimits, silent: set[str]) -> UUID | None:
-    """Return the call to start: the first of a lane, of the person with the fewest running calls.
+    """Return the id of the call to start.
 
-    Tags of different lanes are not comparable, and the running calls per person change with each claim.
+    Of the first calls of all lanes, take the person with the fewest running. Tags of different lanes cannot
+    be compared, and the number of running calls per person changes with each claim.
     """
     running = Running.now()
     full = {tool for tool, limit in limits.by_tool.items() if running.by_tool[tool] >= limit}
@@ -139,7 +148,7 @@ def _choose(queue: str, limits: RunningLimits, silent: set[str]) -> UUID | None:
     free = _waiting(queue).exclude(tool__in=full).exclude(person__in=busy)
     lanes = ["", *(tool for tool in limits.by_tool if tool not in full)]
     heads = [head for lane in lanes if (head := _head(free.filter(lane=lane)))]
-    # Lanes of tools that had a limit when the calls were accepted.
+    # Lanes of tools that no longer have a limit.
     heads = heads or [head for head in [_head(free.exclude(lane__in=lanes))] if head]
     if not heads:
         return None

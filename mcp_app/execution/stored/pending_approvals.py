@@ -1,7 +1,7 @@
-"""Writers of calls that wait for approval: accept, decide, expire, remind.
+"""Changes to calls that wait for approval: accept, decide, expire, remind.
 
-Each is a compare-and-set. No lease and no attempt is involved: a call that leaves this state is an ordinary
-accepted call, or finished.
+Each change is a compare-and-set. Calls in this state have no lease and no attempt. When a call leaves the
+state, it is an ordinary accepted call, or it has finished.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The fields needed to notify a client that its call waits, without the arguments, which may be long."""
+    """The values needed to notify a client that its call waits.
+
+    The arguments are omitted, as they may be long.
+    """
 
     tool: str
     session_id: str
@@ -42,7 +45,7 @@ class Waiting:
 
     @classmethod
     def of(cls, row: Any) -> Waiting:
-        """Build from a row annotated with ``clock.read_at``."""
+        """Build the values from a row that was annotated with ``clock.read_at``."""
         meta = orjson.loads(row.meta)
         stream, session = row.stream, row.session_fields
         return cls(
@@ -59,9 +62,9 @@ def waiting_words(call: CallRecord | Call | Waiting) -> str:
 
 
 def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
-    """Store a call as ``records.accept``.
+    """Store a call as ``records.accept`` does.
 
-    Raise TooManyRequests if more than ``most`` calls of the person wait.
+    Raise TooManyRequests if more than ``most`` calls of the person wait for approval.
     """
     with transaction.atomic():
         call, is_new = records.accept(new)
@@ -71,15 +74,15 @@ def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
 
 
 def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = False) -> CallRecord | None:
-    """Approve a waiting call, whose job the caller queues next.
+    """Approve a waiting call. The caller has to queue its job next.
 
-    Return None if it no longer waits. ``four_eyes``: the decision was made under four eyes, even if the call
-    was accepted without them.
+    Return None if the call no longer waits. ``four_eyes`` records that the decision was made under four
+    eyes, even if the call was accepted without that rule.
     """
     now = clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
-    # Its place among the calls that wait for a worker is that of a new call.
+    # The call takes the place of a new call among the calls that wait for a worker.
     tag = records.new_start_tag(call_id)
     decision |= {"four_eyes": True} if four_eyes else {}
     if not records.move(approved, Transition.APPROVE, enqueued_at=now, start_tag=tag, **decision):
@@ -88,14 +91,14 @@ def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = Fal
 
 
 def refuse(call_id: UUID, *, by: int | None, reason: str, answer: bytes) -> bool:
-    """End a waiting call with a refusal as the answer. Return False if it no longer waits."""
+    """End a waiting call, with the refusal as its answer. Return False if the call no longer waits."""
     now = clock.now()
     refused = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     return _end(refused, answer, _decision(Call.Decision.REFUSED, now, by, reason))
 
 
 def expire(call_id: UUID, answer: bytes) -> bool:
-    """End a call that was not decided in time. Return False if it was decided."""
+    """End a call that was not decided in time. Return False if it has been decided."""
     now = clock.now()
     late = _waiting().filter(pk=call_id, approval_until__lte=now)
     return _end(late, answer, _decision(Call.Decision.EXPIRED, now, None, ""))
@@ -125,21 +128,21 @@ def _end(rows: Any, answer: bytes, decision: dict[str, Any]) -> bool:
 
 
 def overdue(limit: int = 100) -> list[CallRecord]:
-    """Return calls that have waited longer than allowed."""
+    """Return the calls that have waited for approval longer than allowed."""
     rows = _waiting().filter(approval_until__lte=clock.now()).order_by("approval_until")
     return [call_record.record(row) for row in rows[:limit]]
 
 
 def orphaned(limit: int = 100) -> list[CallRecord]:
-    """Return waiting calls of ended sessions, whose answers cannot be delivered."""
+    """Return waiting calls whose sessions have ended, so that their answers cannot be delivered."""
     over = Session.objects.filter(pk=OuterRef("session_id"), ended_at__isnull=False)
     return [call_record.record(row) for row in _waiting().filter(Exists(over))[:limit]]
 
 
 def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
-    """Yield the calls whose clients were last reminded ``after`` seconds ago.
+    """Yield the calls whose clients were last reminded at least ``after`` seconds ago.
 
-    Each goes to one process only.
+    If several processes run this at once, each call is yielded in only one of them.
     """
     now = clock.now()
     silent = _waiting().filter(reminded_at__lte=clock.now(-after))

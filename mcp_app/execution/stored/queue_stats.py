@@ -1,4 +1,4 @@
-"""Figures of open calls in the database: by queue and state, and the names of the queues."""
+"""Counts of open calls in the database by queue and state, and the names of the queues."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def open_calls() -> Counter[tuple[str, str]]:
 
 
 def queue_names(states: Counter[tuple[str, str]]) -> list[str]:
-    """Return the names of all queues that hold calls or may get them."""
+    """Return the names of all queues that contain calls or may get calls."""
     named = Tool.objects.exclude(queue="").order_by().values_list("queue", flat=True).distinct()
     return sorted({DEFAULT_QUEUE, *named, *(queue for queue, _ in states)})

@@ -1,8 +1,8 @@
-"""Writers of Call rows: accept, claim, renew, finish, cancel.
+"""Changes to the rows of calls: accept, claim, renew, finish, cancel.
 
-Each is one short transaction. Every change is a compare-and-set on the row's state and attempt, so that one
-of two racing writers wins and the other detects it (R5, R9). Times are set and compared by the database's
-clock only, because the clocks of processes may differ by hours.
+Each change is one short transaction: a compare-and-set on the row's state and attempt. If two writers race,
+one of them wins and the other one notices (R5, R9). Times are set and compared only by the database's
+clock, because the clocks of processes may differ by hours.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mcp_app.protocol.call_state import ACTIVE, TERMINAL, UNSTARTED, State, Tran
 from mcp_app.protocol.principal_key import person_of
 
 LEASE_SECONDS = 15.0
-# Twice the lease: a lease that ends later was written before the database's clock was set back.
+# Twice the lease. A lease that ends later than that was written before the database's clock was set back.
 LONGEST_LEASE = 30.0
 DAY_SECONDS = 86_400
 PURGE_SLICE = 1_000
@@ -43,16 +43,15 @@ OPEN = Q(state__in=call_state.OPEN)
 
 
 def move(calls: QuerySet[Call], transition: Transition, **values: Any) -> int:
-    """Move the calls that are in a fitting state, set ``values``, and return the number of moved calls."""
+    """Apply a transition and set ``values`` on the calls whose state allows it. Return how many changed."""
     return calls.filter(state__in=transition.before).update(state=transition.after, **values)
 
 
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
-    """Store a call.
+    """Store a call. Return it and True, or the call that the request repeats and False (R7).
 
-    Return it and True, or the call that the request repeats and False (R7). The row is stored as already
-    queued, and the caller queues the job next, which saves one write for nearly every call. A call that waits
-    for approval is stored as not queued.
+    The row is stored as already queued, and the caller queues the job next. This saves one write for nearly
+    every call. A call that waits for approval is stored as not queued.
     """
     key, waits = request_key(new.request_id), new.approval_minutes is not None
     row = Call(
@@ -100,7 +99,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         try:
             return record(statements.insert(row, moments, step)), True
         except IntegrityError:
-            # Absent if its answer was delivered meanwhile: then the id is free again.
+            # Not found if its answer was delivered meanwhile, because the request id is free then.
             if present := find_request(new.session_id, new.request_id):
                 return present, False
 
@@ -112,7 +111,7 @@ def find(call_id: UUID | str) -> CallRecord | None:
 
 
 def new_start_tag(call_id: UUID | str) -> float:
-    """Return a new start tag for a stored call that starts to wait for a worker now."""
+    """Return a new start tag for a stored call that now starts to wait for a worker."""
     row = statements.find(call_id)
     if row is None:
         return 0.0
@@ -126,26 +125,26 @@ def new_start_tag(call_id: UUID | str) -> float:
 
 
 def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
-    """Return the call that answers on a stream of a session, or None."""
+    """Return the call whose answer is sent on this stream of a session, or None."""
     calls, call_id = Call.objects.filter(session_id=session_id, stream=stream), id_of(stream)
     row = (calls if call_id is None else calls.filter(pk=call_id)).first()
     return record(row) if row else None
 
 
 def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
-    """Record that the broker has the job, or did not accept it."""
+    """Record that the broker has accepted the job, or that it has not."""
     Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
 
 def claim(
     call_id: UUID | str, worker: str, *, statement: str = statements.CLAIM, **values: int
 ) -> CallRecord | None:
-    """Start an attempt under a lease.
+    """Start an attempt under a lease. Return None if the call has finished or another attempt has the lease.
 
-    Return None if the call has finished or another attempt has the lease. A job delivered twice therefore
-    starts once (R6). The attempt number fences everything that the attempt writes. With CLAIM_NEXT as the
-    ``statement``, claim the fairest call in the queue of ``call_id``, skipping people with ``unanswered``
-    calls that wait for their clients.
+    Therefore a job that is delivered twice starts only one attempt (R6). The attempt number fences
+    everything that the attempt writes. With CLAIM_NEXT as the ``statement``, claim the next call of the
+    fair order in the queue of ``call_id``, and skip people with ``unanswered`` calls that wait for their
+    clients.
     """
     after, name = Transition.START.after, worker[:120]
     with statements.revocable():
@@ -155,9 +154,9 @@ def claim(
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The state of an attempt: ``held`` is True while it has the lease.
+    """The state of an attempt. ``held`` is True while the attempt has the lease.
 
-    ``cancel_reason`` is "" or the reason.
+    ``cancel_reason`` is the reason if the call is to be stopped, else "".
     """
 
     held: bool
@@ -173,14 +172,15 @@ def renew(
 ) -> Renewal:
     """Renew the lease of a running attempt, and store its latest progress for operators.
 
-    ``is_news``: the client of the task is notified of the progress.
+    ``is_news`` is True if the client of the task is notified of this progress.
     """
     values: dict[str, Any] = {"lease_until": database_clock.lease(LEASE_SECONDS)}
     if is_news:
         values["progress_at"] = database_clock.now()
     if progress is not None:
         values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
-    # Exclude an attempt that just ended with a question: with a lease, the reaper would end that task.
+    # Exclude an attempt that has just ended with a question: if it got a lease, the reaper would end its
+    # task.
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE, lease_until__isnull=False)
     if not mine.update(**values):
         return Renewal(held=False)
@@ -188,14 +188,14 @@ def renew(
 
 
 def look(call_id: UUID, attempt: int) -> Renewal:
-    """Return the state of an attempt as ``renew``, without renewing the lease."""
+    """Return the state of an attempt as ``renew`` does, but without renewing the lease."""
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
     reason = mine.values_list("cancel_reason", flat=True).first()
     return Renewal(held=reason is not None, cancel_reason=reason or "")
 
 
 def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
-    """Record that the running attempt waits for its client, or got the answer."""
+    """Record that the running attempt waits for its client's answer, or that it has got the answer."""
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
     move(mine, Transition.ASK if waiting else Transition.ANSWER)
 
@@ -211,9 +211,9 @@ def finish(
 ) -> bool:
     """Store the outcome of a running call.
 
-    Return False if it has one or the attempt lost it (R5, R9). ``statement`` is FINISH_UNSTARTED for a call
-    that waits for a worker. It is FINISH_LOST for a lost call, and then requires that the lease is still
-    expired.
+    Return False if the call already has an outcome, or if the attempt has lost the call (R5, R9).
+    ``statement`` is FINISH_UNSTARTED for a call that waits for a worker. For a lost call it is FINISH_LOST,
+    which also requires that the lease is still expired.
     """
     return bool(
         statements.execute(
@@ -230,7 +230,10 @@ def finish(
 
 
 def cancel_idle(call: CallRecord, answer: bytes) -> bool:
-    """End a call as cancelled if no worker runs it: it has not started, or waits for its client's answer."""
+    """End a call as cancelled if no worker runs it. Return False if a worker does.
+
+    No worker runs a call that has not started or that waits for its client without a lease.
+    """
     if call.state in UNSTARTED:
         statement = statements.FINISH_UNSTARTED
     elif call.is_suspended:
@@ -241,18 +244,18 @@ def cancel_idle(call: CallRecord, answer: bytes) -> bool:
 
 
 def note_published(*call_ids: UUID) -> None:
-    """Record that the answers of these calls reached their event streams."""
+    """Record that the answers of these calls have reached their event streams."""
     Call.objects.filter(pk__in=call_ids, state__in=TERMINAL).update(published=True)
 
 
 def request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
-    """Mark an open call to be stopped. Return the call, or None if there is none (CAN-03)."""
+    """Mark an open call to be stopped. Return the call, or None if there is no open call (CAN-03)."""
     key = request_key(request_id)
     return _request_cancel(statements.CANCEL_REQUEST, reason, session_id=session_id, request_key=key)
 
 
 def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
-    """Mark an open call to be stopped, by its id. Return the call, or None."""
+    """Mark an open call to be stopped, given its id. Return the call, or None if there is no open call."""
     return _request_cancel(statements.CANCEL_CALL, reason, id=call_id)
 
 
@@ -262,7 +265,10 @@ def _request_cancel(statement: str, reason: str, **values: Any) -> CallRecord | 
 
 
 def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
-    """End an open call as cancelled, even while it runs. Its attempt loses the call and stops (TASK4-07)."""
+    """End an open call as cancelled, even while it runs.
+
+    Its attempt then loses the call and stops (TASK4-07).
+    """
     now = database_clock.now()
     return bool(
         move(
@@ -276,7 +282,7 @@ def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
 
 
 def cancelled(answer: str | Case) -> dict[str, Any]:
-    """Return the final values of a cancelled call, as in FINISH_UNSTARTED."""
+    """Return the values that a cancelled call ends with, the same as in FINISH_UNSTARTED."""
     return {
         "outcome": "cancelled",
         "answer": answer,
@@ -294,9 +300,9 @@ def open_calls(session_id: str) -> list[CallRecord]:
 
 
 def release(call_id: UUID, attempt: int) -> bool:
-    """Release a call from a lost attempt so that another can start.
+    """Take a call away from a lost attempt, so that another attempt can start.
 
-    Return False if the call may not start again, or the attempt is alive after all.
+    Return False if the call may not start again, or if the attempt turns out to be alive.
     """
     lost = Call.objects.filter(
         _lease_is_out(),
@@ -309,25 +315,26 @@ def release(call_id: UUID, attempt: int) -> bool:
 
 
 def _lease_is_out() -> Q:
-    """Return the condition on the lease, as in FINISH_LOST."""
+    """Return the condition that a lease has expired, the same as in FINISH_LOST."""
     past = Q(lease_until__lt=database_clock.lease())
     return past | Q(lease_until__gt=database_clock.lease(LONGEST_LEASE))
 
 
 def expired(limit: int = 100) -> list[CallRecord]:
-    """Return running calls whose lease expired: their worker is dead or frozen."""
+    """Return running calls whose lease has expired because their worker is dead or frozen."""
     rows = Call.objects.filter(_lease_is_out(), state__in=ACTIVE)[:limit]
     return [record(row) for row in rows]
 
 
 def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Return accepted calls whose job may not have reached the broker or been lost by it, oldest first.
+    """Return accepted calls that may have no job in the broker, oldest first.
 
-    The longer a call waits, the less often it gets another job. Where many calls wait long, no job is lost,
-    and an additional job for each every minute would fill the queue.
+    The job did not reach the broker or was lost there. The longer a call waits, the less often it gets
+    another job: if many calls wait for long, their jobs are usually not lost, and a further job for each
+    call every minute would fill the queue.
     """
     since = database_clock.now(-older_than)
-    # After an approval or a client's answer, a call waits in the queue from that time on.
+    # A call that was approved or whose client has answered waits in the queue from that time on.
     begun = Coalesce("progress_at", "decided_at", "accepted_at")
     waited = ExpressionWrapper(F("enqueued_at") - begun, DurationField())
     since_then = ExpressionWrapper(database_clock.now() - F("enqueued_at"), DurationField())
@@ -347,36 +354,36 @@ def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
 def probe() -> datetime:
     """Run a writing statement that changes no row, and return the database's time.
 
-    Raise DatabaseError while the database accepts no writes.
+    Raise DatabaseError if the database accepts no writes.
     """
     Call.objects.filter(pk=UUID(int=0)).update(published=True)
     return database_clock.read()
 
 
 def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Return finished calls whose answer did not reach the event stream."""
+    """Return finished calls whose answers have not reached their event streams."""
     since = database_clock.now(-older_than)
-    # Without a condition on the state, whose index contains every finished call.
+    # No condition on the state: its index contains every finished call.
     rows = Call.objects.filter(published=False, finished_at__lt=since)[:limit]
     return [record(row) for row in rows]
 
 
 def storable(text: str | None, length: int) -> str:
-    """Return text without NUL (PostgreSQL) and lone surrogates, which databases reject.
+    """Return text without characters that databases reject: NUL (PostgreSQL) and lone surrogates.
 
-    Truncate to ``length``.
+    The text is cut to ``length`` characters.
     """
     return (text or "")[:length].replace("\0", "").encode(errors="replace").decode()
 
 
 def purge() -> int:
-    """Delete calls that finished more than ``call_days`` ago, and return their number.
+    """Delete calls that finished more than ``call_days`` ago, and return how many were deleted.
 
-    Open calls stay, and tasks that their clients may still query (TASKX-19).
+    Open calls are not deleted, nor tasks that their clients may still query (TASKX-19).
     """
     kept_for = Q(task_until=None) | Q(task_until__lt=database_clock.now())
     since = database_clock.now(-DAY_SECONDS * conf.get().call_days)
-    # The finish follows the acceptance, which has an index.
+    # Calls finish after they were accepted, and only the time of acceptance has an index.
     old = Call.objects.filter(kept_for, accepted_at__lt=since, finished_at__lt=since)
     removed = 0
     while ids := list(old.values_list("pk", flat=True)[:PURGE_SLICE]):

@@ -1,4 +1,4 @@
-"""Request ids of sessions: the call that uses an id, and its release (R7)."""
+"""The request ids of sessions: which call uses an id, and when the id becomes free (R7)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
 
 
 def release_requests(*call_ids: UUID) -> None:
-    """Free the request ids of calls whose clients have received or abandoned the answers (R7)."""
+    """Free the request ids of calls whose clients have received their answers or no longer want them (R7)."""
     _release(Call.objects.filter(pk__in=call_ids))
 
 
 def release_undelivered(call_id: UUID, seconds: float) -> bool:
-    """Free the request id of a call that finished more than ``seconds`` ago. Return False for others."""
+    """Free the request id of a call that finished more than ``seconds`` ago.
+
+    Return False for any other call.
+    """
     return _release(Call.objects.filter(pk=call_id, finished_at__lt=clock.now(-seconds))) > 0
 
 

@@ -1,7 +1,8 @@
-"""SQL statements that every background call needs: Django takes ten times as long to build them.
+"""The SQL statements that every background call needs, because Django takes ten times as long to build them.
 
-In all of them ``{now}`` is the database's clock. ``{lease_now}`` is the clock of leases, and ``{lease}`` the
-same ``lease`` seconds later. ``{waiting}``, ``{active}`` and ``{unstarted}`` are conditions on the state.
+In all statements ``{now}`` is the database's clock. ``{lease_now}`` is the clock for leases, and
+``{lease}`` is that clock plus the parameter ``lease`` in seconds. ``{waiting}``, ``{active}`` and
+``{unstarted}`` are conditions on the state.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ NEXT = """(
                 SELECT person FROM mcp_app_call WHERE {asking}
                 GROUP BY person HAVING COUNT(*) >= %(unanswered)s)
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
-# Claims of the row with the ``id``, or of the fairest row of its queue whose person has fewer than
-# ``unanswered`` calls that wait for clients.
+# Claim the row with this ``id``, or the first row in the fair order of the same queue. The second statement
+# skips people with at least ``unanswered`` calls that wait for their clients.
 CLAIM, CLAIM_NEXT = (_CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}" for chosen in (_THIS, NEXT))
-# Answers of users are deleted once they are no longer needed.
+# Sets ``inputs`` to NULL: answers given by users are deleted once they are no longer needed.
 FINISH = """
     UPDATE mcp_app_call
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = {now},
         lease_until = NULL, published = %(published)s, inputs = NULL
     WHERE id = %(id)s AND attempt = %(attempt)s AND {active}"""
-# A call that was not started must not delay the next calls of its person.
+# Resets the start tag: a call that never started must not delay the next calls of its person.
 FINISH_UNSTARTED = FINISH.replace("{active}", "{unstarted}").replace(
     "inputs = NULL", "inputs = NULL, start_tag = CASE WHEN started_at IS NULL THEN 0.0 ELSE start_tag END"
 )
-# In the past, or later than any lease can end: then the database's clock was set back since, and a live
-# worker would have renewed the lease by now.
+# The lease has expired, or it ends later than any lease can. In the second case the database's clock has
+# been set back since, and a live worker would have renewed its lease by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
 
-# The first request to stop decides. A repeated one finds its values.
+# Only the first request to stop a call sets the values. A repeated request returns the stored values.
 _REQUEST_CANCEL = """
     UPDATE mcp_app_call
     SET cancel_requested_at = COALESCE(cancel_requested_at, {now}),
@@ -69,7 +70,10 @@ _ASKING = "SELECT person, COUNT(*) FROM mcp_app_call WHERE {asking} GROUP BY per
 
 
 def in_states(states: Iterable[State]) -> str:
-    """Return a condition with literal states. With parameters, SQLite would not use a partial index."""
+    """Return a condition with literal states.
+
+    If they were parameters, SQLite would not use a partial index.
+    """
     wanted = [f"state = '{state}'" for state in states]
     return f"({' OR '.join(wanted)})"
 
@@ -86,17 +90,17 @@ _STATES = {
 
 
 def revocable() -> AbstractContextManager[None]:
-    """Run a statement within a transaction, so that it has no effect if its caller gave up.
+    """Run a statement in a transaction, so that it has no effect if its caller has given up.
 
-    Context manager. A PostgreSQL server that was frozen executes on wake-up the statements sent meanwhile. By
-    then the call was refused or its claim abandoned. Without the commit the statement is rolled back. SQLite
-    has no server.
+    A context manager. A frozen PostgreSQL server executes the statements that were sent meanwhile when it
+    wakes up. By then the call may have been refused or its claim abandoned. No commit follows, so the
+    statement is rolled back. SQLite has no server and needs no transaction.
     """
     return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
 
 
 def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
-    """Execute a statement with placeholders named like fields, and return the number of changed rows."""
+    """Execute a statement whose placeholders are field names. Return the number of changed rows."""
     worded = _worded(connection.vendor, sql)
     with connection.cursor() as cursor:
         cursor.execute(worded, _stored(worded, values, lease))
@@ -104,7 +108,7 @@ def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
 
 
 def one(sql: str, *, lease: float = 0.0, **values: Any) -> Call | None:
-    """Execute a statement that returns a row. Return the row with its time of reading, or None."""
+    """Execute a statement that returns a row. Return the row with the time of reading, or None."""
     worded = _worded(connection.vendor, sql)
     with connection.cursor() as cursor:
         cursor.execute(worded, _stored(worded, values, lease))
@@ -126,7 +130,7 @@ def find(call_id: UUID | str) -> Call | None:
 
 
 def asking() -> Counter[str]:
-    """Return the number of calls of each person that wait for clients in a worker process."""
+    """Return for each person the number of calls that wait for their clients in a worker process."""
     with connection.cursor() as cursor:
         cursor.execute(_ASKING.format(asking=ASKING))
         return Counter(dict(cursor.fetchall()))
@@ -137,7 +141,7 @@ _FIELDS = {field.name: field for field in Call._meta.concrete_fields}
 
 
 def _stored(sql: str, values: dict[str, Any], lease: float) -> dict[str, Any]:
-    database = connections[DEFAULT_DB_ALIAS]  # looked up once, not at each use
+    database = connections[DEFAULT_DB_ALIAS]  # looked up once, not for each value
     stored = {
         name: _FIELDS[name].get_db_prep_save(value, database) if name in _FIELDS else value
         for name, value in values.items()
@@ -161,9 +165,9 @@ def _worded(vendor: str, sql: str) -> str:
 def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) -> Call:
     """Insert a row and return it as stored.
 
-    ``moments`` sets fields to the database's time plus this many seconds. With a ``step`` the row gets a
-    start tag that far after the previous call of its person. Raise IntegrityError, after which a surrounding
-    transaction is still usable.
+    ``moments`` maps fields to seconds, which are added to the database's time. With a ``step``, the row
+    gets a start tag that is one step after the last call of its person. Raise IntegrityError; a surrounding
+    transaction can still be used after that.
     """
     database, values = connections[DEFAULT_DB_ALIAS], dict[str, Any](step=step)
     for name, prepared in _prepared():
@@ -187,7 +191,7 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
 
 @cache
 def _prepared() -> list[tuple[str, Any]]:
-    """Return the fields, each with the function that prepares its values for the database, if any."""
+    """Return all fields, each with the function that prepares its values for the database, or None."""
     found = []
     for field in Call._meta.concrete_fields:
         kind = field.target_field if isinstance(field, ForeignKey) else field
@@ -203,8 +207,8 @@ def _insert(vendor: str, moments: tuple[str, ...], waits: bool) -> str:
     before = ""
     if waits:
         marks["start_tag"] = fair_order.start_tag_sql(vendor)
-        # Two statements in one message form a transaction, and the second sees the rows that the lock waited
-        # for.
+        # Two statements in one message form a transaction. The second sees the rows for which the lock made
+        # it wait.
         before = f"{fair_order.LOCK}; " if vendor == "postgresql" else ""
     values, told = ", ".join(marks.values()), ", ".join(moments)
     return f"{before}INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({values}) RETURNING {told}"  # noqa: S608
@@ -217,7 +221,7 @@ def _columns(_vendor: str) -> str:
 
 @cache
 def _converted(_vendor: str) -> list[tuple[int, Any, list[Any]]]:
-    """Return the columns that need conversion: place, column and converters."""
+    """Return the columns that need conversion, each with its place and its converters."""
     columns = [*(field.cached_col for field in Call._meta.concrete_fields), database_clock.now()]
     converters = [
         [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]

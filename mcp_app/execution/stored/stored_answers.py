@@ -1,6 +1,6 @@
-"""Answers to background calls that no code gives, and the requests and sessions of calls.
+"""Answers to background calls that are not given by a tool, and the requests and sessions of stored calls.
 
-An answer has the format of the revision that its call used.
+An answer has the format of the revision that the call used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def request_of(call: CallRecord) -> bytes:
 
 
 def session_of(call: CallRecord) -> LiveSession | Exchange:
-    """Return the session of a call as it was when the call was accepted; the record is sufficient."""
+    """Return the session of a call as it was when the call was accepted.
+
+    Only the record is needed for this.
+    """
     if call.is_core_task:
         return TaskSession(call.session_id, call.session_fields, str(call.id))
     if is_modern(call.session_fields["version"]):
@@ -31,7 +34,7 @@ def session_of(call: CallRecord) -> LiveSession | Exchange:
 
 
 def cancelled(call: CallRecord) -> bytes:
-    """Return the answer of a call that was cancelled before its code could answer."""
+    """Return the answer to a call that was cancelled before its code could answer."""
     return jsonrpc.encode_error(fitted(RequestCancelled(), call.session_fields["version"]), call.request_id)
 
 
@@ -41,11 +44,11 @@ def too_slow(call: CallRecord) -> str:
 
 
 def timed_out(call: CallRecord) -> bytes:
-    """Return the answer of a call that exceeded its timeout, where its code cannot answer."""
+    """Return the answer to a call that exceeded its timeout and whose code cannot answer."""
     return failed(call, too_slow(call))
 
 
 def failed(call: CallRecord, words: str) -> bytes:
-    """Return a tool error with the reason for the model as the answer."""
+    """Return a tool error as the answer to a call, with the reason for the model."""
     result = session_of(call).fit("tools/call", error_result(words))
     return jsonrpc.encode_result(call.request_id, result)

@@ -1,4 +1,4 @@
-"""Stuck background calls: unchanged for longer than any sweep takes."""
+"""Stuck background calls: calls whose state has not changed for longer than any sweep takes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mcp_app.database import clock
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import ACTIVE, State
 
-# A sweep handles such calls within seconds.
+# A working reaper handles such calls within seconds.
 LEASE_IS_OVER: Final = timedelta(minutes=2)
 WAITS_LONG: Final = timedelta(minutes=15)
 
 
 def lost_calls() -> QuerySet[Call]:
-    """Return calls that lost their worker and did not end."""
+    """Return running calls that have lost their worker and have not been ended or restarted."""
     over = clock.lease(-LEASE_IS_OVER.total_seconds())
     return Call.objects.filter(state__in=ACTIVE, lease_until__lt=over)
 

@@ -1,7 +1,7 @@
-"""Writers of tasks that wait for their clients: suspend, answer, expire.
+"""Changes to tasks that wait for their clients: suspend, answer, expire.
 
-Each is a compare-and-set. A suspended task has no lease and no job. The answer to its last open question
-makes it an accepted call.
+Each change is a compare-and-set. A suspended task has no lease and no job. When its last open question is
+answered, the task becomes an accepted call again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mcp_app.protocol.call_state import State, Transition
 def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
     """End a running attempt with its questions.
 
-    Return False if it lost its call or was cancelled. Return True, too, if it was already suspended, because
-    a caller that does not know the outcome retries.
+    Return False if the attempt has lost its call or the call was cancelled. Return True if the call is
+    suspended, even if it was suspended before: a caller that does not know the outcome tries again.
     """
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
     changed = records.move(
@@ -41,10 +41,10 @@ def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
 def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[CallRecord, bool] | None:
     """Store answers to open questions.
 
-    Return the call and True if the caller has to queue its next attempt. Return None if the answers match no
-    open question. Of racing answers to one question the first counts, and only the answer to the last open
-    question resumes the call (TASKX-08). Each resume adds one allowed attempt, so lost attempts are counted
-    as before (R6).
+    Return the call, and True if the caller has to queue its next attempt. Return None if the answers match
+    no open question. If several answers to one question race, the first counts. Only the answer to the last
+    open question resumes the call (TASKX-08). Every resumption allows one more attempt, so that the number
+    of lost attempts that are allowed stays the same (R6).
     """
     while True:
         row = statements.find(call_id)
@@ -59,10 +59,11 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
             values |= {
                 "max_attempts": F("max_attempts") + 1,
                 "enqueued_at": now,
-                # As for a new call: a client that answers a hundred tasks at once waits for a hundred starts.
+                # As for a new call: a client that answers a hundred tasks at once has to wait for a hundred
+                # starts.
                 "start_tag": records.new_start_tag(call_id),
             }
-        # Compare and set. Reload if another answer changed the row or the task ended.
+        # Compare and set. Read again if another answer has changed the row or the task has ended.
         same = Call.objects.filter(
             pk=call_id,
             state=State.INPUT_REQUIRED,

@@ -1,4 +1,4 @@
-"""Rows of waiting ``tasks/result`` requests: begin, find, give up. Sends nothing."""
+"""The rows of waiting ``tasks/result`` requests: begin, find, give up. This module sends nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django.db import transaction
 from mcp_app.models import TaskWait
 
 PREFIX = "wait-"
-# More than any client needs. The oldest waits of a task beyond it are given up.
+# More waits than any client needs. When a task has more, its oldest waits are given up.
 MOST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A ``tasks/result`` request, and the stream of its session that carries the answer."""
+    """A ``tasks/result`` request, and the stream of its session on which it will be answered."""
 
     call_id: UUID
     session_id: str
@@ -26,7 +26,7 @@ class Wait:
 
 
 def begin(wait: Wait) -> list[Wait]:
-    """Store a wait, and return the older waits that were deleted for it."""
+    """Store a wait. Return the older waits that were deleted to make room for it."""
     with transaction.atomic():
         TaskWait.objects.create(
             call_id=wait.call_id,
@@ -41,18 +41,18 @@ def begin(wait: Wait) -> list[Wait]:
 
 
 def of(call_id: UUID) -> list[Wait]:
-    """Return all waits of a task, including answered ones."""
+    """Return all waits for a task, including those that have been answered."""
     return [_wait(row) for row in TaskWait.objects.filter(call_id=call_id)]
 
 
 def find(session_id: str, stream: str) -> Wait | None:
-    """Return the wait that is answered on a stream of a session, or None."""
+    """Return the wait that will be answered on this stream of a session, or None."""
     row = TaskWait.objects.filter(session_id=session_id, stream=stream).first()
     return None if row is None else _wait(row)
 
 
 def give_up(session_id: str, request_id: str | int) -> list[Wait]:
-    """Delete and return the waits of a request of a session."""
+    """Delete and return the waits that belong to one request of a session."""
     rows = TaskWait.objects.filter(session_id=session_id, request_id=orjson.dumps(request_id).decode())
     found = list(rows)
     rows.filter(pk__in=[row.pk for row in found]).delete()

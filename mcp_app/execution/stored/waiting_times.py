@@ -1,4 +1,4 @@
-"""Waiting and running times of background calls: a bounded query over the newest calls."""
+"""Waiting and running times of background calls, from a limited number of the newest calls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.db.models.functions import Coalesce
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import State
 
-# Maximum number of calls read, so that pages stay fast on busy days.
+# Maximum number of calls to read, so that pages stay fast on busy days.
 MOST: Final = 3_000
 
 
 class Seconds(Func):
-    """The seconds between two times, computed in SQL: parsing thousands of times dominates such a query."""
+    """The seconds between two times, computed in SQL because parsing thousands of times would be slow."""
 
     arity = 2
     output_field = FloatField()
@@ -24,13 +24,16 @@ class Seconds(Func):
     arg_joiner = " - "
 
     def as_sqlite(self, compiler: Any, connection: Any, **more: Any) -> Any:
-        """Compute from days, exact to a millisecond, the precision of SQLite's time functions."""
+        """Compute the seconds from days, exact to a millisecond like SQLite's time functions."""
         template = "(JULIANDAY(%(expressions)s)) * 86400.0"
         return self.as_sql(compiler, connection, template=template, arg_joiner=") - JULIANDAY(", **more)
 
 
 class BegunCall(NamedTuple):
-    """A background call that a worker has started. ``client`` is its client's name, if requested."""
+    """A background call that a worker has started.
+
+    ``client`` is the name of its client if it was requested.
+    """
 
     tool: str
     principal: str
@@ -42,12 +45,12 @@ class BegunCall(NamedTuple):
 
 
 def begun_calls(since: datetime, until: datetime | None = None, *, clients: bool = False) -> list[BegunCall]:
-    """Return the calls started once among the newest MOST accepted in a period.
+    """Return calls of a period that were started exactly once, from the newest MOST calls.
 
-    Rows store the last attempt only.
+    Calls with several attempts are left out, because rows store only the times of the last attempt.
     """
     ended = {} if until is None else {"accepted_at__lt": until}
-    # Not a join: PostgreSQL would read all sessions for it.
+    # A subquery and not a join, for which PostgreSQL would read all sessions.
     session = Session.objects.filter(pk=OuterRef("session_id")).order_by().values("client_name")
     client = Subquery(session) if clients else Value("", output_field=CharField())
     rows = Call.objects.filter(accepted_at__gte=since, **ended).order_by("-accepted_at").values_list(
@@ -62,7 +65,7 @@ def begun_calls(since: datetime, until: datetime | None = None, *, clients: bool
 
 
 def share(seconds: list[float], part: float) -> float | None:
-    """Return the quantile ``part`` of the given seconds, or None if there are none."""
+    """Return the quantile ``part`` of the given seconds, or None if the list is empty."""
     if not seconds:
         return None
     return sorted(seconds)[min(int(len(seconds) * part), len(seconds) - 1)]
