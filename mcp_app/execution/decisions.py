@@ -1,4 +1,4 @@
-"""Operators' decisions about calls that wait for approval, for synchronous callers. Each is audited."""
+"""Operators' decisions on calls that wait for approval, for synchronous callers. Each decision is audited."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mcp_app.protocol.call_state import State
 
 
 class DecisionRefused(Exception):
-    """The decision was not accepted. The text explains the reason to the operator."""
+    """Raised if a decision is not accepted. The text gives the reason for the operator."""
 
 
 def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
     """Approve a waiting call.
 
-    After the commit its client is notified and its job is queued. Raise DecisionRefused if the call no longer
-    waits or the actor may not decide.
+    After the commit, the client is notified and the job is queued. Raise DecisionRefused if the call no
+    longer waits or if the actor must not decide.
     """
     reason = reason.strip()
     row = _open(call_id)
@@ -48,10 +48,9 @@ def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
 
 
 def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
-    """Refuse a waiting call.
+    """Refuse a waiting call. Its client gets the reason but not the operator's name.
 
-    Its client gets the reason, but not the operator's name. Raise DecisionRefused if the call no longer waits
-    or the reason is empty.
+    Raise DecisionRefused if the call no longer waits or if the reason is empty.
     """
     reason = records.storable(reason.strip(), pending_approvals.LONGEST_REASON)
     if not reason:
@@ -71,7 +70,7 @@ def objection_to(call: Call, actor: Any) -> str:
 
 
 def objections(calls: Collection[Call], actor: Any) -> dict[UUID, str]:
-    """Return the result of ``objection_to`` for each call, by its id, in few queries."""
+    """Return the result of ``objection_to`` for each call by its id. This needs only a few queries."""
     rules = ApprovalRules(calls)
     return {call.pk: rules.objection(call, actor) for call in calls}
 
@@ -96,7 +95,7 @@ def _end(row: Call, reason: str) -> None:
 
 
 def _what_happened(call_id: UUID) -> str:
-    """Return the text for a second decision, which names the first."""
+    """Return the message for a decision that came too late. It states what happened to the call."""
     call = Call.objects.select_related("decided_by").filter(pk=call_id).first()
     if call is None:
         return "There is no such call any more."
@@ -122,6 +121,6 @@ def _audit(actor: Any, action: str, call: CallRecord, reason: str) -> None:
 
 
 def _start(call: CallRecord) -> None:
-    # Notify the client first: messages of the tool must come after it.
+    # Notify the client first, because messages of the tool must follow this notification.
     connected(lambda streams: approval.tell(streams, call, approval.APPROVED, last=True))
     hand_on_new(call)

@@ -1,4 +1,7 @@
-"""Long polling for a call's messages, for callers with a thread each. Limited, and ended on shutdown."""
+"""Long polling for messages of a call, for requests that each occupy a thread.
+
+Limited, and ended on shutdown.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from mcp_app.models import Call
 from mcp_app.protocol.call_state import is_terminal
 from mcp_app.streams.base import Position, StreamsUnavailable
 
-# Each waiting request occupies a thread. Without a free slot a request is answered at once and repeated.
+# Maximum number of waiting requests, because each occupies a thread. Any further request is answered at
+# once, and its client repeats it.
 MOST_WAITING = 16
-# Interval of queries for the row when no message arrives.
+# Interval between queries for the row if no message arrives.
 LOOK_SECONDS = 2.0
 
 _places = threading.BoundedSemaphore(MOST_WAITING)
@@ -24,9 +28,10 @@ _stopping = threading.Event()
 
 
 def wait_for_word(call: Call, after: Position | None, seconds: float) -> Call:
-    """Wait up to ``seconds`` for a message after ``after`` or the end of the call, and return the call.
+    """Wait up to ``seconds`` for a message after ``after`` or for the end of the call. Return the call.
 
-    Return the call at once without a free slot and without Redis. No database connection is held meanwhile.
+    Return the call at once if all slots are in use or if the server runs without Redis. No database
+    connection is held while waiting.
     """
     if is_terminal(call.state) or not conf.get().redis_url or not _places.acquire(blocking=False):
         return call
@@ -45,12 +50,12 @@ def wait_for_word(call: Call, after: Position | None, seconds: float) -> Call:
 
 
 def begin() -> None:
-    """Allow requests to wait. Called when the process starts to serve."""
+    """Allow requests to wait. Call this when the process starts to serve requests."""
     _stopping.clear()
 
 
 def stop() -> None:
-    """Answer waiting requests and let no further request wait. Called before the process stops."""
+    """Answer all waiting requests, and let no further request wait. Call this before the process stops."""
     _stopping.set()
 
 

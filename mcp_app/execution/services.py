@@ -1,4 +1,4 @@
-"""Actions of people on background calls, for synchronous callers: admin, API, commands. Each is audited."""
+"""Actions of operators and API users on background calls, for synchronous callers. Each action is audited."""
 
 from __future__ import annotations
 
@@ -46,20 +46,21 @@ from mcp_app.sessions.services import end_sessions_of
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.blocking.announce import announce
 
-# Token under which progress that no client requested is stored, for operators.
+# The progress token of calls for which no client asked for progress. It makes progress available to
+# operators.
 OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 
 
-# A call started by the API is alone in its session.
+# The request id of a call started by the API, which is the only call in its session.
 REQUEST_ID = 1
-# Calls cancelled per transaction. On SQLite no other writer can run meanwhile.
+# Number of calls cancelled in one transaction. On SQLite, no other process can write meanwhile.
 CANCEL_SLICE = 200
 KEY_REVOKED = "its API key was revoked"
-# The member of a call's meta with the digest of the request.
+# The key in a call's meta under which the digest of the API request is stored.
 ASKED = "asked"
 KEY_REUSED = "This key was used for another call: use a new one."
 NO_WORKER = "Without Redis no worker runs background calls."
-# Refusals with other texts for the API and the operators' pages. The gate's texts are for clients.
+# Texts of refusals for the API and for operators' pages. The gate's own texts are written for clients.
 WORDS_OF_START = {
     Code.UNKNOWN_TOOL: "There is no tool {tool!r} for you.",
     Code.BACKLOG_FULL: "Too many calls are not over: wait for one to end, or stop one.",
@@ -73,7 +74,10 @@ WORDS_OF_RETRY = {
 
 
 class RetryRefused(Exception):
-    """The call cannot be repeated, or not now. The text is for the operator, ``code`` is the gate's."""
+    """Raised if a call cannot be repeated now or at all.
+
+    The text is for the operator, and ``code`` is the gate's.
+    """
 
     def __init__(self, text: str, code: str = "", retry_after: float = 0.0) -> None:
         super().__init__(text)
@@ -84,8 +88,8 @@ class RetryRefused(Exception):
 def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an operator") -> bool:
     """Stop a waiting or running call (R8).
 
-    Return False if it has finished. A waiting call ends at once. The worker of a running call is notified by
-    broadcast after the commit, and checks the row when Redis is down.
+    Return False if the call has finished. A waiting call ends at once. The worker of a running call is
+    notified by a broadcast after the commit; while Redis is down, it notices the change in the row.
     """
     with transaction.atomic():
         call = records.request_cancel_of(call_id, reason)
@@ -124,7 +128,10 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
 
 
 def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
-    """Refuse the waiting calls of a revoked credential, and end the sessions of ``principal`` if given."""
+    """Refuse the waiting calls of a revoked credential.
+
+    End the sessions of ``principal``, unless it is empty.
+    """
     refused = approval.refuse_fallen(which, actor=actor)
     sessions = end_sessions_of(principal, actor=actor, reason=KEY_REVOKED) if principal else 0
     return EndedWork(sessions, refused)
@@ -133,10 +140,10 @@ def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
 def cancel_request(
     *, session_id: str, request_id: str | int, actor: Any, reason: str = "stopped by an operator"
 ) -> bool:
-    """Stop the work for a request of a session, in any process.
+    """Stop the work for a request of a session in any process.
 
-    Return False if the request was a background call that has finished. A call in a web process has no row:
-    the stop is broadcast, and the call's answer shows if it was running.
+    Return False if the request was a background call that has finished. A call that runs in a web process
+    has no row, so the stop is only broadcast. The call's answer then shows whether it was still running.
     """
     call = _call_of(session_id, request_id)
     if call is not None:
@@ -151,7 +158,7 @@ def cancel_request(
 
 
 def _call_of(session_id: str, request_id: str | int) -> Call | None:
-    """Return the background call of a request. For a modern client's record, return its newest open call."""
+    """Return the background call of a request. For a modern client's record, return the newest open call."""
     found = Call.objects.filter(request_key=request_key(request_id))
     if not session_id.startswith(CLIENT_RECORD):
         return found.filter(session_id=session_id).first()
@@ -166,11 +173,11 @@ def _call_of(session_id: str, request_id: str | int) -> Call | None:
 
 
 def retry_call(*, call_id: UUID, actor: Any) -> UUID:
-    """Repeat a finished call as a new call of the same principal, and return the new id.
+    """Repeat a finished call as a new call of the same principal, and return the new call's id.
 
     The new call has no session: it cannot ask questions, and its answer is for the operator. If its tool
-    needs approval it waits for approval again. The gate checks it like any call of its principal. Raise
-    RetryRefused.
+    needs approval, it waits for approval again. The gate checks it like any other call of the principal.
+    Raise RetryRefused.
     """
     old = records.find(call_id)
     if old is None or not old.is_over:
@@ -190,7 +197,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
 
 
 def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
-    # With the permissions of now, as the worker will look the tool up.
+    # Use the current permissions, because the worker will look up the tool with them.
     caller = principal_of(old.principal, old.user_id, old.api_key_id, old.scopes)
     offers = refreshed_view(caller.permissions)
     fixed = getattr(offers.tool(old.tool), "fixed_arguments", ())
@@ -213,7 +220,7 @@ def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
         session_id=session_id,
         request_id=old.request_id,
         meta={"progressToken": OPERATOR_TOKEN},
-        # There is no client to ask, so no capabilities either.
+        # There is no client that could be asked, so the session has no capabilities.
         session_fields={**old.session_fields, "capabilities": orjson.dumps({}).decode()},
         retry_of=old.id,
         retried_by=getattr(actor, "pk", None),
@@ -226,7 +233,10 @@ def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
 
 
 def _fallen(old: CallRecord) -> str:
-    """Return the reason why the credential of a call is no longer valid, regardless of its session."""
+    """Return the reason why the credential of a call is no longer valid, or "".
+
+    Its session does not matter.
+    """
     row = Call.objects.get(pk=old.id)
     row.session_id = ""  # The new call has no session.
     return ApprovalRules([row]).fallen(row)
@@ -235,10 +245,10 @@ def _fallen(old: CallRecord) -> str:
 def start_call(
     *, principal: Principal, actor: Any, tool: str, arguments: dict[str, Any], key: str = ""
 ) -> tuple[UUID, bool]:
-    """Start a tool as a background call of ``principal``.
+    """Start a tool as a background call of ``principal``, and return the call's id and True if it is new.
 
-    Return its id and True if it is new. Checked and limited like a client's call. A repeated ``key`` of the
-    same principal returns the call it started (R7). The call cannot ask questions, because it has no client.
+    The call is checked and limited like a call from a client. If the principal has already used ``key``,
+    return the call that was started with it (R7). The call cannot ask questions, because it has no client.
     Raise McpError with a code.
     """
     session_id = _session_of(principal, key)
@@ -257,7 +267,10 @@ def start_call(
 
 @contextmanager
 def _refusals(call: RefusedCall, words: Mapping[Code, str]) -> Iterator[None]:
-    """Count and log refusals of ``call`` within this context, and replace the texts of those in ``words``."""
+    """Within this context, count and log refusals of ``call``.
+
+    Replace the texts of those codes in ``words``.
+    """
     try:
         yield
     except McpError as error:
@@ -279,14 +292,17 @@ def _accepted(new: NewCall) -> tuple[CallRecord, bool]:
 
 
 def _session_of(principal: Principal, key: str) -> str:
-    """Return a random session id, or for a key always the same, so that only one call can exist for it."""
+    """Return a random session id.
+
+    For a key, return always the same id, so that only one call can exist for it.
+    """
     if not key:
         return f"api-{secrets.token_hex(20)}"
     return f"api-{hashlib.sha256(orjson.dumps([principal.key, key])).hexdigest()[:40]}"
 
 
 def _repeated(call: CallRecord, tool: str, arguments: dict[str, Any]) -> tuple[UUID, bool]:
-    # Compare the request itself, without the arguments of a preset, which may have changed since.
+    # Compare the request as it was sent. The fixed arguments of a preset may have changed since.
     if call.meta.get(ASKED) != digest(tool, arguments):
         raise refused(Code.KEY_REUSED, KEY_REUSED)
     return call.id, False

@@ -128,7 +128,7 @@ class Running:
 
 
 def _silent(limit: int) -> set[str]:
-    """Return the people with ``limit`` or more unanswered questions. Each question blocks a worker process."""
+    """Return the people with ``limit`` or more unanswered questions, each of which blocks a process."""
     if not limit:
         return set()
     return {person for person, number in statements.asking().items() if number >= limit}

@@ -1,1 +1,1 @@
-"""Code of a Celery worker: attempts, the renewal of their leases, and the size of its pool."""
+"""The code of a Celery worker: attempts, the renewal of their leases, and the size of its process pool."""

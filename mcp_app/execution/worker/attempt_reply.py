@@ -1,7 +1,7 @@
-"""The reply of one attempt of a background call: its event stream, fenced, and its row.
+"""The reply of one attempt of a background call: it writes the call's event stream and row under the fence.
 
-The outcome is stored in the database first, then appended to the stream. If the process dies between the two,
-the reaper publishes the row's answer (R1, R4).
+The outcome is first stored in the database and then appended to the stream. If the process dies in between,
+the reaper publishes the answer from the row (R1, R4).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mcp_app.streams.gateway import Streams
 
 STORE_SECONDS = 60.0
 STORE_PAUSE = 0.5
-# Outcome of an attempt that needs an answer from its client.
+# The outcome of an attempt that ends with questions to its client.
 ASKED = "asked"
 STATES = {
     "ok": State.COMPLETED,
@@ -49,7 +49,7 @@ log = logging.getLogger("mcp.worker")
 
 
 class AttemptReply:
-    """An outlet for a call's messages and its answer, as ``Reply`` in a web process."""
+    """The destination of an attempt's messages and answer, as ``Reply`` is in a web process."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class AttemptReply:
         inputs: Inputs | None = None,
         message_log: MessageLog | None = None,
     ) -> None:
-        """Create a reply.
+        """Create a reply. ``inputs`` are the inputs of the attempt.
 
-        ``inputs`` are those of the attempt. Its questions are logged in ``message_log``.
+        Questions that the attempt sends are logged in ``message_log``.
         """
         self._inputs = inputs
         self._message_log = message_log
@@ -78,7 +78,7 @@ class AttemptReply:
         self.abandoned = False
 
     def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
-        """Send a notification or question to the client. Dropped once the attempt lost its call."""
+        """Send a notification or question to the client. Drop it if the attempt has lost its call."""
         if self.abandoned or self._answered is not None:
             return
         self._outbox.append((kind, encoded, lost))
@@ -91,7 +91,10 @@ class AttemptReply:
             self._answered = asyncio.create_task(self._finish(encoded, outcome))
 
     async def done(self) -> bool:
-        """Wait until everything is stored. Return True if this attempt gave the call its answer."""
+        """Wait until everything is stored.
+
+        Return True if this attempt's answer became the answer of the call.
+        """
         return self._answered is not None and await self._answered
 
     async def _run_pump(self) -> None:
@@ -109,7 +112,7 @@ class AttemptReply:
                 await self._tell_of_shed()
             await self._store(encoded, kind=kind)
         except StreamFinished:
-            self.abandoned = True  # A newer attempt writes this stream, or its session has ended.
+            self.abandoned = True  # A newer attempt writes this stream, or the session has ended.
         except StreamsError:
             if lost is not None:
                 lost(CANNOT_ASK)
@@ -119,7 +122,7 @@ class AttemptReply:
                 "A notification of call %s was dropped because its stream could not be written", call.id
             )
         if call.is_core_task and kind == MESSAGE and not self.abandoned:
-            # PROG-06: the request that created the task has its answer, but the session continues.
+            # PROG-06: the request that created the task has been answered, but its session continues.
             await core_tasks.say(self._streams, call, encoded)
 
     async def _tell_of_shed(self) -> None:
@@ -133,7 +136,7 @@ class AttemptReply:
         if outcome == ASKED and call.is_task:
             if await self._suspend():
                 return True
-            # It was cancelled meanwhile, unless another attempt has it by now.
+            # The task was cancelled meanwhile, or another attempt already runs it.
             encoded, outcome = stored_answers.cancelled(call), "cancelled"
         if not await self._stored(records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded):
             self.abandoned = True
@@ -147,7 +150,7 @@ class AttemptReply:
         return True
 
     async def _suspend(self) -> bool:
-        """Store the questions of a task. Return False if it may no longer wait for its client."""
+        """Store the questions of a task. Return False if the task must not wait for its client any more."""
         call = self._call
         assert self._inputs is not None
         kept = open_questions.asked(self._inputs, call.inputs)
@@ -160,9 +163,9 @@ class AttemptReply:
         return True
 
     async def _ask_waits(self) -> None:
-        """Send the questions to waiting requests (TASK4-05).
+        """Send the questions to the requests that wait for the task (TASK4-05).
 
-        A failed client is asked when it requests the result.
+        If that fails, a client gets the questions when it next requests the result.
         """
         try:
             await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
@@ -170,7 +173,7 @@ class AttemptReply:
             log.warning("The questions of task %s were not sent: %s", self._call.id, error)
 
     async def _stored(self, change: Callable[..., bool], *values: Any) -> bool:
-        """Store a change, with retries during a short outage of the database (R15)."""
+        """Store a change, and retry during a short outage of the database (R15)."""
         call = self._call
         deadline = asyncio.get_running_loop().time() + STORE_SECONDS
         while True:

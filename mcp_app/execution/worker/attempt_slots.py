@@ -1,7 +1,7 @@
-"""The running attempt of each worker child, in memory shared with the main process.
+"""The running attempt of each child of a worker, in memory that is shared with the main process.
 
 Code that holds the interpreter lock stops every thread of its child, including the lease renewer. The main
-process reads the attempt here and acts in the child's place.
+process reads the attempt from this memory and acts in place of the child.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mcp_app.execution.stored.call_record import CallRecord
 
 SLOTS = 4096
 BEAT_SECONDS = 0.25
-# Long enough for a write to be visible to every processor.
+# Enough time for a write to become visible on every processor.
 VISIBLE_SECONDS = 0.05
 
 
 class _Slot(ctypes.Structure):
     """The slot of a child.
 
-    The main process writes only ``condemned``, the child everything else. ``generation`` identifies the
-    attempt among all attempts of the worker, and is 0 while none runs. Each member is written atomically, so
-    no lock is needed that a killed child could leave locked.
+    The main process writes only ``condemned``, and the child writes all other members. ``generation``
+    identifies the attempt among all attempts of the worker, and is 0 while no attempt runs. Each member is
+    written atomically. Therefore no lock is needed, which a killed child could fail to release.
     """
 
     _fields_ = (
@@ -48,9 +48,9 @@ class _Slot(ctypes.Structure):
 class RunningAttempt:
     """An attempt as seen by the main process.
 
-    All times are monotonic. ``beat`` is when a thread of the child last had the interpreter lock. ``renewed``
-    is when the child last renewed the lease. ``ends_at`` is the call's deadline. ``is_settled``: only the
-    answer is left to store.
+    All times are monotonic. ``beat`` is the last time at which a thread of the child had the interpreter
+    lock. ``renewed`` is the last time at which the child renewed the lease. ``ends_at`` is the deadline of
+    the call. ``is_settled`` is True once only the answer remains to be stored.
     """
 
     generation: int
@@ -64,18 +64,18 @@ class RunningAttempt:
 
 
 class AttemptSlots:
-    """The slots of one worker's children by their index. Created before the children are forked."""
+    """The slots of one worker's children by index. They must be created before the children are forked."""
 
     def __init__(self) -> None:
         memory = mmap.mmap(-1, SLOTS * ctypes.sizeof(_Slot))
         self._slots = (_Slot * SLOTS).from_buffer(memory)
 
     def of_child(self, index: int) -> AttemptSlot:
-        """Return the slot of the calling child, which has this index."""
+        """Return the slot of the calling child process."""
         return AttemptSlot(self._slots[index])
 
     def running(self, index: int, pid: int) -> RunningAttempt | None:
-        """Return the attempt that a child runs, or None if it runs none, or is starting or ending one."""
+        """Return the attempt that a child runs. Return None if it is starting or ending one, or idle."""
         if index >= SLOTS:
             return None
         slot = self._slots[index]
@@ -94,9 +94,9 @@ class AttemptSlots:
         )
 
     def condemn(self, index: int, running: RunningAttempt) -> bool:
-        """Return True if the child still runs this attempt and will start no other.
+        """Return True if the child still runs this attempt and is sure not to start another one.
 
-        A child that ends the attempt after this exits, so killing it affects no other call.
+        If the child ends the attempt after this, it exits. Therefore killing it cannot affect another call.
         """
         slot = self._slots[index]
         slot.condemned = running.generation
@@ -105,7 +105,7 @@ class AttemptSlots:
 
 
 class AttemptSlot:
-    """The slot of this child, updated by one of its threads."""
+    """The slot of the calling child process. One of its threads updates the slot."""
 
     def __init__(self, slot: _Slot) -> None:
         self._slot = slot
@@ -113,7 +113,7 @@ class AttemptSlot:
         threading.Thread(target=self._beat, name="mcp-beat", daemon=True).start()
 
     def begin(self, record: CallRecord, ends_at: float, is_settled: Callable[[], bool]) -> None:
-        """Publish an attempt, before any of its code runs."""
+        """Publish an attempt. Call this before any code of the attempt runs."""
         slot = self._slot
         self._is_settled = is_settled
         slot.pid, slot.call, slot.attempt = os.getpid(), record.id.hex.encode(), record.attempt
@@ -126,7 +126,7 @@ class AttemptSlot:
         self._slot.renewed = time.monotonic()
 
     def end(self) -> bool:
-        """Record that the attempt ended. Return True if the main process is about to kill this child."""
+        """Record the end of the attempt. Return True if the main process is about to kill this child."""
         slot = self._slot
         ended, slot.generation = slot.generation, 0
         self._is_settled = bool

@@ -1,7 +1,7 @@
-"""Programs started by tools, and their descendants: those of a stopped call are killed (R32).
+"""Programs that tools have started, and their descendants. They are killed if their call is stopped (R32).
 
-Linux only, where a process can inherit the orphans among its descendants, so that none escapes by ending its
-parent or starting a new session. On other systems no descendants are found or killed.
+This works on Linux only. There a process can inherit orphaned descendants, so no descendant escapes by
+ending its parent or by starting a new session. On other systems no descendants are found or killed.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-# Includes children cloned without a signal for their end.
+# Also wait for children that were cloned without an exit signal.
 WALL = 0x40000000
-# Processes started while their parent is being killed are found in a further round.
+# A process that is started while its parent is being killed is found in the next round.
 ROUNDS = 50
 ROUND_SECONDS = 0.02
 
-# Time for the code that started a program to wait for its end.
+# Seconds that the code which started a program gets to wait for its end.
 ZOMBIE_SECONDS = 2.0
-# After this number of looks, a process does not count as left by a child that died before.
+# If a process is seen this often while the same children live, it is not a descendant of a child that died.
 LOOKS = 3
 
-# Process ids are reused. A process id with a start time is unique.
+# Process ids with start times. A process id alone may be used again, but both together are unique.
 Kin = dict[int, str]
 
 log = logging.getLogger("mcp.worker")
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose parent ends."""
+    """Make this process the parent of its descendants whose parents end."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -55,7 +55,10 @@ def descendants() -> Kin:
 
 
 def end_descendants(spare: Mapping[int, str]) -> list[int]:
-    """Kill all descendants of this process except ``spare``, and return their ids. Takes at most a second."""
+    """Kill all descendants of this process except ``spare``, and return their ids.
+
+    This takes at most a second.
+    """
     ended: list[int] = []
     for _ in range(ROUNDS):
         found = [pid for pid, born in descendants().items() if spare.get(pid) != born]
@@ -66,24 +69,27 @@ def end_descendants(spare: Mapping[int, str]) -> list[int]:
             _kill(pid)
         time.sleep(ROUND_SECONDS)
     for pid in ended:
-        # Its parent may have waited for it already, or may not be this process.
+        # The parent may have waited for it already, or this process may not be the parent.
         _wait_for(pid)
     return ended
 
 
 def can_run(pid: int) -> bool:
-    """Return True if a process is neither stopped nor dead. False if its state cannot be read."""
+    """Return True if a process is neither stopped nor dead. Return False if its state cannot be read."""
     return _state(pid)[0] not in {"", *"TtZXx"}
 
 
 class Zombies:
-    """Dead children that no code has waited for, reaped after a delay in which their starter may wait."""
+    """Dead children for which no code has waited.
+
+    They are reaped after a delay, in which other code may wait.
+    """
 
     def __init__(self) -> None:
         self._before: Kin = {}
 
     def collect(self, own: Collection[int] = ()) -> None:
-        """Reap children already dead at the last look, except ``own``."""
+        """Reap the children that were already dead at the previous call, except those in ``own``."""
         dead = {pid: born for pid, (state, born) in _others(own).items() if state == "Z"}
         for pid in [pid for pid, born in dead.items() if self._before.get(pid) == born]:
             del dead[pid]
@@ -92,9 +98,9 @@ class Zombies:
 
 
 class Leftovers:
-    """The child processes that finished calls left behind, reaped once dead, even without a further call.
+    """Child processes that finished calls did not end. They are reaped once they are dead.
 
-    Programs of the running call are excluded: it may read their exit status at any time.
+    Programs of the running call are excluded, because the call may read their exit status at any time.
     """
 
     def __init__(self) -> None:
@@ -103,7 +109,7 @@ class Leftovers:
         self._next: threading.Timer | None = None
 
     def collect(self) -> None:
-        """Reap the dead children of a finished call now, and every ZOMBIE_SECONDS until all have ended."""
+        """Reap dead children of a finished call now and every ZOMBIE_SECONDS, until all have ended."""
         self._left = {pid: born for pid, (_, born) in _others().items()}
         if self._next is None:
             self._look()
@@ -124,7 +130,7 @@ class Leftovers:
 
 
 class Orphans:
-    """The descendants left by killed children of a worker's main process."""
+    """Descendants that lost their parent when a child of the worker's main process was killed."""
 
     def __init__(self) -> None:
         self._own: set[int] | None = None
@@ -133,19 +139,20 @@ class Orphans:
         self._zombies = Zombies()
 
     def end(self, own: Collection[int]) -> list[int]:
-        """Find and kill them, and return the killed ids.
+        """Find the orphans, kill them, and return the ids of the killed processes.
 
-        ``own`` are the children that this process started.
+        ``own`` are the ids of the children that this process has started.
         """
         others = {(pid, born) for pid, (state, born) in _others(own).items() if state != "Z"}
-        # A replaced child counts as dead, too: it may have lived between two looks only. But a process seen
-        # for several looks was not left by it: this process may have started it.
+        # If a child was replaced, it died: it may have been started and killed between two calls. Processes
+        # that have been seen in several calls do not belong to it, because this process may have started
+        # them.
         came = {pid for pid, born in others if self._looks.get((pid, born), 0) < LOOKS}
-        # Processes started by one of those while it was being killed appear only now.
+        # A process that was started while its parent was being killed is found only now.
         died = self._has_ended or (self._own is not None and self._own != set(own))
         ended = [each for pid in came for each in end_tree(pid)] if died else []
         begin = LOOKS if self._own is None else 0
-        # A killed process may take a moment to die, and is not killed again.
+        # A killed process may take a moment to die. It is not killed a second time.
         self._looks = {
             other: LOOKS if other[0] in ended else self._looks.get(other, begin) + 1 for other in others
         }
@@ -157,7 +164,7 @@ class Orphans:
 def end_tree(pid: int) -> list[int]:
     """Kill a child and its descendants, and return their ids.
 
-    Those missed become children of this process.
+    Descendants that this function misses become children of this process.
     """
     below = [each for child in _children(pid) for each in end_tree(child)]
     return [*below, *([pid] if _kill(pid) else [])]
@@ -184,7 +191,7 @@ def _others(own: Collection[int] = ()) -> dict[int, tuple[str, str]]:
 
 
 def _has_children() -> bool:
-    """Return True if this process has children. Much faster than reading /proc."""
+    """Return True if this process has children. This is much faster than reading /proc."""
     if sys.platform != "linux":
         return False
     try:
@@ -195,7 +202,7 @@ def _has_children() -> bool:
 
 
 def _children(pid: int) -> Iterator[int]:
-    """Yield the children of a process, found by the threads that started them."""
+    """Yield the children of a process. /proc lists them under the thread that started them."""
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
@@ -203,7 +210,10 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """Return the state of a process, as one letter, and its start time. Both are empty if there is none."""
+    """Return the state of a process, a single letter, and its start time.
+
+    Return "" twice if there is no process.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -1,8 +1,8 @@
-"""Supervision of one attempt, in the thread that waits for it.
+"""Supervision of one attempt by the thread that waits for it.
 
-Renews the lease, delivers cancellations, and ends the process of code that does not stop. Independent of the
-event loop, because code may block the loop. While code holds the interpreter lock this thread cannot run
-either. The worker's main process then acts for it (``parent_renewer``).
+The thread renews the lease, delivers cancellations, and ends the process if code does not stop. It does not
+depend on the event loop, which code may block. It cannot run while code holds the interpreter lock. In that
+case the worker's main process acts in its place (``parent_renewer``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from mcp_app.observability.correlation import Correlation, correlated
 TICK_SECONDS = 0.25
 LOOK_SECONDS = 1.0
 RENEW_SECONDS = 5.0
-# A little longer than the wait for a stopped call, so that its answer is stored before its process ends.
+# A little longer than a stopped call waits for its code, so that the answer is stored before the process
+# ends.
 GRACE_SECONDS = 5.4
 EXIT_STATUS = 70
 
@@ -42,14 +43,14 @@ log = logging.getLogger("mcp.worker")
 class LeaseRenewer:
     """The supervisor of one attempt.
 
-    ``call`` is watched once the attempt has created it. ``tell`` runs a function on the worker's event loop.
-    ``may_exit``: ending this process affects no other call, because a prefork child runs one job at a time.
-    ``claimed_at`` (monotonic) is the start of the lease.
+    ``call`` is watched once the attempt has created it. ``tell`` runs a function on the worker's event
+    loop. ``may_exit`` is True if ending this process affects no other call, because a prefork child runs
+    one job at a time. ``claimed_at`` (monotonic) is the start of the lease.
 
-    ``slot`` shows the attempt to the worker's main process until none of its code runs. ``place`` tracks if
-    the call waits for its client, which is recorded in its row, and if it must give its slot to another
-    person's call. ``on_news`` runs on the loop when a task's progress was stored, at most once a second
-    (CEL-08).
+    ``slot`` shows the attempt to the worker's main process as long as its code runs. ``place`` tells if the
+    call waits for its client, which is recorded in its row, and if it must give up its place to another
+    person's call. ``on_news`` runs on the event loop when progress of a task has been stored, at most once
+    a second (CEL-08).
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class LeaseRenewer:
         self.record = record
         self._tell = tell
         self._may_exit = may_exit
-        # Only a process that runs one attempt at a time can attribute its descendants to the attempt.
+        # Only a process that runs one attempt at a time knows that its descendants belong to this attempt.
         self._started_before = descendants() if may_exit else {}
         self._stopped_at: float | None = None
         self._looked_at = time.monotonic()
@@ -82,7 +83,10 @@ class LeaseRenewer:
             slot.begin(record, self._deadline, self._is_settled)
 
     def watch(self, attempt: Future[T]) -> T:
-        """Wait until no code of the attempt runs, and return or raise its result. Blocks."""
+        """Wait until no code of the attempt runs any more. Return its result or raise its exception.
+
+        This blocks.
+        """
         with correlated(Correlation(call=str(self.record.id))):
             try:
                 while not attempt.done():
@@ -99,9 +103,9 @@ class LeaseRenewer:
                     self._exit()
 
     def _end_programs(self) -> None:
-        """Kill the programs started by a stopped call (R32).
+        """Kill the programs that a stopped call has started (R32).
 
-        A call that finished may leave programs running.
+        Programs of a call that has finished may continue to run.
         """
         if self.call is not None and self.call.stopped and not self.call.suspended:
             self._say_ended(end_descendants(self._started_before))
@@ -119,7 +123,7 @@ class LeaseRenewer:
             self._place.on_leave()
         self._look(call, now)
         if self._is_settled():
-            return  # Regardless of the length of a database outage (R15).
+            return  # However long a database outage lasts (R15).
         if call.stopped or self._told_to_stop or now > self._deadline:
             if self._stopped_at is None:
                 self._stopped_at = now
@@ -127,11 +131,14 @@ class LeaseRenewer:
                 self._end("did not stop")
 
     def _is_settled(self) -> bool:
-        """Return True if only the answer is left to store. Thread-safe."""
+        """Return True if only the answer remains to be stored. Thread-safe."""
         return self.call is not None and self.call.outcome != "" and not self.call.goes_on
 
     def _look(self, call: RunningCall, now: float) -> None:
-        """Renew the lease when due. Check for a cancellation more often, as broadcasts may be lost (R25)."""
+        """Renew the lease when due.
+
+        Look for a cancellation more often, because a broadcast may be lost (R25).
+        """
         record = self.record
         try:
             self._note_waiting()
@@ -156,7 +163,7 @@ class LeaseRenewer:
             self._noted_waiting = waits
 
     def _has_news(self, call: RunningCall, now: float) -> bool:
-        """Return True if the client of a task should be notified of its progress now."""
+        """Return True if it is time to notify the client of a task of new progress."""
         is_new = self._on_news is not None and call.last_progress is not self._noted
         return is_new and now - self._looked_at >= LOOK_SECONDS
 
@@ -173,7 +180,8 @@ class LeaseRenewer:
 
     def _act(self, call: RunningCall, renewal: Renewal) -> None:
         if not renewal.held and not call.outcome:
-            # Another attempt took over while this process was frozen, so its messages no longer count (R5).
+            # Another attempt took over while this process was frozen, so messages of this attempt no longer
+            # count (R5).
             log.warning("Attempt %d of call %s lost its lease", self.record.attempt, self.record.id)
             self._lost = True
             self._stop(call, "the attempt lost its lease")
@@ -182,12 +190,13 @@ class LeaseRenewer:
 
     def _stop(self, call: RunningCall, reason: str) -> None:
         if not self._told_to_stop:
-            # Recorded here, too: code that blocks the event loop prevents the call from being stopped.
+            # Recorded here as well, because code that blocks the event loop prevents the call from being
+            # stopped.
             self._told_to_stop = True
             self._tell(lambda: call.cancel(reason))
 
     def _end(self, why: str) -> None:
-        """End this process as the last resort, which cannot affect a neighbour by mistake (R8, M12)."""
+        """End this process as a last resort. This cannot hit another process by mistake (R8, M12)."""
         if not self._may_exit:
             log.error("Call %s (%s) %s and continues in its thread", self.record.id, self.record.tool, why)
             self._gave_up = True
@@ -201,6 +210,6 @@ class LeaseRenewer:
         self._exit()
 
     def _exit(self) -> None:
-        # Before this process exits, because afterwards they would have no parent.
+        # Kill them before this process exits, because they would lose their parent.
         self._say_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

@@ -1,8 +1,8 @@
-"""Supervision by the worker's main process of children whose code holds the interpreter lock.
+"""Supervision of a worker's children by its main process, for code that holds the interpreter lock.
 
-Such a child is alive but can neither renew its lease, nor see a cancellation, nor exit. Its main process does
-all three, within the same limits as the child's own lease renewer. A stopped or dead child is left to the
-reaper. Needs /proc: on systems other than Linux the attempt counts as lost.
+The child of such code is alive, but it cannot renew its lease, notice a cancellation or exit. The main
+process does this for the child, within the time limits of the child's own lease renewer. The reaper handles
+children that are stopped or dead. On systems without /proc (other than Linux), the attempt counts as lost.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from mcp_app.protocol.call_state import State
 
 TICK_SECONDS = 0.25
 LOOK_SECONDS = 0.5
-# A child cannot act for itself if none of its threads had the lock, or renewed the lease, for this long.
+# The main process acts if no thread of a child had the lock, or renewed the lease, for this long.
 SILENT_SECONDS = 1.0
 LATE_SECONDS = 7.0
-# As long as a call waits for code that does not stop, before it is answered without it.
+# The time for which a stopped call waits for its code before it is answered anyway.
 GRACE_SECONDS = 5.0
-# As long as a child tries to store an answer: no lease is renewed forever.
+# The time for which a child tries to store an answer. After it, the lease is not renewed any more.
 STORE_SECONDS = 60.0
 
-# Log lines of Celery's pool about a killed child, with its pid, and of Celery about the child's job.
+# Log lines about a killed child: one by Celery's pool with the child's pid, and one about the child's job.
 _CHILD_KILLED = re.compile(r"pid:(\d+) exited with 'signal 9\b").search
 _JOB_LOST = re.compile(r"WorkerLostError\(.*signal 9\b").search
 
@@ -42,7 +42,7 @@ log = logging.getLogger("mcp.worker")
 
 @dataclass(slots=True)
 class _Watch:
-    """The state of an attempt that the main process has acted for."""
+    """The state of an attempt for which the main process has acted."""
 
     looked_at: float = float("-inf")
     stopped_at: float | None = None
@@ -58,7 +58,7 @@ class ParentRenewer:
         self._lost_jobs = 0
 
     def run_forever(self) -> None:
-        """Watch until the process ends. Continue while Redis or the database is down."""
+        """Watch the children until the process ends, even while Redis or the database is down."""
         while True:
             time.sleep(TICK_SECONDS)
             try:
@@ -67,7 +67,7 @@ class ParentRenewer:
                 log.exception("The child processes of this worker could not be checked")
 
     def has_logged(self, words: str) -> bool:
-        """Return True once for each line that Celery logs about a child killed here."""
+        """Return True for a log line that Celery writes about a child killed by this object."""
         if (child := _CHILD_KILLED(words)) and int(child[1]) in self._killed:
             self._killed.discard(int(child[1]))
             self._lost_jobs += 1
@@ -78,7 +78,7 @@ class ParentRenewer:
         return False
 
     def turn(self, now: float) -> None:
-        """Act for each child that cannot act for itself now."""
+        """Act for each child that cannot act for itself at this moment."""
         watched: dict[int, _Watch] = {}
         for index, pid in self._children().items():
             running = self._slots.running(index, pid)
@@ -88,7 +88,7 @@ class ParentRenewer:
             is_due = now - watch.looked_at >= LOOK_SECONDS
             if is_due and _is_silent(running, now) and can_run(pid):
                 watch.looked_at = now
-                with undivided():  # The main process forks.
+                with undivided():  # The main process may fork.
                     self._act(index, running, watch, now)
         self._watched = watched
 
@@ -111,7 +111,7 @@ class ParentRenewer:
             close_old_connections()
 
     def _end(self, index: int, running: RunningAttempt, renewal: Renewal) -> None:
-        """Store the outcome, which fails if the child has stored one. Then kill the child."""
+        """Store the outcome, unless the child has already stored one. Then kill the child."""
         if not renewal.held:
             self._kill(index, running, logging.ERROR, "lost its lease")
             return

@@ -1,6 +1,6 @@
-"""The number of a worker's children: its concurrency, plus one for each child that waits for a client.
+"""The number of a worker's children: its concurrency, plus one child for each child that waits for a client.
 
-Uses only a few names of Celery's pool. Called on the worker's own loop.
+Only a few names of Celery's pool are used. Call this on the worker's own loop.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 from mcp_app.execution.worker.waiting_children import WaitingChildren
 
-# An unneeded substitute may be needed again soon, and starting it costs more than its memory.
+# A spare child may soon be needed again, and starting a child costs more than its memory.
 SPARE_SECONDS = 10.0
 
 log = logging.getLogger("mcp.worker")
 
 
 class PoolSize:
-    """The pool size of one worker's main process."""
+    """The pool size, as managed by the main process of one worker."""
 
     def __init__(self, consumer: Any, waiting: WaitingChildren) -> None:
         self._consumer, self._waiting = consumer, waiting
@@ -35,10 +35,10 @@ class PoolSize:
         return {} if running is None else {child.index: child.pid for child in [*running._pool]}
 
     def adjust(self, *, all_begun: bool) -> None:
-        """Add a substitute for each waiting child.
+        """Add a substitute for each waiting child, and end idle spare children after a while.
 
-        End idle spare ones after a while. ``all_begun``: no job is on its way to a child, which could be the
-        one to end.
+        ``all_begun`` is True if no job is on its way to a child. Otherwise that child might be the one that
+        is ended.
         """
         running = self._consumer.pool._pool
         if running is None:
@@ -51,7 +51,8 @@ class PoolSize:
         elif self._spare_since is None:
             self._spare_since = time.monotonic()
         elif time.monotonic() - self._spare_since > SPARE_SECONDS:
-            # Until a child asked to end has been reaped, the pool would select the same one again.
+            # Until a child that was asked to end has been reaped, the pool would select the same child
+            # again.
             reaped = len(running._pool) == self._size
             if all_begun and reaped:
                 self._shrink()
@@ -67,5 +68,5 @@ class PoolSize:
         try:
             self._consumer.pool.shrink(1)
         except ValueError:
-            return  # All children are busy: retry later.
+            return  # All children are busy. Try again later.
         self._consumer._update_prefetch_count(-1)

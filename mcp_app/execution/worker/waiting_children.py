@@ -1,10 +1,11 @@
-"""Worker children that wait for a client's answer: their number and people, shared by the processes.
+"""The children of a worker that wait for a client's answer: how many, and for whom. Shared by its processes.
 
-Up to 2025-11-25 a call that asks a question waits within its code, which blocks its child. The worker then
-has one more child, so that unanswered questions do not stop other callers. Substitutes cost memory, so their
-number is limited, and no child waits without one. When all places are taken, a person with at least two more
-places than the asking person loses the oldest one. Unanswered questions of one person never make another
-person's question fail.
+Up to 2025-11-25, a call that asks a question waits inside its code, which blocks its child. The worker then
+starts one more child as a substitute, so that unanswered questions do not hold up other callers.
+Substitutes cost memory, so their number is limited, and a child without a substitute must not wait. If all
+places are in use, a new question can take over the oldest place of another person who has at least two more
+places than the asking person. Thus one person's unanswered questions never make another person's question
+fail.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ GAVE_WAY = (
     "The question was withdrawn: another user's call needed its place, and several of your calls wait for "
     "answers already. Answer those, then call again."
 )
-# The server itself, which occupies a place while it waits for another server. Its places are never revoked.
+# Stands for the server itself, which uses a place while it waits for another server and never loses it.
 NO_PERSON = 0
 
 
 class WaitingChildren:
-    """The waiting children of one worker by slot, in memory shared with its main process.
+    """The waiting children of one worker by slot, in memory that is shared with its main process.
 
-    Created before the children are forked. Each child writes only its own slot, except for ``leaving``, which
-    others set. So no lock is needed that a killed child could leave locked.
+    The object is created before the children are forked. Each child writes only its own slot, except that
+    others set ``leaving``. Therefore no lock is needed, which a killed child could fail to release.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class WaitingChildren:
         self.leaving = _shared("B", 1)
 
     def count(self, children: Mapping[int, int]) -> int:
-        """Return the number of waiting ``children`` (pid by slot). Clear the slots of ended children."""
+        """Return how many of ``children`` (pid by slot) wait. Clear the slots of children that have ended."""
         waiting = 0
         for slot, pid in enumerate(self.pids):
             if pid and children.get(slot) == pid:
@@ -53,10 +54,10 @@ class WaitingChildren:
         return waiting
 
     def make_room(self, slot: int, person: int, most: int) -> None:
-        """Make room for a person within ``most`` places, if necessary by revoking another person's place.
+        """Make sure that a person gets one of ``most`` places, if necessary by taking another person's place.
 
-        Raise NoAnswer if no other person has two more places. Two concurrent callers may both take the last
-        place, or that of the same child.
+        Raise NoAnswer if no other person has at least two more places. Two concurrent callers may both take
+        the last free place, or both take the place of the same child.
         """
         if slot >= SLOTS:
             raise NoAnswer(TOO_MANY)
@@ -79,8 +80,8 @@ def _shared(code: Any, size: int) -> Any:
 class WaitingPlace:
     """The place of a child process among the waiting children of its worker.
 
-    A context manager for each question. ``person`` is the one whose call asks. ``waits`` and ``must_leave``
-    are thread-safe. ``on_leave`` withdraws the open questions.
+    It is used as a context manager around each question. ``person`` is the person whose call asks.
+    ``waits`` and ``must_leave`` are thread-safe. ``on_leave`` withdraws the open questions.
     """
 
     def __init__(self, children: WaitingChildren, slot: int, most: int) -> None:
@@ -96,15 +97,15 @@ class WaitingPlace:
 
     @property
     def must_leave(self) -> bool:
-        """True if the place was given to another person's call."""
+        """True if another person's call has taken this place."""
         return self._open > 0 and self._children.leaving[self._slot] > 0
 
     def __enter__(self) -> None:
-        """Take a place for a question. Raise NoAnswer if the person can have none."""
+        """Take a place for a question. Raise NoAnswer if the person cannot get a place."""
         children, slot, person = self._children, self._slot, NO_PERSON
         if not self._open:
             if self.person is not None:
-                # 64 bits of a digest, never NO_PERSON.
+                # 64 bits of a digest, which are never equal to NO_PERSON.
                 person = int.from_bytes(hashlib.sha256(self.person.encode()).digest()[:8], "big") | 1
             if slot >= SLOTS or SLOTS - children.pids.tolist().count(0) >= self._most:
                 children.make_room(slot, person, self._most)

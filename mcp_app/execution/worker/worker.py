@@ -1,4 +1,4 @@
-"""Execution of background calls in a Celery child: one event loop, one attempt after another."""
+"""Execution of background calls in a child process of Celery: one event loop, and one attempt at a time."""
 
 from __future__ import annotations
 
@@ -65,24 +65,25 @@ T = TypeVar("T")
 Attempt = tuple[LeaseRenewer, Future[str]]
 CLAIM_SECONDS = 60.0
 CLAIM_PAUSE = 0.5
-# Seconds until a call is tried again after the limits of running calls were reached.
+# Seconds after which a call is tried again that could not start because of a limit of running calls.
 PLACE_SECONDS = 1.0
-# Below the time after which the reaper considers a queued job lost.
+# Less than the time after which the reaper considers a queued job lost.
 PLACE_SECONDS_MAX = 8.0
 LOOKS_PER_SECOND = 50
-# Calls accepted this recently start with their stored session. It is loaded again only if the call still runs
-# a moment later, since most have finished by then.
+# A call that was accepted this recently starts with the session as stored in its row. The session is loaded
+# again only if the call still runs a moment later, because most calls have finished by then.
 YOUNG = timedelta(seconds=1)
 LOOK_SECONDS = 0.2
 CLOSE_SECONDS = 2.0
-# One job runs several short calls for this long, as Celery's work for a job takes as long as such a call.
+# One job runs several short calls for up to this long, because Celery's own work for a job takes as long as
+# a short call.
 TURN_SECONDS = 0.1
 
 log = logging.getLogger("mcp.worker")
 
 
 class Worker:
-    """The worker of one process, created after the fork, at its first job."""
+    """The worker in one process. It is created after the fork, with the first job of the process."""
 
     def __init__(
         self,
@@ -94,8 +95,8 @@ class Worker:
     ) -> None:
         """Create the worker.
 
-        ``place`` records that this process waits for a client, so that another process can replace it.
-        ``slot`` shows the running attempt to the worker's main process, if that supervises it.
+        ``place`` records that this process waits for a client, so that a substitute can be started.
+        ``slot`` shows the running attempt to the worker's main process, if the main process supervises it.
         """
         queries.watch()
         self._settings = settings
@@ -114,7 +115,7 @@ class Worker:
         self._published = Published()
         self._offered, self._views = EMPTY, Views(settings.server)
         self._limits = RunningLimits()
-        # By session, request id and the call's own id.
+        # The running calls by session, request id and call id.
         self._running: dict[tuple[str, str | int, str], RunningCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts()
@@ -129,10 +130,10 @@ class Worker:
         outlast(self._loop.run_forever, lambda: False)
 
     def run(self, call_id: UUID | str) -> str:
-        """Run one attempt of the next call in the queue of this call, often the same.
+        """Run one attempt of the next call in the queue of this call, which is often this call itself.
 
-        Blocks. Return its outcome, or "" if there was nothing to do. After a short attempt, run the next
-        calls for up to TURN_SECONDS, and remove as many jobs from the queue.
+        Return its outcome, or "" if there was nothing to do. After a short attempt, run further calls for
+        up to TURN_SECONDS, and remove as many jobs from the queue. This blocks.
         """
         until = monotonic() + TURN_SECONDS
         try:
@@ -156,10 +157,11 @@ class Worker:
         return outcome
 
     def _claim(self, call_id: UUID | str, *, further: bool = False) -> Attempt | None:
-        """Claim a call, with retries while the database is down: the job is delivered only once (R15).
+        """Claim a call, and retry while the database is down, because the job is delivered only once (R15).
 
-        ``further``: claim a call beyond the one the job is for, if one may start at once. That call has its
-        own job, so return None instead of raising ``TooManyRunning`` or DatabaseError.
+        With ``further``, claim a call in addition to the call that the job is for, if one may start at
+        once. Such a call has its own job. Therefore return None instead of raising ``TooManyRunning`` or
+        DatabaseError.
         """
         failpoints.reach("before-claim")
         deadline = monotonic() + (0.0 if further else CLAIM_SECONDS)
@@ -182,7 +184,10 @@ class Worker:
     def _claim_now(
         self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]], *, further: bool
     ) -> Attempt | None:
-        """Start an attempt. ``claimed`` keeps the claimed call if the database fails halfway."""
+        """Start an attempt.
+
+        ``claimed`` stores the claimed call in case the database fails before the attempt starts.
+        """
         if not claimed:
             offered = refresh_now()
             if offered is not self._offered:
@@ -208,7 +213,7 @@ class Worker:
 
     def _serve(self, offered: Catalogue) -> None:
         """Use this catalogue for the calls claimed from now on."""
-        # S14: the schema of a tool may mark arguments as secret.
+        # S14: the schema of a tool can mark arguments as secret.
         self._log.keep_secret(offered.secret_names)
         self._limits = RunningLimits(
             offered.max_running,
@@ -218,7 +223,7 @@ class Worker:
         self._offered = offered
 
     def close(self) -> None:
-        """Flush buffers and stop the loop. Takes at most CLOSE_SECONDS."""
+        """Flush the buffers and stop the event loop. This takes at most CLOSE_SECONDS."""
         with suppress(TimeoutError):
             run_coroutine_threadsafe(self._close(), self._loop).result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -255,10 +260,11 @@ class Worker:
         if record.cancel_reason:
             call.cancel(record.cancel_reason)
         await self._attempt(record, call)
-        if await reply.done():  # The answer of an attempt that lost its call is discarded.
+        if await reply.done():  # The answer of an attempt that has lost its call is discarded.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
         later.cancel()
-        # The renewer ends this process if a thread never finishes. Errors raised in a thread come too late.
+        # If a thread never finishes, the lease renewer ends this process. Exceptions in a thread come too
+        # late to matter.
         if call.threads:
             await asyncio.gather(*(work.end() for work in call.threads))
         return call.outcome
@@ -271,7 +277,7 @@ class Worker:
             request_id=record.request_id,
             method="tools/call",
             target=record.tool,
-            # As it was when the call was accepted.
+            # The session as it was when the call was accepted.
             session=session,
             principal=principal,
             catalogue=self._views.of(principal.permissions, session.path),
@@ -296,9 +302,12 @@ class Worker:
         )
 
     async def _look(self, record: CallRecord, call: RunningCall) -> None:
-        """Update a call's session. It keeps its stored state if Redis lost it."""
+        """Load the call's session again.
+
+        If Redis has lost the session, the call continues with the stored one.
+        """
         if record.is_task or not isinstance(call.session, LiveSession):
-            return  # Their sessions keep the stored state.
+            return  # The sessions of these calls stay as they were stored.
         try:
             fields = await self._streams.sessions.load(record.session_id)
         except SessionEnded:
@@ -333,7 +342,7 @@ class Worker:
         self._keep(tell_of_task(self._streams, record))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine in a task, with a reference to it until it finishes."""
+        """Run a coroutine in a task, and hold a reference to the task until it has finished."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -342,7 +351,7 @@ class Worker:
         self._loop.call_soon_threadsafe(function)
 
     def _on_cancel(self, payload: dict[str, Any]) -> None:
-        """Cancel a running call. A payload without ``call`` was sent while the database was down."""
+        """Cancel a running call. A payload has no ``call`` if it was sent while the database was down."""
         if "session" not in payload:
             return
         wanted = (payload["session"], payload["request_id"])
@@ -358,7 +367,10 @@ class Worker:
 
 
 def _wait_for_a_place(full: TooManyRunning) -> None:
-    """Queue the call again. The more calls wait, the longer the delay, so that checking stays cheap."""
+    """Queue the call again.
+
+    The more calls wait, the longer the delay, so that the repeated checks stay cheap.
+    """
     hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
 
 
