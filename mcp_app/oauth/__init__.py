@@ -1,1 +1,1 @@
-"""The embedded authorization server: clients, consent, and the tokens that clients get."""
+"""The embedded authorization server: clients, consent and the tokens issued to clients."""

@@ -1,4 +1,4 @@
-"""Parts of the metadata that depend on network or database: computed in the background and cached."""
+"""Metadata members that depend on the network or the database. Background threads compute and cache them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from mcp_app.oauth.documents import Fetch
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.models import Client
 
-# Documents of clients that rely on them where they are announced, without falling back to registration.
+# Metadata documents of well-known clients. If the server announces support for client documents, such a
+# client uses its document and never falls back to registration.
 PUBLISHED: Final = (
     "https://claude.ai/oauth/claude-code-client-metadata",
     "https://chatgpt.com/oauth/codex/client.json",
     "https://vscode.dev/oauth/client-metadata.json",
 )
-# Any response proves that the host is reachable, also a 404.
+# Any response, even a 404, proves that the host is reachable.
 PROBE: Final = replace(
     documents.POLICY,
     content_types=None,
@@ -43,7 +44,11 @@ log = logging.getLogger("mcp.auth")
 
 
 class Fact:
-    """A cached yes or no from the network or the database; ``assumed`` until the first result."""
+    """A yes-or-no fact about the network or the database, cached for a while.
+
+    ``assumed`` is the value until the first result. ``yes_seconds`` and ``no_seconds`` limit how long a
+    result stays fresh.
+    """
 
     def __init__(
         self, find: Callable[[], bool], *, assumed: bool, yes_seconds: float, no_seconds: float
@@ -90,7 +95,10 @@ class Fact:
 
 
 def unreachable(fetch: Fetch = fetch) -> list[str]:
-    """Return the hosts of PUBLISHED that do not respond to the guarded client. Blocks for a few seconds."""
+    """Return the hosts of the PUBLISHED documents that do not respond to the guarded client.
+
+    Blocks for a few seconds.
+    """
     return asyncio.run(_unreachable(fetch))
 
 
@@ -114,8 +122,9 @@ signing_machines: Final = Fact(_any_signs, assumed=True, yes_seconds=30.0, no_se
 def documents_announced() -> bool:
     """Return True if the metadata announces support for client documents.
 
-    A client that reads this uses its document and does not register if the document fails. With registration
-    enabled and OAUTH_DOCUMENTS=auto, it is announced only if any host is allowed and documents are reachable.
+    A client that sees the announcement uses its document and does not register if the document cannot be
+    fetched. If registration is enabled and OAUTH_DOCUMENTS is "auto", the support is therefore announced only
+    if every host is allowed and the documents are reachable.
     """
     settings = conf.get()
     if not documents.accepted():

@@ -1,4 +1,4 @@
-"""The app of the authorization server; it registers its tokens with the resource server."""
+"""The Django app of the authorization server. It registers its access tokens with the resource server."""
 
 from __future__ import annotations
 

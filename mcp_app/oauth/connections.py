@@ -1,4 +1,4 @@
-"""The only writers of connections and tokens: allow, exchange, refresh, use, end (AUTH-31, AUTH-36)."""
+"""The only module that writes connections and tokens (AUTH-31, AUTH-36)."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.streams.blocking.announce import announce
 
 CODE_SECONDS: Final = 60
-# A client that lost the response retries with the old token and gets the same pair.
+# Seconds for which a used refresh token still returns the pair that replaced it. A client that lost the
+# response retries with the used token.
 GRACE_SECONDS: Final = 120
-# Connected programs of one person, over all clients; above it, the oldest connection ends.
+# Live connections per person from programs on loopback addresses, over all clients. Above this limit, the
+# oldest connection ends.
 MAX_LIVE: Final = 50
 TOO_MANY: Final = "the person has newer connections"
-# Per connection. Used tokens stay stored to detect theft: a client that renews in a loop would fill
-# the table.
+# Refreshes per connection. Used refresh tokens stay stored to detect theft, so a client that refreshes in a
+# loop would fill the table.
 REFRESHES_PER_HOUR: Final = 60
-# Connections ended per statement; SQLite has no other writer meanwhile.
+# Connections ended per statement. On SQLite, a statement blocks all other writers until it has finished.
 END_SLICE: Final = 200
-# Audit actions for clients and machines that users enter, and the permission for machines.
+# Audit actions for the creation of clients and machines by users, and the permission to create machines.
 CLIENT_ENTERED: Final = "oauth.client_enter"
 MACHINE_ENTERED: Final = "oauth.machine_enter"
 MACHINE_PERMISSION: Final = "mcp_oauth.add_machine_client"
-# The reason for an end that stops no calls: they belong to the replacement.
+# End reason of a connection that a newer one replaced. Its calls go on, because they belong to the
+# replacement.
 REPLACED: Final = "connected again"
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A person's consent: client, resource, scope, redirect address and PKCE challenge."""
+    """A person's consent for one client."""
 
     client: Client
     user: Any
@@ -62,7 +65,10 @@ class Consent:
 
 
 def allow(consent: Consent, code: str) -> Connection:
-    """Create the connection that a person agreed to, and ``code``, which the client exchanges for tokens."""
+    """Create the connection to which a person agreed.
+
+    The client exchanges ``code`` for the connection's tokens.
+    """
     now = clock.utcnow()
     with transaction.atomic():
         connection = Connection.objects.create(
@@ -85,7 +91,10 @@ def allow(consent: Consent, code: str) -> Connection:
 
 
 def find_code(code: str, client: Client) -> AuthorizationCode | None:
-    """Return and lock the unused, valid code of ``client``; a second use ends the code's connection."""
+    """Return and lock the unused, unexpired code issued to ``client``, or None.
+
+    A second use of a code ends the connection of the code.
+    """
     rows = AuthorizationCode.objects.select_for_update(of=("self",)).select_related("connection__user")
     row = rows.filter(digest=secrets.digest(code), connection__client=client).first()
     if row is None:
@@ -98,7 +107,7 @@ def find_code(code: str, client: Client) -> AuthorizationCode | None:
 
 
 def exchange(row: AuthorizationCode, pair: Pair) -> None:
-    """Store the first tokens of a connection, and end the connections it replaces."""
+    """Store the first tokens of a connection, and end the connections that it replaces."""
     now = clock.utcnow()
     row.used_at = now
     row.save(update_fields=["used_at"])
@@ -107,10 +116,11 @@ def exchange(row: AuthorizationCode, pair: Pair) -> None:
 
 
 def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None] | None:
-    """Return and lock a refresh token of ``client``, with its result if it was used within the grace period.
+    """Return and lock a refresh token of ``client``, or None if the token is not valid.
 
-    Returns None for an invalid token. A later reuse means that the token or its successor was stolen: the
-    connection ends. Raises TooManyRequests for a connection that renews too often.
+    The second item is None for an unused token. For a token used within the grace period, it is the pair that
+    replaced the token. Later reuse means that the token or the pair was stolen, and therefore the connection
+    ends. Raises TooManyRequests if the connection refreshes too often.
     """
     rows = RefreshToken.objects.select_for_update(of=("self",)).select_related("connection__user")
     row = rows.filter(digest=secrets.digest(token), connection__client=client).first()
@@ -128,14 +138,17 @@ def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None]
 
 
 def _check_pace(connection: Connection, now: datetime) -> None:
-    # Short-lived access tokens are renewed often.
+    # The shorter an access token lives, the more often its client must refresh.
     most = max(REFRESHES_PER_HOUR, 4 * 3_600 // conf.get().oauth_token_seconds)
     if connection.refresh_tokens.filter(used_at__gt=now - timedelta(hours=1)).count() >= most:
         raise TooManyRequests("This connection renews its tokens all the time.", retry_after=60)
 
 
 def refresh(row: RefreshToken, token: str, pair: Pair) -> None:
-    """Store the result of a refresh; ``token`` is the used token, valid until the grace period ends."""
+    """Store the pair that replaces the refresh token ``row``.
+
+    ``token`` is the used refresh token. It returns the same pair until the grace period ends.
+    """
     now = clock.utcnow()
     row.used_at, row.successor = now, secrets.seal(pair, token)
     row.save(update_fields=["used_at", "successor"])
@@ -158,10 +171,11 @@ def _store(connection: Connection, pair: Pair, now: datetime) -> None:
 
 
 def _end_replaced(connection: Connection) -> None:
-    """End the connections that a new one replaces.
+    """End the connections that a new connection replaces.
 
-    A web client has one set of tokens per redirect address and resource. Programs on people's machines share
-    an address, so each keeps its own tokens, up to MAX_LIVE per person; the oldest connections end.
+    A web client has one connection per redirect address and resource. Programs on people's machines share a
+    loopback address, so each program has a connection of its own. Above MAX_LIVE connections per person, the
+    oldest ones end.
     """
     live = Connection.objects.filter(user_id=connection.user_id, revoked_at=None).exclude(pk=connection.pk)
     if is_loopback(connection.redirect_uri):
@@ -185,7 +199,10 @@ def end(
     action: str = "oauth.end",
     stops_calls: bool = True,
 ) -> EndedWork:
-    """End a connection, its tokens and, with ``stops_calls``, its work; notify every process (S5)."""
+    """End a connection and its tokens, and notify every process (S5).
+
+    With ``stops_calls``, its calls are stopped as well.
+    """
     return end_each([connection], reason, actor=actor, action=action, stops_calls=stops_calls)
 
 
@@ -197,7 +214,7 @@ def end_each(
     action: str = "oauth.end",
     stops_calls: bool = True,
 ) -> EndedWork:
-    """End many connections in few statements, like ``end``. Users and clients must be loaded."""
+    """End many connections as ``end`` does, in few statements. The rows' users and clients must be loaded."""
     work = EndedWork()
     with transaction.atomic():
         for first in range(0, len(connections), END_SLICE):
@@ -209,7 +226,7 @@ def _end_live(
     connections: Sequence[Connection], reason: str, actor: Any, action: str, stops_calls: bool
 ) -> EndedWork:
     rows = Connection.objects.filter(pk__in=[each.pk for each in connections], revoked_at=None)
-    # Locked in one order to avoid deadlocks with concurrent calls.
+    # Lock in primary key order to avoid deadlocks with concurrent calls.
     live = set(rows.select_for_update().order_by("pk").values_list("pk", flat=True))
     ended = [each for each in connections if each.pk in live]
     if not ended:
@@ -229,14 +246,16 @@ def _end_live(
     if not stops_calls:
         return EndedWork()
     transaction.on_commit(lambda: _cancel_background(ended, replaced, actor))
-    # end_work, not a cancellation: a call that waited for approval records why it was never decided.
+    # A call that waits for approval must record why it was never decided. end_work records that, a
+    # cancellation does not.
     return end_work(Q(connection_id__in=[*numbers, *replaced]), actor=actor)
 
 
 def stopped(numbers: frozenset[int]) -> frozenset[int]:
-    """Return those of the connections whose work must stop, also because the account was closed.
+    """Return the connections whose calls must stop, given their primary keys.
 
-    Work of a replaced connection continues as long as the replacement is active.
+    Calls stop if the connection ended, or if its client or user was deactivated. Calls of a replaced
+    connection continue as long as the replacement is active.
     """
     place = ("user_id", "client_id", "resource", "redirect_uri")
     successor = Connection.objects.filter(revoked_at=None, **{name: OuterRef(name) for name in place})
@@ -246,10 +265,9 @@ def stopped(numbers: frozenset[int]) -> frozenset[int]:
 
 
 def makers(which: Q) -> dict[int, Maker]:
-    """Map connections to the users who entered their clients.
+    """Map connections to the users who entered the connections' clients.
 
-    A client that registered itself or published a document has no maker: only the person who connected it
-    is known.
+    Clients that registered themselves or have a metadata document are left out, because no user entered them.
     """
     rows = Connection.objects.filter(which).select_related("client")
     entered = {row.pk: row.client for row in rows}
@@ -265,7 +283,10 @@ def _maker(client: Client) -> Maker:
 
 
 def _replaced_by(ended: Sequence[Connection]) -> list[int]:
-    """Return the newest connections that these replaced: their calls belong to the replacements."""
+    """Return the newest connections that the ended ones replaced.
+
+    Calls of a replaced connection belong to its replacement and therefore end with it.
+    """
     place = ("user_id", "client_id", "resource", "redirect_uri")
     successor = Connection.objects.filter(
         pk__in=[each.pk for each in ended], pk__gt=OuterRef("pk"), **{name: OuterRef(name) for name in place}
@@ -278,7 +299,10 @@ def _replaced_by(ended: Sequence[Connection]) -> list[int]:
 
 
 def _cancel_background(ended: Sequence[Connection], replaced: list[int], actor: Any) -> None:
-    """Cancel calls that came by these connections; all calls of a person and client after their last one."""
+    """Cancel calls made through the ended connections.
+
+    If a person has no other live connection to the client, cancel all calls of this person and client.
+    """
     numbers = [*(each.pk for each in ended), *replaced]
     of_whom = {principal_key(each): each for each in ended}
     for principal in cancelling.with_open_calls(of_whom):
@@ -290,7 +314,7 @@ def _cancel_background(ended: Sequence[Connection], replaced: list[int], actor: 
 
 
 def end_by_token(token: str, client: Client) -> None:
-    """End the connection of any token (RFC 7009). Unknown tokens are ignored."""
+    """End the connection to which an access or refresh token belongs (RFC 7009). Ignore unknown tokens."""
     digest = secrets.digest(token)
     named = Q(access_tokens__digest=digest) | Q(refresh_tokens__digest=digest)
     for connection in Connection.objects.filter(named, client=client).distinct():
@@ -298,7 +322,7 @@ def end_by_token(token: str, client: Client) -> None:
 
 
 def disable(client: Client, *, actor: Any) -> EndedWork:
-    """Disable a client and end its connections; it cannot connect until it is enabled."""
+    """Disable a client and end its connections. The client cannot connect again until it is enabled."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=clock.utcnow())
         note_client(actor, "oauth.client_disable", client)
@@ -307,7 +331,7 @@ def disable(client: Client, *, actor: Any) -> EndedWork:
 
 
 def enable(client: Client, *, actor: Any) -> None:
-    """Enable a client. People must connect it again."""
+    """Enable a client. The ended connections stay ended, so people must connect the client again."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=None)
         note_client(actor, "oauth.client_enable", client)
@@ -342,12 +366,15 @@ def find_principal(token: str) -> Principal | None:
 
 
 def principal_key(connection: Connection) -> str:
-    """Return the key of a person's principal for one client (AUTH-22)."""
+    """Return the key of the principal for one person and client (AUTH-22)."""
     return f"user:{connection.user_id}{OF_CLIENT}{connection.client_id}"
 
 
 def _note_used(connection: Connection) -> None:
-    """Record the time of use, at most once a minute: look-ups happen every few seconds."""
+    """Record the time of use, at most once a minute.
+
+    The token is looked up every few seconds, so recording each look-up would cost too many writes.
+    """
     now = clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)
     if connection.last_used_at is None or connection.last_used_at < before:

@@ -1,7 +1,8 @@
-"""The authorization endpoint: the client's request, the consent page, and the redirect to the client.
+"""The authorization endpoint: the client's request, the consent page and the redirect to the client.
 
-Nothing is sent to an address before client and address are verified (AUTH-39). The grant is exactly the
-displayed request: it is stored in the session for one use within ten minutes, not in the form (AUTH-40).
+The browser is redirected to the client's address only after client and address have been verified (AUTH-39).
+The grant covers exactly the displayed request. The request is stored in the session, not in the form, for one
+use within ten minutes (AUTH-40).
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ ANSWERED: Final = "This page was answered already, or belongs to another login. 
 
 
 class ConsentRefused(Exception):
-    """An error shown on our own page, because the redirect address is not verified."""
+    """An error that is shown on this server's page, because the client's redirect address is not verified."""
 
 
 class SentBack(Exception):
-    """An error response for the client; ``redirect_uri`` is its verified address."""
+    """An error that is returned to the client at ``redirect_uri``, its verified address."""
 
     def __init__(self, error: OAuth2Error, redirect_uri: str) -> None:
         super().__init__(error.description)
@@ -77,7 +78,7 @@ def authorize(request: HttpRequest) -> HttpResponse:
         if request.method == "POST":
             return _answered(request)
         client_id = _named(request)
-        # No fetch for anonymous users: they could exhaust the fetch slots for everyone.
+        # Documents are not fetched for anonymous users, who could otherwise occupy all fetch slots.
         waits = documents.is_document(client_id) and not request.user.is_authenticated
         asked = None if waits else _read(request, client_id)
         if asked is None or not request.user.is_authenticated:
@@ -92,16 +93,20 @@ def authorize(request: HttpRequest) -> HttpResponse:
 def page(
     request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200, to: str = ""
 ) -> HttpResponse:
-    """Render a page of the authorization server. ``to`` is the external address its form may redirect to."""
+    """Render a page of the authorization server.
+
+    ``to`` is the external address to which the page's form may redirect.
+    """
     response = render(request, template, {"server": conf.get().server.label, **context}, status=status)
-    # Browsers apply form-action to every redirect that follows a form.
+    # Browsers apply form-action to the redirects after a form is submitted, too.
     target = f" {_source(to)}" if to else ""
     own = urlsplit(static("mcp_app/oauth.css")).netloc or "'self'"
     response["Content-Security-Policy"] = (
         f"default-src 'none'; style-src {own}; img-src {own}; base-uri 'none'; "
         f"form-action 'self'{target}; frame-ancestors 'none'"
     )
-    # Not "no-referrer": browsers would hide the Origin of our own form, and the CSRF check would fail.
+    # With "no-referrer", browsers would send no Origin with the server's own form, and its CSRF check would
+    # fail.
     response["Referrer-Policy"] = "same-origin"
     return response
 
@@ -198,7 +203,7 @@ def _waiting(request: HttpRequest) -> dict[str, Any]:
 
 
 def _answered(request: HttpRequest) -> HttpResponse:
-    """Process the decision; the displayed request is used up in any case."""
+    """Process the user's decision. The stored request is deleted, whatever the outcome."""
     waiting, ticket = dict(_waiting(request)), request.POST.get("ticket", "")
     found = waiting.pop(ticket, None)
     request.session[WAITING] = waiting
@@ -206,7 +211,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
         raise ConsentRefused(ANSWERED)
     if found["until"] <= time.time():
         raise ConsentRefused("This page waited for too long. Start again in your client.")
-    # Two simultaneous submissions read the same session.
+    # Two simultaneous submissions read the same session, so the session alone cannot prevent a second use.
     if not once.use(f"consent\0{ticket}", clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
         raise ConsentRefused(ANSWERED)
     credentials = found["credentials"]
@@ -231,7 +236,11 @@ def _answered(request: HttpRequest) -> HttpResponse:
 
 
 def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
-    """Return an error to the client; never redirect a browser to an address that a stranger chose."""
+    """Return an error to the client.
+
+    The browser is redirected only to a trusted client or a loopback address. For any other client, a page
+    shows the error and a link, because a stranger may have chosen the address.
+    """
     client = find_client(request.GET.get("client_id", ""))
     error = _told(back.error)
     if client is not None and (_is_trusted(client) or redirects.is_loopback(back.redirect_uri)):
@@ -251,14 +260,20 @@ def _told(error: OAuth2Error) -> dict[str, str]:
 
 
 def _is_trusted(client: Client) -> bool:
-    """Return True if an administrator vouches for the client's addresses, not only its own document."""
+    """Return True if an administrator vouches for the client's addresses.
+
+    A metadata document alone is not enough: the settings must list its host.
+    """
     if client.registration_source == Client.RegistrationSource.CIMD:
         return documents.is_named(urlsplit(client.client_id).hostname or "")
     return client.verified
 
 
 def _redirected(request: HttpRequest, url: str, more: dict[str, str]) -> HttpResponse:
-    """Redirect to the client, with the issuer (RFC 9207). Django's own class refuses schemes of programs."""
+    """Redirect to the client and add the issuer to the address (RFC 9207).
+
+    Django's redirect class cannot be used, because it refuses the private URI schemes of desktop programs.
+    """
     response = HttpResponse(status=302)
     response["Location"] = _with(url, {**more, "iss": issuer(request)})
     response["Referrer-Policy"] = "no-referrer"

@@ -1,7 +1,7 @@
-"""Clients identified by the address of their metadata document (AUTH-41 to 43).
+"""Clients whose id is the address of their metadata document (AUTH-41 to AUTH-43).
 
-The document is fetched when a person is about to connect, never by the token endpoint, and by the guarded
-client only. While it cannot be fetched, the stored copy is valid for a week.
+The document is fetched when a person connects the client, by the guarded client only. The token endpoint
+never fetches a document. If a fetch fails, the stored copy stays valid for a week.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _failed: dict[str, float] = {}
 
 
 class DocumentRefused(Exception):
-    """A refused document; the text is for the person who wants to connect its client."""
+    """A refusal of a document. Its text is shown to the person who is connecting the client."""
 
 
 def is_document(client_id: str) -> bool:
@@ -58,15 +58,15 @@ def is_document(client_id: str) -> bool:
 
 
 def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
-    """Return the client of a document, fetching a new document or an expired copy.
+    """Return the client described by a document; fetch a new document or an expired copy.
 
     Waits for a fetch slot and for the fetch, each for at most POLICY.seconds. Raises DocumentRefused if the
-    id is not allowed, or if the fetch fails without a stored copy younger than STALE.
+    address is not allowed, or if the fetch fails and there is no stored copy younger than STALE.
     """
     known: Client | None = Client.objects.filter(client_id=client_id).first()
     if known is not None and known.registration_source != Client.RegistrationSource.CIMD:
         return known
-    # Checked for stored copies as well: the settings may allow fewer hosts now.
+    # Stored copies are checked as well, because the settings may allow fewer hosts than before.
     check_id(client_id)
     now = clock.utcnow()
     if known is not None and known.cimd_expires_at and known.cimd_expires_at > now:
@@ -91,7 +91,7 @@ def check_id(client_id: str) -> str:
         port = parts.port
     except ValueError:
         raise DocumentRefused("The client's id must be an https address with a path.") from None
-    # Resolvers treat %2e like a dot.
+    # Some resolvers decode %2e to a dot.
     segments = unquote(parts.path).split("/")
     if (
         parts.scheme != "https"
@@ -117,18 +117,18 @@ def accepted() -> bool:
 
 
 def is_let(host: str) -> bool:
-    """Return True if clients with documents at ``host`` may connect and stay connected."""
+    """Return True if clients with a document on ``host`` may connect and stay connected."""
     return accepted() and ("*" in conf.get().oauth_document_hosts or is_named(host))
 
 
 def is_named(host: str) -> bool:
-    """Return True if the settings list ``host`` or a parent domain; ``*`` does not count."""
+    """Return True if the settings list ``host`` or one of its parent domains. ``*`` matches nothing here."""
     hosts = conf.get().oauth_document_hosts
     return any(host == known or host.endswith("." + known) for known in hosts)
 
 
 def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:
-    """Fetch a document; return it and its lifetime in seconds."""
+    """Fetch a document. Return its content and its lifetime in seconds."""
     until = _failed.get(client_id)
     if until is not None and time.monotonic() < until:
         raise DocumentRefused("The client's document could not be read a moment ago. Try again in a minute.")

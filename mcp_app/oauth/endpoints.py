@@ -1,4 +1,4 @@
-"""The endpoints for programs: token, register, revoke. Errors follow RFC 6749, 7009 and 7591."""
+"""The endpoints called by clients: token, register, revoke. Errors follow RFC 6749, 7009 and 7591."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 @for_programs("POST")
 @sensitive_post_parameters()
 def token(request: HttpRequest) -> HttpResponse:
-    """Exchange a code or refresh tokens, in one transaction that serializes concurrent requests."""
+    """Exchange a code or a refresh token for tokens.
+
+    Each request is one transaction with row locks, so concurrent requests with the same token run one after
+    the other.
+    """
     response = _asked(request, core.create_token_response)
     tally.note("oauth_token", f"{_grant(request)} {_result(response)}")
     return response
@@ -39,7 +43,7 @@ def token(request: HttpRequest) -> HttpResponse:
 @for_programs("POST")
 @sensitive_post_parameters()
 def revoke(request: HttpRequest) -> HttpResponse:
-    """End the connection of a token; an unknown token is not an error (RFC 7009)."""
+    """End the connection to which a token belongs. An unknown token is not an error (RFC 7009)."""
     return _asked(request, core.create_revocation_response)
 
 
@@ -94,7 +98,7 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
         told = _explained(told, request.POST.get("grant_type", ""))
     basic = request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("basic ")
     if status == 401 and not basic:
-        status = 400  # RFC 6749 section 5.2: 401 answers the Authorization header.
+        status = 400  # RFC 6749 section 5.2: only requests with an Authorization header get 401.
     response = HttpResponse(told or b"", status=status, content_type="application/json", headers=NO_STORE)
     if status == 401:
         response["WWW-Authenticate"] = 'Basic realm="oauth"'
@@ -102,7 +106,7 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
 
 
 def _explained(told: str, grant: str) -> bytes:
-    """Replace the description of the library's error."""
+    """Replace the description in the library's error response."""
     refusal = orjson.loads(told)
     words = error_descriptions.explained(refusal["error"], refusal.get("error_description"), grant)
     return orjson.dumps({**refusal, "error_description": words})
@@ -122,7 +126,7 @@ def _is_form(request: HttpRequest) -> bool:
 
 
 def _result(response: HttpResponse) -> str:
-    """Return ``ok`` or the OAuth error code of a response, for the metrics."""
+    """Return "ok" or the OAuth error code of a response, as a label for the metrics."""
     if response.status_code == 200:
         return "ok"
     return str(orjson.loads(response.content or b"{}").get("error", OTHER))
@@ -138,7 +142,7 @@ def _body(request: HttpRequest, most: int) -> bytes | None:
 
 
 def _readable(request: HttpRequest) -> bool:
-    """Return True if the form parses and contains no NUL."""
+    """Return True if the form can be parsed and contains no NUL character."""
     try:
         form: MultiValueDict[str, str] = request.POST
     except (BadRequest, SuspiciousOperation, ValueError):

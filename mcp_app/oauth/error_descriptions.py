@@ -1,4 +1,4 @@
-"""Error descriptions with problem and remedy, where the library's are shorter or missing."""
+"""Error descriptions that state problem and remedy. They replace missing or short ones of the library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_app.auth.own_addresses import resource
 AGAIN: Final = "Start again in your client."
 _READD: Final = "Remove the server from your client, and add it again."
 
-# Replacements for the library's descriptions.
+# Replacements for descriptions of the library.
 _INSTEAD: Final = {
     "Mismatching redirect URI.": "The client wants its answer at an address that it did not register, or "
     f"redirect_uri is not the one of the authorization request. {_READD}",
@@ -29,7 +29,7 @@ _INSTEAD: Final = {
     "URL query parameters are not allowed": "Parameters in the address are not read. Send them in the body.",
     "Request is missing grant type.": "The request has no grant_type. Send authorization_code, for example.",
 }
-# Descriptions for errors that have none, by error and grant type ("" for any grant).
+# Descriptions for errors to which the library gives none, by error code and grant type ("" means any grant).
 _OTHERWISE: Final = {
     (
         "invalid_grant",
@@ -75,7 +75,10 @@ _OTHERWISE: Final = {
 
 
 def explained(error: str, description: str | None, grant: str = "") -> str:
-    """Return the description of an error: problem and remedy, in the characters that RFC 6749 allows."""
+    """Return the description of an error: problem and remedy.
+
+    The text contains only characters that RFC 6749 allows.
+    """
     said = description or ""
     if said.startswith("Duplicate "):
         return f"{said} Send it once."
@@ -85,5 +88,5 @@ def explained(error: str, description: str | None, grant: str = "") -> str:
 
 
 def wrong_target() -> str:
-    """Return the description for a resource that is not this server."""
+    """Return the error description for a request whose resource is not this server."""
     return f"The resource must be the address of this MCP server: {resource()}"

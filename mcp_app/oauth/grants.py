@@ -1,6 +1,6 @@
-"""The binding of the OAuth library to our rows: client checks, scopes, codes and tokens.
+"""The binding of the OAuth library to this app's models: client checks, scopes, codes and tokens.
 
-The library implements the rules of OAuth (parameters, PKCE, errors); all storage is ours.
+The library implements the rules of OAuth (parameters, PKCE, errors). This app stores all rows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ from mcp_app.protocol import scopes
 CLIENT_ID: Final = re.compile(r"[\x21-\x7e]{1,255}")
 CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-# Requested by clients that want to refresh, which every client here can.
+# Scopes that clients send to request a refresh token or user data. They are ignored, because every client of
+# people gets a refresh token.
 _IGNORED_SCOPES: Final = frozenset({"offline_access", "openid", "profile", "email"})
 
 
 def find_client(client_id: str) -> Client | None:
-    """Return the client with this id; None if it is unknown, disabled, or its host is no longer accepted."""
+    """Return the client with this id.
+
+    Returns None if the client is unknown or disabled, or if the host of its document is no longer allowed.
+    """
     if not CLIENT_ID.fullmatch(client_id or ""):
         return None
     client = Client.objects.filter(client_id=client_id).first()
@@ -45,9 +49,9 @@ def find_client(client_id: str) -> Client | None:
 
 
 def resource_of(asked: list[str]) -> str:
-    """Return the one resource that a request names, or the default server's if it names none (AUTH-35).
+    """Return the single resource of a request. It defaults to the resource of the default server (AUTH-35).
 
-    Raises CustomOAuth2Error (``invalid_target``).
+    Raises CustomOAuth2Error (``invalid_target``) for several resources or a resource that is not this server.
     """
     named = {canonical(each) for each in asked} or {resource()}
     if len(named) != 1 or "" in named:
@@ -56,10 +60,10 @@ def resource_of(asked: list[str]) -> str:
 
 
 class GrantValidator(OAuth2Validator):
-    """The library's validator, backed by our rows."""
+    """The library's validator, which reads and writes this app's models."""
 
     def _load_application(self, client_id: str, request: Any) -> Client | None:
-        # Never the network here: the token endpoint runs in a transaction.
+        # find_client never uses the network. This matters because the token endpoint runs in a transaction.
         if not isinstance(request.client, Client) or request.client.client_id != client_id:
             request.client = find_client(client_id)
         if request.client is not None and request.client.is_machine:
@@ -107,11 +111,12 @@ class GrantValidator(OAuth2Validator):
     def validate_scopes(
         self, client_id: str, asked: list[str], client: Client, request: Any, *_: Any, **__: Any
     ) -> bool:
-        """Reduce ``asked`` to known scopes; grant the basic scopes to a client of people that asks for none.
+        """Reduce the list ``asked`` to scopes that may be granted; return True if any remain.
 
-        RFC 6749 section 3.3 lets a server ignore scopes, and some clients send their own (``claudeai``). The
-        consent page and the token response list the granted scopes. A machine gets only scopes that its
-        administrator chose; if it asks for unknown scopes only, the request is refused.
+        A client of people that requests no known scope gets the basic scopes: RFC 6749 section 3.3 lets a
+        server ignore scopes, and some clients send scopes of their own (``claudeai``). The consent page and
+        the token response list the granted scopes. A machine gets only the scopes that an administrator chose
+        for it, and requests with unknown scopes only are refused.
         """
         known = scopes.in_order(asked).split()
         if not known and (not client.is_machine or set(asked) <= _IGNORED_SCOPES):
@@ -121,7 +126,7 @@ class GrantValidator(OAuth2Validator):
         asked[:] = known
         return bool(known)
 
-    # The code.
+    # Authorization codes.
 
     def validate_code(
         self, client_id: str, code: str, client: Client, request: Any, *_: Any, **__: Any
@@ -170,9 +175,9 @@ class GrantValidator(OAuth2Validator):
     def invalidate_authorization_code(
         self, client_id: str, code: str, request: Any, *_: Any, **__: Any
     ) -> None:
-        """Do nothing: ``save_bearer_token`` marks the code as used."""
+        """Do nothing, because ``save_bearer_token`` marks the code as used."""
 
-    # Tokens.
+    # Access and refresh tokens.
 
     def validate_refresh_token(
         self, refresh_token: str, client: Client, request: Any, *_: Any, **__: Any
@@ -192,7 +197,10 @@ class GrantValidator(OAuth2Validator):
     def is_within_original_scope(
         self, request_scopes: list[str], refresh_token: str, request: Any, *_: Any, **__: Any
     ) -> bool:
-        """Reduce the scopes to the granted ones: clients repeat their first request here."""
+        """Reduce the requested scopes to the granted scopes; return True if any remain.
+
+        Some clients repeat the scopes of their authorization request when they refresh.
+        """
         granted = self.get_original_scopes(refresh_token, request)
         known = scopes.in_order(request_scopes).split()
         request_scopes[:] = [scope for scope in known or granted if scope in granted]
@@ -233,7 +241,7 @@ def _asked_resources(request: Any) -> list[str]:
 
 
 def _set_target(request: Any) -> None:
-    """Set the resource of a machine's token, which each request must name (AUTH-51)."""
+    """Set the resource of a machine's token. Every token request of a machine must send it (AUTH-51)."""
     asked = _asked_resources(request)
     if not asked:
         words = f"The request names no resource. Send resource={resource()}"
@@ -274,7 +282,7 @@ def _expires_in(request: Any) -> int:
 
 
 class GrantServer(WebApplicationServer):
-    """The library's server with our tokens; S256 is the only PKCE method."""
+    """The library's server, which issues this app's tokens. S256 is the only PKCE method."""
 
     def __init__(self, validator: GrantValidator) -> None:
         super().__init__(validator, _access_token, _expires_in, _refresh_token)
@@ -289,10 +297,13 @@ def _code(request: Any) -> dict[str, str]:
 
 
 class Core(OAuthLibCore):
-    """The adapter between Django's requests and the library."""
+    """The adapter that translates Django requests for the library."""
 
     def extract_body(self, request: Any) -> list[tuple[str, str]]:
-        """Return all form values, including repeated ones; the grants decide which may repeat."""
+        """Return all form values, including repeated parameters.
+
+        The grants decide which parameters may be repeated.
+        """
         return [(name, value) for name, values in request.POST.lists() for value in values]
 
 

@@ -26,12 +26,12 @@ View = Callable[..., Any]
 
 
 def issuer(request: HttpRequest) -> str:
-    """Return the issuer for the host of this request."""
+    """Return the issuer for the host to which the request was sent."""
     return origin(request.META.get("HTTP_HOST", ""))
 
 
 def only_when_offered(view: View) -> View:
-    """Wrap a view to respond 404 while this server issues no tokens."""
+    """Wrap a view to respond with 404 if this server does not issue tokens."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -69,9 +69,10 @@ def for_programs(*methods: str) -> Callable[[View], View]:
 
 @for_programs("GET", "HEAD")
 def server_metadata(request: HttpRequest, door: str = "") -> HttpResponse:
-    """Return the document of RFC 8414, the same for every door, without waiting for the database (AUTH-24).
+    """Return the metadata document of RFC 8414 without waiting for the database (AUTH-24).
 
-    It lists the basic scopes only: many clients request every listed scope.
+    The document is the same for every ``door``. It lists the basic scopes only, because many clients request
+    every listed scope.
     """
     base = issuer(request)
     signed = announced.signing_machines()
@@ -91,7 +92,8 @@ def server_metadata(request: HttpRequest, door: str = "") -> HttpResponse:
         "authorization_response_iss_parameter_supported": True,
     }
     if signed:
-        # Only where needed: the Python SDK from 1.9.0 to 1.12.3 rejects a document with these members.
+        # Added only if a machine signs assertions, because the Python SDK from 1.9.0 to 1.12.3 rejects
+        # documents with these members.
         for endpoint in ("token", "revocation"):
             told[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = list(SIGNED_BY)
     if announced.documents_announced():

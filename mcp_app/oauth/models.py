@@ -1,4 +1,4 @@
-"""Clients, connections (one person, one client, one server) and their tokens, stored as hashes."""
+"""Clients, connections (one person, client and server each) and their tokens. Tokens are stored as hashes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from mcp_app.oauth.redirects import matches
 class Client(AbstractApplication):
     """A program that people connect to this server, or a machine.
 
-    ``network`` is the origin of a client that registered itself, ``registration`` a hash of its metadata.
-    Both distinguish repeated registrations from new ones (AUTH-45). A machine logs in as its service user,
-    within ``scope``, by its secret or by the keys in ``jwks`` or at ``jwks_uri`` (AUTH-51).
+    For a client that registered itself, ``network`` is the network it came from and ``registration`` is a
+    hash of its metadata. Together they distinguish a repeated registration from a new one (AUTH-45). A
+    machine logs in as its service user within ``scope``. It authenticates with its secret, or with the keys
+    in ``jwks`` or at ``jwks_uri`` (AUTH-51).
     """
 
     token_auth_method = models.CharField(
@@ -42,7 +43,8 @@ class Client(AbstractApplication):
         editable=False,
         related_name="mcp_machine",
     )
-    # Null for clients that no user entered, and for clients of earlier versions: see the audit trail.
+    # Null if no user entered the client, or if an earlier version stored it. In the second case, the audit
+    # trail names the user.
     entered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", editable=False
     )
@@ -67,25 +69,25 @@ class Client(AbstractApplication):
 
     @property
     def is_machine(self) -> bool:
-        """True if the client logs in as itself instead of being connected by people."""
+        """True for a machine, which logs in as itself instead of being connected by people."""
         return bool(self.authorization_grant_type == self.GRANT_CLIENT_CREDENTIALS)
 
     @property
     def verified(self) -> bool:
-        """True if the name is verified: by the client's https address or by an administrator."""
+        """True if the client's name is verified by its https address or by an administrator."""
         return bool(self.registration_source != self.RegistrationSource.DCR)
 
     def is_usable(self, request: Any) -> bool:
-        """Return False if an administrator disabled the client."""
+        """Return False if the client is disabled."""
         return self.disabled_at is None
 
     def redirect_uri_allowed(self, uri: str) -> bool:
-        """Return True if a response may be sent to ``uri`` (AUTH-32)."""
+        """Return True if the client may receive responses at ``uri`` (AUTH-32)."""
         return any(matches(registered, uri) for registered in self.redirect_uris.split())
 
 
 class Connection(models.Model):
-    """A person's consent for a client; all its tokens end with it."""
+    """A person's consent for a client. If it ends, all its tokens end."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_connections"
@@ -110,7 +112,7 @@ class Connection(models.Model):
 
     @property
     def live(self) -> bool:
-        """True unless revoked or expired."""
+        """True if the connection is neither revoked nor expired."""
         return self.revoked_at is None and self.ends_at > clock.utcnow()
 
 
@@ -125,7 +127,10 @@ class Secret(models.Model):
 
 
 class AuthorizationCode(Secret):
-    """A code sent through a browser; the row outlives its use to detect a second one."""
+    """An authorization code, sent through the browser.
+
+    A used code stays stored, so that a second use is detected.
+    """
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="codes")
     redirect_uri = models.TextField()
@@ -137,7 +142,7 @@ class AuthorizationCode(Secret):
 
 
 class AccessToken(Secret):
-    """An access token; a refresh does not end it, so that requests in progress succeed."""
+    """An access token. It stays valid after a refresh, so that requests in progress succeed."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="access_tokens")
     scope = models.CharField(max_length=255)
@@ -147,7 +152,10 @@ class AccessToken(Secret):
 
 
 class RefreshToken(Secret):
-    """A refresh token for one use. ``successor`` is the resulting pair, sealed by the token itself."""
+    """A refresh token for one use.
+
+    ``successor`` is the pair of tokens that replaced it, encrypted with the refresh token itself.
+    """
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="refresh_tokens")
     used_at = AwareDateTimeField(null=True)
@@ -158,7 +166,7 @@ class RefreshToken(Secret):
 
 
 class UsedAssertion(Secret):
-    """The digest of a single-use value: a machine's assertion or a person's answer."""
+    """The hash of a single-use value: a machine's assertion or a person's consent decision."""
 
     def __str__(self) -> str:
         return f"used {self.pk}"

@@ -1,4 +1,4 @@
-"""Single use of assertions and answers across processes, by a unique row."""
+"""Single use of assertions and consent decisions across processes, enforced by a unique database row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from mcp_app.oauth.models import UsedAssertion
 
 
 def use(what: str, until: datetime) -> bool:
-    """Record the first use of ``what`` until ``until``, as a hash; return False if it was used before."""
+    """Record that ``what`` was used; return False if it has already been used.
+
+    The record is a hash, stored until the time ``until``.
+    """
     digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
     try:
         with transaction.atomic():

@@ -23,7 +23,10 @@ from mcp_app.protocol import scopes
 
 @method_decorator(only_when_offered, name="dispatch")
 class Login(LoginView):
-    """The login page; repeated wrong passwords lock the address for a while, as in the admin (S22)."""
+    """The login page.
+
+    Repeated wrong passwords lock the network address for a while, as in the admin (S22).
+    """
 
     template_name = "mcp_oauth/login.html"
 
@@ -40,7 +43,7 @@ class Login(LoginView):
 
 @method_decorator(only_when_offered, name="dispatch")
 class Logout(LogoutView):
-    """The logout of this browser; connected clients stay connected."""
+    """The logout of the browser session. Connected clients stay connected."""
 
     http_method_names = ("post", "options")
 
@@ -53,7 +56,7 @@ class Logout(LogoutView):
 @require_http_methods(["GET", "POST"])
 @login_required(login_url="mcp_oauth:login")
 def apps(request: HttpRequest) -> HttpResponse:
-    """List the clients that the user connected; on POST, end one connection."""
+    """List the clients that the user has connected. A POST ends one connection."""
     own = Connection.objects.filter(user_id=str(request.user.pk), revoked_at=None).select_related(
         "client", "user"
     )
@@ -67,7 +70,7 @@ def apps(request: HttpRequest) -> HttpResponse:
         if connection is not None:
             end(connection, "disconnected by the person", actor=request.user)
         return HttpResponseRedirect(reverse("mcp_oauth:apps") + "?done=1")
-    # Without tokens, the user gave consent but the client never exchanged its code.
+    # A connection without tokens means that the user consented but the client never exchanged its code.
     live = [each for each in own.filter(refresh_tokens__isnull=False).distinct() if each.live]
     rows = [
         {

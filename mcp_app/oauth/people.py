@@ -1,4 +1,7 @@
-"""Signal handlers for users: credential updates after a change (S5), no logins as service users."""
+"""Signal handlers for users.
+
+They announce changed credentials to all processes (S5) and prevent service users from logging in.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from mcp_app.streams.blocking.announce import announce
 
 @receiver([post_save, post_delete], sender=get_user_model(), dispatch_uid="mcp_oauth.people")
 def user_changed(sender: Any, instance: Any, **more: Any) -> None:
-    """Announce changed credentials of a user, except for new users and updates of ``last_login`` only."""
+    """Announce to all processes that a user's credentials changed.
+
+    New users and updates of only ``last_login`` are not announced.
+    """
     fields = more.get("update_fields")
     if more.get("created") or (fields is not None and set(fields) == {"last_login"}):
         return
@@ -27,9 +33,9 @@ def user_changed(sender: Any, instance: Any, **more: Any) -> None:
 
 @receiver(user_logged_in, dispatch_uid="mcp_oauth.service_users")
 def service_user_logged_in(sender: Any, request: Any, user: Any, **more: Any) -> None:
-    """End the session of a service user that logs in, even if it was given a password.
+    """End the session of a service user who logged in, and raise PermissionDenied.
 
-    Raises PermissionDenied.
+    A service user has no password, but an administrator could set one.
     """
     if not ServiceUser.objects.filter(user_id=user.pk).exists():
         return

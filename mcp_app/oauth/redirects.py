@@ -1,4 +1,4 @@
-"""Redirect URIs: rules for registration and matching (AUTH-32, AUTH-33)."""
+"""Rules for redirect URIs: which may be registered and which match (AUTH-32, AUTH-33)."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from mcp_app import conf
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LONGEST: Final = 1_000
-# No blanks, controls, quotes or angle brackets: browsers must parse the address as we do.
+# Characters that browsers and this server parse alike. Blanks, control characters, quotes and angle brackets
+# are excluded.
 _PLAIN: Final = re.compile(r"[!$&'()+,\-./0-9:;=?@A-Z_a-z~%\[\]]+")
-# Host and port. Browsers and people read other characters in a host differently.
+# Host and port. Other characters are excluded, because browsers and people may read them differently.
 _HOST: Final = re.compile(r"[0-9A-Za-z._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 
 def _parts(uri: str) -> SplitResult | None:
     try:
         parts = urlsplit(uri)
-        _ = parts.port  # Raises if the port is out of range.
+        _ = parts.port  # Raises ValueError if the port is out of range.
     except ValueError:
         return None
     return parts
 
 
 def is_loopback(uri: str) -> bool:
-    """Return True if ``uri`` is plain http on a loopback address."""
+    """Return True if ``uri`` uses plain http and a loopback host."""
     parts = _parts(uri)
     return parts is not None and parts.scheme == "http" and parts.hostname in LOOPBACK
 
 
 def problem(uri: object) -> str:
-    """Return the reason why an address must not be registered, or ""."""
+    """Return the reason why an address must not be registered, or "" if it may be."""
     if not isinstance(uri, str) or not 1 <= len(uri) <= _LONGEST:
         return f"A redirect URI has 1 to {_LONGEST} characters."
     if uri in conf.get().oauth_redirect_uris:
@@ -50,9 +51,10 @@ def problem(uri: object) -> str:
 
 
 def comparable(uri: str) -> tuple[str, ...]:
-    """Return the parts of a valid address that identify it: all, except the port of a loopback address.
+    """Return the parts of a valid address that are compared.
 
-    Programs listen on any free port (RFC 8252 section 7.3).
+    The port of a loopback address is left out, because programs listen on any free port (RFC 8252 section
+    7.3).
     """
     parts = _parts(uri)
     if parts is None or not is_loopback(uri):
@@ -61,11 +63,11 @@ def comparable(uri: str) -> tuple[str, ...]:
 
 
 def matches(registered: str, asked: str) -> bool:
-    """Return True if a response for ``asked`` may be sent to the registered address."""
+    """Return True if a client that registered ``registered`` may receive responses at ``asked``."""
     return comparable(registered) == comparable(asked) and not problem(asked)
 
 
 def origin_of(uri: str) -> str:
-    """Return scheme, host and port of an address, as shown to people."""
+    """Return scheme, host and port of an address, for display."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc}"

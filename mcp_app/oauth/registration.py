@@ -23,14 +23,18 @@ MAX_URIS: Final = 10
 MAX_BODY: Final = 8 * 1024
 MAX_UNUSED: Final = 5_000
 REPEATED: Final = timedelta(hours=24)
-# Methods that a client can register. Clients get a secret only if they ask for it.
+# Authentication methods for which clients can register. A client gets a secret only if it requests a method
+# with a secret.
 AUTH_METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
 GRANTS: Final = ("authorization_code", "refresh_token")
 _MAX_NAME: Final = 100
 
 
 class RegistrationRefused(Exception):
-    """A refused registration: an error ``code`` of RFC 7591, an HTTP ``status``, and ``wait`` in seconds."""
+    """A refusal of a registration.
+
+    ``code`` is an error code of RFC 7591, ``status`` an HTTP status and ``wait`` a time in seconds.
+    """
 
     def __init__(self, code: str, description: str, status: int = 400, wait: int = 0) -> None:
         super().__init__(description)
@@ -39,7 +43,7 @@ class RegistrationRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The stored part of a client's metadata."""
+    """The part of a client's metadata that is stored."""
 
     name: str
     redirect_uris: tuple[str, ...]
@@ -47,7 +51,7 @@ class Metadata:
 
 
 def read(body: bytes) -> Metadata:
-    """Parse a registration; ignore metadata that this server does not support.
+    """Parse a registration request; ignore metadata that this server does not support.
 
     Raises RegistrationRefused if no redirect URI is valid or a required grant or response type is missing.
     """
@@ -61,7 +65,7 @@ def read(body: bytes) -> Metadata:
 
 
 def kept(said: dict[str, Any]) -> Metadata:
-    """Check a parsed registration and return the supported metadata, like ``read``."""
+    """Check a parsed registration as ``read`` does, and return the supported metadata."""
     uris = said.get("redirect_uris")
     if not isinstance(uris, list) or not uris:
         raise RegistrationRefused("invalid_redirect_uri", "redirect_uris must be a list of addresses.")
@@ -71,7 +75,7 @@ def kept(said: dict[str, Any]) -> Metadata:
     good = tuple(dict.fromkeys(uri for uri, wrong in zip(uris, problems, strict=True) if not wrong))
     if not good:
         raise RegistrationRefused("invalid_redirect_uri", problems[0])
-    # Null or empty members count as absent: some clients send every member of the specification.
+    # Null and empty members count as absent, because some clients send every member of the specification.
     grants = said.get("grant_types") or ["authorization_code"]
     if not isinstance(grants, list) or "authorization_code" not in grants:
         raise RegistrationRefused("invalid_client_metadata", "grant_types must have authorization_code.")
@@ -88,19 +92,19 @@ def kept(said: dict[str, Any]) -> Metadata:
 
 
 def plain_name(name: object) -> str:
-    """Return a client's name as one line of printable characters."""
+    """Return a client's name as one line of printable characters, shortened if it is too long."""
     text = name if isinstance(name, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:_MAX_NAME]
 
 
 def register(metadata: Metadata, address: str) -> tuple[Client, str]:
-    """Register a client from ``address``; return it and its secret ("" for a public client).
+    """Register a client that sent its request from ``address``; return it and its secret.
 
-    The same metadata from the same network within a day returns the same public client. Some programs
-    register at each start, with another port each time. A client with a secret is always new, because only a
-    hash of the secret is stored. The hourly limit counts new clients only.
+    The secret is "" for a public client. If the same network repeats the same metadata within a day, the same
+    public client is returned: some programs register at each start with another port. A client with a secret
+    is always new, because only a hash of the secret is stored. The hourly limit counts new clients only.
 
-    Raises RegistrationRefused over a limit.
+    Raises RegistrationRefused if a limit is exceeded.
     """
     network, per_hour = client_network(address), conf.get().oauth_registrations_per_hour
     uris = tuple(dict.fromkeys(map(redirects.comparable, metadata.redirect_uris)))
@@ -135,7 +139,10 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
 
 
 def enter(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
-    """Create a client for an administrator (AUTH-46); return it and its secret, which is not stored."""
+    """Create a client for an administrator (AUTH-46).
+
+    Return it and its secret, which is stored only as a hash.
+    """
     secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)
     with transaction.atomic():
         client = new_client(metadata, Client.RegistrationSource.MANUAL, secret)
@@ -146,14 +153,14 @@ def enter(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
 
 
 def new_client(metadata: Metadata, source: str, secret: str = "", client_id: str = "") -> Client:
-    """Build an unsaved client."""
+    """Build a client without saving it."""
     client = Client(
         name=metadata.name,
         redirect_uris=" ".join(metadata.redirect_uris),
         client_type=Client.CLIENT_CONFIDENTIAL if secret else Client.CLIENT_PUBLIC,
         authorization_grant_type=Client.GRANT_AUTHORIZATION_CODE,
         client_secret=secrets.digest(secret) if secret else "",
-        hash_client_secret=False,  # Already a hash; a fast one is enough for 256 random bits.
+        hash_client_secret=False,  # The secret is already hashed. A fast hash is enough for 256 random bits.
         token_auth_method=metadata.auth_method,
         registration_source=source,
     )
@@ -163,9 +170,10 @@ def new_client(metadata: Metadata, source: str, secret: str = "", client_id: str
 
 
 def answer(client: Client, secret: str, redirect_uris: Iterable[str]) -> dict[str, Any]:
-    """Build the registration response: all stored metadata (RFC 7591 section 3.2.1).
+    """Build the registration response, which contains all stored metadata (RFC 7591 section 3.2.1).
 
-    ``redirect_uris`` come from this request: an earlier registration may have used other loopback ports.
+    ``redirect_uris`` are those of the current request, because an earlier registration may have used other
+    loopback ports.
     """
     told = {
         "client_id": client.client_id,

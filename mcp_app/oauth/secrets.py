@@ -19,18 +19,21 @@ _SEALED_FOR: Final = "mcp_oauth.refresh"
 
 
 def new(prefix: str) -> str:
-    """Generate 256 random bits after ``prefix``, by which secret scanners recognize the token."""
+    """Return ``prefix`` followed by 256 random bits. Secret scanners recognize tokens by the prefix."""
     return prefix + secrets.token_urlsafe(32)
 
 
 def digest(secret: str) -> str:
-    """Return the hash that is stored and looked up. One fast hash is enough for 256 random bits."""
+    """Return the hash under which a token is stored and looked up.
+
+    One fast hash is enough for 256 random bits.
+    """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The result of a refresh; ``ends`` is the expiry of the access token, in seconds since the epoch."""
+    """A pair of tokens. ``ends`` is the expiry of the access token, in seconds since the epoch."""
 
     access: str
     refresh: str
@@ -39,12 +42,12 @@ class Pair:
 
 
 def seal(pair: Pair, by: str) -> str:
-    """Encrypt a pair with the refresh token ``by``."""
+    """Encrypt a pair of tokens. The refresh token ``by`` is the key."""
     return KeyRing((by,), _SEALED_FOR).seal(orjson.dumps(asdict(pair)))
 
 
 def unseal(sealed: str, by: str) -> Pair | None:
-    """Decrypt a pair; return None if ``by`` is not the token that sealed it."""
+    """Decrypt a pair of tokens. Return None if ``by`` is not the refresh token that encrypted it."""
     try:
         return Pair(**orjson.loads(KeyRing((by,), _SEALED_FOR).open(sealed)))
     except Unsealed:

@@ -1,4 +1,4 @@
-"""Removal of expired codes, tokens and connections, and of unused clients (AUTH-44)."""
+"""Deletion of expired codes, tokens and connections, and of unused clients (AUTH-44)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_app.oauth.models import (
     UsedAssertion,
 )
 
-# Ended connections stay this long, so that operators can find out why a client stopped.
+# Retention of ended connections. Operators need them to find out why a client stopped.
 KEPT = timedelta(days=30)
 CODES_KEPT = timedelta(days=1)
 NEVER_USED = timedelta(hours=24)
@@ -24,12 +24,12 @@ UNUSED = timedelta(days=90)
 
 
 def purge() -> int:
-    """Delete rows past their retention; return their number."""
+    """Delete rows past their retention. Return their number."""
     now = clock.utcnow()
     over = (
         AccessToken.objects.filter(expires_at__lt=now),
         AuthorizationCode.objects.filter(expires_at__lt=now - CODES_KEPT),
-        # Used tokens stay until their expiry: reuse is detected by their rows.
+        # Used refresh tokens stay stored until they expire, because their rows reveal a second use.
         RefreshToken.objects.filter(expires_at__lt=now),
         Connection.objects.filter(Q(revoked_at__lt=now - KEPT) | Q(ends_at__lt=now - KEPT)),
         Connection.objects.filter(refresh_tokens=None, created_at__lt=now - CODES_KEPT).exclude(

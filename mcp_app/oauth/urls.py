@@ -1,4 +1,4 @@
-"""The addresses of the authorization server. They are listed in its metadata, so they must not change."""
+"""The URLs of the authorization server. The metadata lists them, so they must not change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ register_converter(Door, "mcp_door")
 urlpatterns = [
     path(".well-known/oauth-authorization-server", metadata.server_metadata, name="metadata"),
     path(".well-known/openid-configuration", metadata.server_metadata),
-    # Some clients take the endpoint for the issuer and insert the well-known path before or after its path.
+    # Some clients use the endpoint as the issuer and insert the well-known path before or after the
+    # endpoint's path.
     *(
         path(spelled.removeprefix("/"), metadata.server_metadata)
         for known in SERVER_METADATA

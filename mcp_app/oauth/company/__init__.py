@@ -1,1 +1,1 @@
-"""Login with an identity provider on our own login page, by the library of the extra ``sso``."""
+"""Login with an identity provider on this server's login page. Needs the library of the extra ``sso``."""

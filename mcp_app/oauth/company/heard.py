@@ -1,4 +1,7 @@
-"""The identity provider's last known state in this process, for operators; needs no library."""
+"""This process's last known state of the login provider, shown to operators.
+
+Works without the ``sso`` extra.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ _NAMED: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint"
 
 @dataclass(slots=True)
 class Heard:
-    """The state of a provider.
+    """The last known state of a login provider.
 
-    ``fetched_at`` is the last fetch of ``addresses``, ``used_at`` the last login. ``error`` is the reason of
-    the last failed fetch or login.
+    ``fetched_at`` is the time when ``addresses`` were last fetched. ``used_at`` is the time of the last
+    login. ``error`` is the reason of the last failed fetch or login.
     """
 
     addresses: tuple[str, ...] = ()
@@ -38,14 +41,14 @@ def heard() -> Heard:
 
 
 def note_fetched(said: Mapping[str, Any]) -> None:
-    """Record fetched metadata."""
+    """Record the addresses in the provider's fetched metadata and the time."""
     found = heard()
     found.addresses = tuple(str(said[name])[:500] for name in _NAMED if name in said)
     found.fetched_at = timezone.now()
 
 
 def note_used() -> None:
-    """Record a login."""
+    """Record the time of a login."""
     heard().used_at = timezone.now()
 
 

@@ -1,6 +1,6 @@
-"""The identity provider for logins: its metadata, and the library's requests to it.
+"""The identity provider for logins: its metadata and the requests that the library sends to it.
 
-All requests go through the guarded client instead of the library's own connections.
+The requests go through the guarded client instead of the library's own HTTP client.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ERROR: Final = re.compile(r"[a-z_]{1,60}")
 
 
 def configured() -> Provider:
-    """Return the provider of the settings. Its ID tokens name us as their client."""
+    """Return the configured provider. The ``aud`` claim of its ID tokens must be our client id."""
     settings = conf.get()
     return Provider(
         settings.login_issuer, "", frozenset({settings.login_client_id}), networks(settings.egress_allow)
@@ -52,7 +52,10 @@ def configured() -> Provider:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The cached metadata, None before the first success, and the reason of the last failure."""
+    """The provider's cached metadata.
+
+    ``said`` is None before the first successful fetch. ``away`` is the reason of the last failure.
+    """
 
     said: dict[str, Any] | None
     until: float
@@ -64,10 +67,12 @@ _fetching = threading.Lock()
 
 
 def metadata() -> dict[str, Any]:
-    """Return the provider's metadata, fetched every ten minutes. Raises OAuth2Error before the first success.
+    """Return the provider's metadata, which is fetched again every ten minutes.
 
-    Any visitor can start a login, so one thread fetches at a time, and a failed fetch is retried after
-    RETRY_SECONDS. The previous metadata stays valid after a failure.
+    Any visitor can start a login. Therefore only one thread fetches at a time, and a failed fetch is retried
+    after RETRY_SECONDS. After a failure, the previous metadata is returned.
+
+    Raises OAuth2Error if no fetch has succeeded yet.
     """
     provider = configured()
     with _fetching:
@@ -100,18 +105,18 @@ class CompanyProvider(OpenIDConnectProvider):
 
 
 class Endpoints(OpenIDConnectOAuth2Adapter):
-    """The library's adapter with the provider's addresses."""
+    """The library's adapter, which uses the addresses from the provider's metadata."""
 
     def __init__(self, request: HttpRequest) -> None:
         super().__init__(request, "company")
 
     @property
     def openid_config(self) -> dict[str, Any]:
-        """The metadata that we fetched, with the issuer checked."""
+        """The provider's metadata. Its issuer has been checked."""
         return metadata()
 
     def get_provider(self) -> CompanyProvider:
-        """Build the provider from the settings; the library would also read the database."""
+        """Build the provider from the settings. The library's own method would also read the database."""
         settings = conf.get()
         told = {
             "server_url": settings.login_issuer,
@@ -130,25 +135,28 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
         return CompanyProvider(self.request, app=app)
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
-        """Return the callback address; the request's host counts only for names of this machine (SEC-12)."""
+        """Return the callback address.
+
+        The host of the request is used only if it names this machine (SEC-12).
+        """
         return origin(request.META.get("HTTP_HOST", "")) + reverse("mcp_oauth:company_callback")
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderResponse:
-    """A response for the library: always a JSON object."""
+    """A response in the form that the library expects. The body is always a JSON object."""
 
     said: dict[str, Any]
     status_code: int = 200
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers with the content type."""
+        """The only header that the library reads: the content type."""
         return {"content-type": "application/json"}
 
     @property
     def content(self) -> str:
-        """A placeholder for the library's error messages: the real body may contain a token."""
+        """A placeholder, because the library logs the body of failed responses and it may contain a token."""
         return "there is none in the answer"
 
     def json(self) -> dict[str, Any]:
@@ -156,7 +164,7 @@ class ProviderResponse:
         return self.said
 
     def raise_for_status(self) -> None:
-        """Do nothing: failed responses raise earlier."""
+        """Do nothing, because failed responses have already raised an error."""
 
 
 class ProviderSession:
@@ -184,7 +192,8 @@ class ProviderSession:
         """Post to the token endpoint."""
         sent = {**(headers or {}), "Content-Type": "application/x-www-form-urlencoded"}
         if auth is not None:
-            # RFC 6749 section 2.3.1 requires quoting, which the library omits: a colon would end the id.
+            # RFC 6749 section 2.3.1 requires the id to be quoted, because an unquoted colon would end the id.
+            # The library does not quote it.
             pair = f"{quote_plus(auth.username)}:{quote_plus(auth.password)}"
             sent["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         return _asked(url, Sent("POST", sent, urlencode(data).encode()))

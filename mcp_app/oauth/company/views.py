@@ -1,8 +1,8 @@
-"""The login by the identity provider: users are found by issuer and subject, as with its tokens.
+"""Login with the identity provider. Users are found by issuer and subject, as for its access tokens.
 
-The library stores the state in the session (single use, ten minutes) with the PKCE verifier, and fetches the
-ID token. The token arrives by https, so its signature is not checked (OpenID Connect Core, section 3.1.3.7).
-No token of the provider and no row of the library is stored.
+The library stores the login's state and PKCE verifier in the session, for one use within ten minutes. The
+library then fetches the ID token over https, and therefore the signature need not be checked (OpenID Connect
+Core, section 3.1.3.7). Neither the provider's tokens nor the library's account rows are stored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger("mcp.auth")
 
 @method_decorator(never_cache, name="dispatch")
 class Leave(RedirectURLMixin, View):
-    """The redirect to the provider. Query parameters are not passed on, unlike in the library's own view."""
+    """The redirect to the provider. Unlike the library's view, it does not pass query parameters on."""
 
     http_method_names = ("get",)
 
@@ -53,7 +53,7 @@ class Leave(RedirectURLMixin, View):
         return reverse("mcp_oauth:apps")
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """Store the final destination and redirect to the provider."""
+        """Store the address to return to after the login, and redirect to the provider."""
         _only_when_offered()
         nonce = secrets.token_urlsafe(16)
         try:
@@ -76,7 +76,7 @@ class Leave(RedirectURLMixin, View):
 @never_cache
 @require_GET
 def come_back(request: HttpRequest) -> HttpResponse:
-    """Process the provider's redirect with a code or an error."""
+    """Process the redirect back from the provider, which carries a code or an error."""
     _only_when_offered()
     try:
         response: HttpResponse = OAuth2CallbackView.adapter_view(Endpoints(request))(request)
@@ -87,14 +87,14 @@ def come_back(request: HttpRequest) -> HttpResponse:
 
 
 class CompanyAdapter(DefaultSocialAccountAdapter):
-    """The library's hooks for the project."""
+    """The library's hooks, adapted to this project."""
 
     def get_requests_session(self) -> ProviderSession:
-        """Return the guarded session."""
+        """Return the session that sends requests through the guarded client."""
         return ProviderSession()
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> Never:
-        """Log in our own user before the library looks for its accounts."""
+        """Log in the project's user before the library looks for an account of its own."""
         raise ImmediateHttpResponse(_came(request, sociallogin.account.extra_data, sociallogin.state))
 
     def on_authentication_error(
@@ -105,7 +105,7 @@ class CompanyAdapter(DefaultSocialAccountAdapter):
         exception: Any = None,
         extra_context: Any = None,
     ) -> Never:
-        """Show the error on our own page."""
+        """Show the error on this server's own page."""
         if exception is not None:
             raise ImmediateHttpResponse(_not_answered(request, exception))
         if not (extra_context or {}).get("state"):
@@ -140,9 +140,10 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
 
 
 def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
-    """Return the claims of ID token and userinfo. Raises TokenRefused and KeyError.
+    """Return the merged claims of ID token and userinfo.
 
-    The library checked audience, expiry and issuer before.
+    The library has already checked audience, expiry and issuer. Raises TokenRefused for a claim that does not
+    match and KeyError for a missing claim.
     """
     token, more, settings = said["id_token"], said.get("userinfo", {}), conf.get()
     if token["iss"] != settings.login_issuer or token.get("azp", settings.login_client_id) != (

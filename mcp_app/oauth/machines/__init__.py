@@ -1,1 +1,4 @@
-"""Programs that log in as themselves: entered by an administrator, each with a service user (AUTH-51)."""
+"""Machines: programs that log in as themselves.
+
+Administrators enter them, each with a service user (AUTH-51).
+"""

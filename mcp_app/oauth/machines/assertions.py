@@ -1,4 +1,4 @@
-"""Verification of signed assertions of machines (RFC 7523, ``private_key_jwt``)."""
+"""Verification of the signed assertions that machines log in with (RFC 7523, ``private_key_jwt``)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from mcp_app.oauth.models import Client
 TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 METHOD: Final = "private_key_jwt"
 SIGNED_BY: Final = tuple(sorted(name for names in ALGORITHMS.values() for name in names))
-# Seconds. An assertion is for one request; this bounds how long its id must be stored.
+# Longest life of an assertion, in seconds. An assertion serves one request, and its id stays stored until it
+# expires.
 LONGEST_LIFE: Final = 3_600
 MAX_ID: Final = 255
 _TYPES: Final = frozenset({"jwt", "client-authentication+jwt"})
-# Times are compared here, with the clock that all processes share.
+# Times are checked in ``_checked`` against the database clock, which all processes share.
 _OPTIONS: Final[Any] = {
     "require": ["exp", "iss", "sub", "aud", "jti"],
     "verify_aud": False,
@@ -45,7 +46,7 @@ _OPTIONS: Final[Any] = {
 
 
 def claimed_client(assertion: str) -> str:
-    """Return the unverified subject of an assertion. Raises TokenRefused."""
+    """Return the subject claim of an assertion whose signature is not checked yet. Raises TokenRefused."""
     named_key(assertion)
     try:
         part = assertion.split(".")[1]
@@ -59,9 +60,9 @@ def claimed_client(assertion: str) -> str:
 
 
 def accept(client: Client, assertion: str, audiences: Collection[str]) -> None:
-    """Verify that an assertion proves ``client``, and mark it as used.
+    """Verify that ``client`` signed an assertion, and mark the assertion as used.
 
-    Raises TokenRefused, and Unavailable without keys.
+    Raises TokenRefused for an invalid assertion, and Unavailable if the client's keys cannot be fetched.
     """
     kid, algorithm = named_key(assertion)
     keys = public_keys.find(client, kid, algorithm)
@@ -74,7 +75,7 @@ def accept(client: Client, assertion: str, audiences: Collection[str]) -> None:
     _use(client, *_checked(payload, audiences))
 
 
-# Replaces the library's messages, which may quote the sender's data.
+# Replacements for the library's messages, which may quote data from the assertion.
 _WORDS: Final[Words] = {
     jwt.InvalidIssuerError: "its issuer is not the machine",
     jwt.exceptions.InvalidSubjectError: "its subject is not the machine",
@@ -84,10 +85,10 @@ _WORDS: Final[Words] = {
 
 
 def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[str, float]:
-    """Check the claims; return the id and the expiry. Raises TokenRefused."""
+    """Check the claims. Return the assertion's id and its expiry in epoch seconds. Raises TokenRefused."""
     check_storable(payload)
     audience, now = payload["aud"], database_clock.timestamp()
-    # One audience only: another recipient could replay the assertion here.
+    # Only one audience is allowed, because another recipient could replay the assertion here.
     named = audience if isinstance(audience, list) else [audience]
     if len(named) != 1 or not isinstance(named[0], str) or named[0] not in audiences:
         raise TokenRefused("it is for another audience (aud)")
@@ -108,7 +109,10 @@ def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[st
 
 
 def _use(client: Client, number: str, ends: float) -> None:
-    """Record the assertion's id until it has expired everywhere. Raises TokenRefused on the second use."""
+    """Record the id of an assertion until every process considers the assertion expired.
+
+    Raises TokenRefused on the second use.
+    """
     until = datetime.fromtimestamp(ends + 2 * SKEW_SECONDS, tz=database_clock.utcnow().tzinfo)
     if not once.use(f"{client.pk}\0{number}", until):
         raise TokenRefused("it was used before (jti)")

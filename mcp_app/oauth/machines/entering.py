@@ -1,4 +1,4 @@
-"""The only writer of machines: a client, its service user and its secret or keys, in one step."""
+"""The only module that creates machines: client, service user, and secret or keys in one transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """An administrator's input for a machine. One that signs has ``jwks`` or ``jwks_uri``."""
+    """An administrator's input for a new machine.
+
+    A machine that signs assertions has ``jwks`` or ``jwks_uri``.
+    """
 
     name: str
     auth_method: str
@@ -40,9 +43,9 @@ class Machine:
 
 
 def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
-    """Create a machine; return it and its secret, "" for one that signs. The secret is not stored.
+    """Create a machine. Return it and its secret, which is stored only as a hash.
 
-    Raises ValidationError by field.
+    The secret is "" for a machine that signs assertions. Raises ValidationError with messages per field.
     """
     jwks = _checked(said)
     secret = secrets.new(secrets.SECRET) if said.auth_method in WITH_SECRET else ""
@@ -54,7 +57,8 @@ def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
             client_type=Client.CLIENT_CONFIDENTIAL,
             authorization_grant_type=Client.GRANT_CLIENT_CREDENTIALS,
             client_secret=secrets.digest(secret) if secret else "",
-            hash_client_secret=False,  # Already a hash; a fast one is enough for 256 random bits.
+            # The secret is already hashed. A fast hash is enough for 256 random bits.
+            hash_client_secret=False,
             token_auth_method=said.auth_method,
             registration_source=Client.RegistrationSource.MANUAL,
             service_user=user,
@@ -68,7 +72,7 @@ def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
 
 
 def _checked(said: Machine) -> str:
-    """Check the input; return the JWK set to store, or ""."""
+    """Check the input. Return the JWK set to store, or "" if there is none. Raises ValidationError."""
     wrong: dict[str, list[str]] = {}
     jwks = ""
     if not plain_name(said.name):
@@ -96,7 +100,7 @@ def _checked(said: Machine) -> str:
 
 
 def _service_user(name: str) -> Any:
-    """Create a user without password or permissions, who cannot log in."""
+    """Create a user who has neither password nor permissions and cannot log in."""
     users = get_user_model()
     field = users._meta.get_field(users.USERNAME_FIELD)
     longest = getattr(field, "max_length", None) or 150

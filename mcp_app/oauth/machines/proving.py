@@ -1,4 +1,4 @@
-"""Authentication of machines by assertions: strict parsing of the parameters of RFC 7521 section 4.2."""
+"""Authentication of machines by assertions. The parameters follow RFC 7521 section 4.2."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mcp_app.oauth.models import Client
 from mcp_app.protocol.rate_window import RateWindow
 
 PARAMETERS: Final = frozenset({"client_assertion", "client_assertion_type"})
-# Limits entries in the audit trail: guesses must not fill it.
+# Limits the audit entries for refused logins, so that repeated attempts cannot fill the audit trail.
 _noted = RateWindow()
 
 log = logging.getLogger("mcp.auth")
 
 
 def shown(request: Any) -> str | None:
-    """Return the assertion of a request to the library, or None without one.
+    """Return the assertion in a request, or None if the request has none.
 
     Raises InvalidRequestError for contradictory or repeated parameters.
     """
@@ -45,9 +45,10 @@ def shown(request: Any) -> str | None:
 
 
 def prepare(form: Any) -> None:
-    """Fetch the keys for a form's assertion. Invalid assertions are ignored here and refused later.
+    """Fetch the keys needed to check the assertion in a form, if there is one.
 
-    Raises Unavailable if the fetch takes too long.
+    Invalid assertions are ignored here, because ``is_proven`` refuses them later. Raises Unavailable if the
+    fetch takes too long.
     """
     assertion = form.get("client_assertion", "")
     if not assertion:
@@ -62,7 +63,10 @@ def prepare(form: Any) -> None:
 
 
 def is_proven(request: Any, assertion: str) -> bool:
-    """Return True if the assertion proves a machine; set it as the request's client. Raises Unavailable."""
+    """Return True if the assertion is valid, and set its machine as the client of the request.
+
+    Raises Unavailable if the machine's keys cannot be fetched.
+    """
     try:
         client_id = assertions.claimed_client(assertion)
         client = _signing(client_id)
@@ -84,7 +88,7 @@ def is_proven(request: Any, assertion: str) -> bool:
 
 
 def note_refusal(client: Client, reason: str) -> None:
-    """Record a failed machine login in log and audit trail, at most once a minute per machine."""
+    """Record a failed machine login in the log and the audit trail, at most once a minute per machine."""
     if _noted.hit(str(client.pk), time.monotonic())[0] > 1:
         return
     log.warning("Machine %s refused: %s", client.client_id, reason)
@@ -107,6 +111,9 @@ def _signing(client_id: str) -> Client | None:
 
 
 def _audiences(request: Any) -> frozenset[str]:
-    """Return the accepted audiences: issuer and token endpoint, by the configured and the requested host."""
+    """Return the accepted audiences: the issuer and the token endpoint.
+
+    Each is accepted with the configured host and with the host of the request.
+    """
     bases = {origin(), origin(request.headers.get("HTTP_HOST", ""))}
     return frozenset(name for base in bases for name in (base, f"{base}/oauth/token"))

@@ -1,7 +1,7 @@
-"""Public keys of machines: entered by an administrator, or listed at the machine's address.
+"""Public keys of machines, entered by an administrator or published at an address of the machine.
 
-They are fetched by the guarded client only, before the token endpoint opens its transaction. The rate does
-not depend on the assertions that arrive.
+Published keys are fetched by the guarded client, before the token endpoint opens its transaction. The number
+of fetches does not depend on the number of assertions that arrive.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ MAX_CHARACTERS: Final = 16_000
 MAX_ADDRESS: Final = 500
 AWAY: Final = "The machine's keys cannot be fetched now. Try again in a moment."
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
-# Requests that may wait for keys at once, so that an attacker cannot block more threads.
+# Limits the requests that wait for keys at the same time, so that an attacker cannot occupy all threads.
 _waiting = threading.BoundedSemaphore(4)
 _fetched: dict[str, Keys] = {}
 
 
 class KeysRefused(Exception):
-    """A rejected input of an administrator; the text is for them."""
+    """A refusal of an administrator's input. Its text is shown to the administrator."""
 
 
 def registered(text: str) -> str:
-    """Return the JWK set of an administrator's input: a set, one key, or a public key as PEM.
+    """Return the JWK set to store for an administrator's input.
 
-    Raises KeysRefused.
+    The input is a JWK set, a single JWK or a public key in PEM. Raises KeysRefused.
     """
     if len(text) > MAX_CHARACTERS:
         raise KeysRefused(f"No more than {MAX_CHARACTERS} characters.")
@@ -66,7 +66,7 @@ def _from_pem(text: str) -> Any:
             said: Any = kind.to_jwk(kind.prepare_key(text.strip().encode()), as_dict=True)
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
-        # The library's key_ops and alg are narrower than the key's real use.
+        # The library sets key_ops and alg, which would restrict the use of the key.
         return {name: value for name, value in said.items() if name not in ("key_ops", "alg")}
     raise KeysRefused("This PEM is no public key that can be used.")
 
@@ -84,10 +84,10 @@ def _from_json(text: str) -> list[Any]:
 
 
 def check_address(address: str) -> None:
-    """Check the address where a machine lists its keys. Raises KeysRefused."""
+    """Check the address at which a machine publishes its keys. Raises KeysRefused."""
     try:
         parts = urlsplit(address)
-        _ = parts.port  # Raises if the port is out of range.
+        _ = parts.port  # Raises ValueError if the port is out of range.
     except ValueError:
         parts = urlsplit("")
     if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc or parts.fragment:
@@ -97,9 +97,9 @@ def check_address(address: str) -> None:
 
 
 def bring(client: Client, kid: str | None) -> None:
-    """Fetch a machine's keys if that could find the key ``kid``. Must not run in a transaction.
+    """Fetch the published keys of a machine, if a fetch could return the key ``kid``.
 
-    Raises Unavailable if it takes too long.
+    Must not run in a transaction. Raises Unavailable if the fetch takes too long.
     """
     arriving = _keys_at(client.jwks_uri).arriving(kid) if client.jwks_uri else None
     if arriving is None:
@@ -115,7 +115,10 @@ def bring(client: Client, kid: str | None) -> None:
 
 
 def find(client: Client, kid: str | None, algorithm: str) -> tuple[Key, ...]:
-    """Return the keys that may have signed a machine's assertion. Raises Unavailable if a fetch failed."""
+    """Return the keys of a machine that could have signed an assertion with this key id and algorithm.
+
+    Raises Unavailable if the last fetch failed.
+    """
     if client.jwks_uri:
         try:
             return _keys_at(client.jwks_uri).find(kid, algorithm)

@@ -1,4 +1,8 @@
-"""Access tokens of machines, one connection per resource. No refresh tokens: machines request new ones."""
+"""Access tokens of machines.
+
+Each machine has one connection per resource. Machines get no refresh tokens and request new access tokens
+instead.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,16 @@ from mcp_app.oauth.connections import note_connection, principal_key
 from mcp_app.oauth.models import AccessToken, Client, Connection
 from mcp_app.streams.blocking.announce import announce
 
-# Tokens per machine; above it the oldest end. A machine that requests one per call must not fill the table.
+# Tokens per connection of a machine. Above this limit, the oldest tokens are deleted, because a machine that
+# requests a token per call must not fill the table.
 MAX_LIVE: Final = 1_000
 
 
 def give(client: Client, resource: str, token: str, scope: str, seconds: int) -> None:
-    """Store a token of a machine, which must have a service user."""
+    """Store an access token for a machine.
+
+    ``seconds`` is its lifetime. The machine must have a service user.
+    """
     now = clock.utcnow()
     with transaction.atomic():
         connection = _connection(client, resource, now)
@@ -34,7 +42,7 @@ def give(client: Client, resource: str, token: str, scope: str, seconds: int) ->
 
 
 def _connection(client: Client, resource: str, now: datetime) -> Connection:
-    """Return the machine's live connection to a resource; create or extend it."""
+    """Return the machine's live connection to a resource, created or extended as needed."""
     user: Any = client.service_user
     ends = now + timedelta(seconds=conf.get().oauth_connection_seconds)
     live = Connection.objects.filter(
@@ -51,7 +59,7 @@ def _connection(client: Client, resource: str, now: datetime) -> Connection:
 
 
 def revoke(token: str, client: Client) -> None:
-    """End one token of a machine; its other tokens stay valid."""
+    """Delete one access token of a machine. Its other tokens stay valid."""
     with transaction.atomic():
         rows = AccessToken.objects.select_related("connection")
         row = rows.filter(digest=secrets.digest(token), connection__client=client).first()

@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     initial = True
-    # Its migrations build on the models that take the place of its own.
+    # The library's migrations refer to models that this app replaces, so this migration must run first.
     run_before = [("oauth2_provider", "0001_initial")]
 
     dependencies = [

@@ -1,4 +1,4 @@
-"""Machines: their service users, scopes and keys, and which assertions were used."""
+"""Add machines: service users, scopes, keys and the ids of used assertions."""
 
 import django.db.models.deletion
 from django.conf import settings

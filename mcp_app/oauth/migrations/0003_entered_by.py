@@ -1,4 +1,4 @@
-"""Clients name the administrators who entered them."""
+"""Add to clients the user who entered them."""
 
 import django.db.models.deletion
 from django.conf import settings

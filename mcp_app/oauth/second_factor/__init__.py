@@ -1,1 +1,1 @@
-"""A second factor after the password, at every login: codes of an authenticator app (RFC 6238)."""
+"""A second factor after the password at every login: codes from an authenticator app (RFC 6238)."""

@@ -1,7 +1,7 @@
-"""The only writer of second factors: set up, check, recover, remove; each is audited.
+"""The only module that writes second factors: set up, check, recover, remove. Each change is audited.
 
-The library stores the rows and generates the codes. Used codes are recorded here: the library uses a cache,
-which may differ per process.
+The library stores the rows and computes the codes. Used codes are recorded here, because the library records
+them in a cache that processes may not share.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mcp_app.execution.questions.sealing import Unsealed
 from mcp_app.models import audit
 
 STEP_SECONDS: Final = 30
-# Clocks differ and people are slow: a code is valid one step before and after its own.
+# A code is valid for one time step before and after its own, because clocks differ and people type slowly.
 TOLERANCE: Final = (-1, 0, 1)
 MAX_WRONG: Final = 5
 LOCK_SECONDS: Final = 600
@@ -32,19 +32,25 @@ log = logging.getLogger("mcp.auth")
 
 @dataclass(frozen=True, slots=True)
 class CodeOutcome:
-    """The result of a check; ``wait`` is the lock in seconds after too many wrong codes."""
+    """The result of a code check.
+
+    ``wait`` is the number of seconds for which codes are refused after too many wrong ones.
+    """
 
     proven: bool
     wait: int = 0
 
 
 def factor_of(user: Any) -> Authenticator | None:
-    """Return a person's authenticator app."""
+    """Return the user's authenticator app, or None."""
     return Authenticator.objects.filter(user_id=user.pk, type=Authenticator.Type.TOTP).first()
 
 
 def set_up(user: Any, secret: str, step: int) -> list[str]:
-    """Store an app whose code of ``step`` was right; return its recovery codes."""
+    """Store an authenticator app and return its recovery codes.
+
+    ``step`` is the time step of the code that confirmed the app.
+    """
     with transaction.atomic():
         row = TOTP.activate(user, secret).instance
         row.data |= {"step": step, "wrong": []}
@@ -73,7 +79,7 @@ def codes_left(user: Any) -> int:
 
 
 def remove(user: Any, *, actor: Any) -> bool:
-    """Remove all second factors of a person; return False if there were none."""
+    """Remove all second factors of a user. Return False if the user had none."""
     with transaction.atomic():
         removed, _ = Authenticator.objects.filter(user_id=user.pk).delete()
         if removed:
@@ -82,7 +88,10 @@ def remove(user: Any, *, actor: Any) -> bool:
 
 
 def prove(user: Any, code: str) -> CodeOutcome:
-    """Use a code of the app or a recovery code. After five wrong codes all are refused for ten minutes."""
+    """Check and use a code from the app, or a recovery code.
+
+    After five wrong codes, all codes are refused for ten minutes.
+    """
     with transaction.atomic():
         rows = {row.type: row for row in Authenticator.objects.select_for_update().filter(user_id=user.pk)}
         if not rows:
@@ -102,7 +111,10 @@ def prove(user: Any, code: str) -> CodeOutcome:
 
 
 def right_step(secret: str, code: str, after: int = 0) -> int | None:
-    """Return the time step of a code, if it is recent and later than ``after``."""
+    """Return the time step of a code, or None.
+
+    The step must be within TOLERANCE of the current step and later than ``after``.
+    """
     now = int(time.time()) // STEP_SECONDS
     for step in (now + each for each in TOLERANCE):
         expected = format_hotp_value(hotp_value(secret, step))

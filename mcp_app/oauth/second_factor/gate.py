@@ -1,8 +1,8 @@
-"""The authentication backend that stops logins by a password alone.
+"""The authentication backend that stops logins with a password alone.
 
-It does not import the library of the second factor: without the library, users with a factor cannot log in.
-As a backend it guards every login of a project, because Django's ``authenticate`` raises an exception instead
-of returning the user.
+The module does not import the second-factor library. If the library is missing, users with a second factor
+therefore cannot log in. The backend guards every login page of a project, because Django's ``authenticate``
+raises its exception instead of returning a user.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from mcp_app import conf
 from mcp_app.auth.public_paths import former_names
 
 TABLE = "mfa_authenticator"
-# Session key, set after both steps.
+# Session key that is set once both steps have been passed.
 PASSED: Final = "mcp_second_factor_passed"
 
 
 class SecondFactorAsked(Exception):
-    """Raised for a right password that needs a second factor; ``backend`` is the accepting backend's path."""
+    """Raised if the password is right and a second factor is needed.
+
+    ``backend`` is the path of the backend that accepted the password.
+    """
 
     def __init__(self, user: Any, backend: str) -> None:
         super().__init__("a second factor is asked for")
@@ -35,15 +38,16 @@ class SecondFactorAsked(Exception):
 
 
 class FactorGate:
-    """The backend before those that check passwords; it never returns a user."""
+    """An authentication backend that precedes those that check passwords. It never returns a user."""
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None
     ) -> None:
-        """Raise SecondFactorAsked for a right password and PermissionDenied for a wrong one.
+        """Raise SecondFactorAsked for a right password and PermissionDenied for a wrong password.
 
-        Returns None for users without a second factor. The password is checked once in every case, so that
-        the time does not reveal who has a factor.
+        Returns None for users without a second factor, so that the next backend checks the password. The
+        password is checked exactly once in either case, so that the response time does not reveal who has a
+        second factor.
         """
         person = _named(username)
         if person is None or not stops(person):
@@ -56,25 +60,26 @@ class FactorGate:
 
 
 def stops(user: Any) -> bool:
-    """Return True if a password is not enough for this person."""
+    """Return True if the user needs more than a password to log in."""
     return is_required_of(user) or has_factor(user)
 
 
 def is_required_of(user: Any) -> bool:
-    """Return True if the settings require a second factor of this person."""
+    """Return True if the settings require a second factor for this user."""
     required = conf.get().second_factor
     return required == "everybody" or (required == "staff" and bool(getattr(user, "is_staff", False)))
 
 
 def is_half(user: Any, session: Any) -> bool:
-    """Return True if a login lacks the second factor that the settings require."""
+    """Return True if the settings require a second factor that the session has not passed."""
     return bool(user.is_authenticated) and is_required_of(user) and not session.get(PASSED)
 
 
 def user_of_session(key: str) -> Any | None:
-    """Return the logged-in user of a session, or None, for endpoints without middleware.
+    """Return the logged-in user of a session, or None. Serves endpoints that run without middleware.
 
-    Reads the stored session and user again, so that changes since the connection opened count.
+    The session and the user are read from the database at each call, so changes after the connection opened
+    take effect.
     """
     if not key:
         return None
@@ -85,7 +90,7 @@ def user_of_session(key: str) -> Any | None:
 
 
 def has_factor(user: Any) -> bool:
-    """Return True if the person has a second factor, even if the library is not installed."""
+    """Return True if the user has set up a second factor, even if the library is no longer installed."""
     if apps.is_installed("allauth.mfa"):
         return bool(apps.get_model("mfa", "Authenticator").objects.filter(user_id=user.pk).exists())
     with connection.cursor() as cursor:

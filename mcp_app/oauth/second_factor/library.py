@@ -1,4 +1,4 @@
-"""The library's hooks for the project: encryption of secrets, and labels in the app."""
+"""The hooks of the second-factor library: encryption of secrets, and labels in the authenticator app."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ _PURPOSE = "second factor"
 
 
 class FactorAdapter(DefaultMFAAdapter):
-    """The library's adapter; secrets are sealed, so that a copy of the database contains no usable one."""
+    """The library's adapter.
+
+    Secrets are stored encrypted, so a copy of the database contains no usable secret.
+    """
 
     def encrypt(self, text: str) -> str:
-        """Seal a secret for storage."""
+        """Encrypt a secret for storage."""
         return key_ring(conf.get(), _PURPOSE).seal(text.encode())
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Open a sealed secret. Raises Unsealed."""
+        """Decrypt a stored secret. Raises Unsealed."""
         return key_ring(conf.get(), _PURPOSE).open(encrypted_text).decode()
 
     def get_totp_label(self, user: Any) -> str:
-        """Return the account name shown in the app."""
+        """Return the account name that the authenticator app shows."""
         return str(user.get_username())
 
     def get_totp_issuer(self) -> str:
-        """Return the server name shown in the app."""
+        """Return the server name that the authenticator app shows."""
         return conf.get().server.label
 
 

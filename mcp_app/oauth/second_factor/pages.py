@@ -1,4 +1,4 @@
-"""The pages of the second factor: entering a code, setting up an app, managing it."""
+"""The pages of the second factor: enter a code, set up an app, manage the app."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OWN: Final = "mcp_oauth:second_factor"
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "POST"])
 def code(request: HttpRequest) -> HttpResponse:
-    """Show and check the second step of a login."""
+    """Show the form for the second step of a login, and check the code."""
     held = pending(request)
     if held is None:
         return _over(request)
@@ -44,7 +44,7 @@ def code(request: HttpRequest) -> HttpResponse:
         if outcome.proven:
             finish(request, held)
             return HttpResponseRedirect(held.following)
-        # Wrong codes also count for the address, like wrong passwords (S22).
+        # Wrong codes count against the network address as wrong passwords do (S22).
         credentials = {"username": held.user.get_username()}
         user_login_failed.send(sender=__name__, credentials=credentials, request=request)
         error, status = _refusal(outcome)
@@ -56,7 +56,7 @@ def code(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "POST"])
 def set_up(request: HttpRequest) -> HttpResponse:
-    """Set up an app, for a logged-in user or for one whose login requires it."""
+    """Set up an authenticator app, for a logged-in user or during a login that requires a second factor."""
     held = pending(request)
     user: Any = held.user if held else request.user
     if not user.is_authenticated or second_factor_lacks():
@@ -85,7 +85,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "POST"])
 def own(request: HttpRequest) -> HttpResponse:
-    """Let users renew their recovery codes or remove their second factor, each confirmed by a code."""
+    """Let users renew their recovery codes or remove their second factor. Each action needs a valid code."""
     user: Any = request.user
     if not user.is_authenticated:
         return redirect_to_login(request.path, login_address())
@@ -125,7 +125,7 @@ def _kept(request: HttpRequest, held: Pending | None, user: Any, secret: str, st
     try:
         codes = factors.set_up(user, secret, step)
     except IntegrityError:
-        # A concurrent request set up the app first.
+        # A concurrent request has already set up an app.
         return HttpResponseRedirect(reverse("mcp_oauth:second_factor_code" if held else _OWN))
     request.session.pop(SECRET, None)
     if held is not None:
@@ -139,7 +139,10 @@ def _shown(request: HttpRequest, codes: list[str], following: str) -> HttpRespon
 
 
 def _secret(request: HttpRequest) -> str:
-    """Return the session's unconfirmed secret, sealed because sessions are rows of the database."""
+    """Return the session's unconfirmed secret.
+
+    The secret is encrypted, because sessions are stored in the database.
+    """
     try:
         secret: str = decrypt(request.session[SECRET])
     except (KeyError, Unsealed):

@@ -1,4 +1,7 @@
-"""Logins between password and second step: the user is stored in the session, not logged in."""
+"""Logins between the password and the second step.
+
+The user's id is stored in the session. The user is not logged in yet.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ log = logging.getLogger("mcp.auth")
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A user whose password was right; ``following`` is the destination after login."""
+    """A user who entered the right password. ``following`` is the address to open after the login."""
 
     user: Any
     backend: str
@@ -38,10 +41,13 @@ class Pending:
 
 
 class PendingMiddleware(MiddlewareMixin):
-    """The middleware that redirects a login stopped by the gate to the second step, from any login page."""
+    """Middleware that redirects to the second step if FactorGate stopped a login.
+
+    It works for every login page of the project.
+    """
 
     def process_request(self, request: HttpRequest) -> None:
-        """Log out a session from before a second factor was required."""
+        """Log out sessions that lack a second factor required by the settings."""
         if conf.get().second_factor == "optional":
             return
         if is_half(request.user, request.session):
@@ -55,7 +61,10 @@ class PendingMiddleware(MiddlewareMixin):
 
 
 def enter(request: HttpRequest, user: Any, backend: str, following: str) -> HttpResponse:
-    """Log in a user verified by other means than a password; a second factor is still required."""
+    """Log in a user who was verified by another means than a password.
+
+    A user who needs a second factor is redirected to the second step instead.
+    """
     if stops(user):
         return hold(request, user, backend, following)
     login(request, user, backend)
@@ -63,14 +72,14 @@ def enter(request: HttpRequest, user: Any, backend: str, following: str) -> Http
 
 
 def hold(request: HttpRequest, user: Any, backend: str, following: str) -> HttpResponse:
-    """Store the user in the session and redirect to the second step."""
+    """Store the user in the session and redirect to the second step. An existing login is logged out."""
     if lacks := second_factor_lacks():
         log.error("Users with a second factor cannot log in: %s", lacks)
         reason = "Your second factor cannot be checked on this server now. Tell its administrator."
         return page(request, "mcp_oauth/not_logged_in.html", {"reason": reason}, status=503)
     if request.user.is_authenticated:
         logout(request)
-    # Prevents session fixation.
+    # A new session key prevents session fixation.
     request.session.cycle_key()
     request.session[WAITING] = {
         "user": str(user.pk),
@@ -84,7 +93,10 @@ def hold(request: HttpRequest, user: Any, backend: str, following: str) -> HttpR
 
 
 def pending(request: HttpRequest) -> Pending | None:
-    """Return the user in the second step; None after WAIT_SECONDS, a password change or a deactivation."""
+    """Return the user in the second step of a login, or None.
+
+    Returns None after WAIT_SECONDS, after a password change and for a deactivated user.
+    """
     told = request.session.get(WAITING)
     if not isinstance(told, dict) or told["until"] < time.time():
         return None
