@@ -62,7 +62,7 @@ class Keys(Mouse):
 
     def __init__(self, page: Page) -> None:
         super().__init__(page)
-        # Long before the key press: a browser that is told later may open its own dialog first, which is
+        # Long before the key press: a browser that learns of it later may first open its own dialog, which is
         # cancelled immediately without a screen.
         page.on("filechooser", lambda chooser: None)
 

@@ -22,12 +22,12 @@ class CountingConfig(AppConfig):
         written = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
         def write_down(execute: Any, sql: str, *more: Any) -> Any:
-            # One write, so that lines of several processes do not mix.
+            # One write, so that lines of several processes do not interleave.
             os.write(written, f"{' '.join(sql.split())[:160]}\n".encode())
             return execute(sql, *more)
 
         def watch(connection: Any, **_: Any) -> None:
-            # A connection that was closed opens again with the wrappers it had.
+            # A closed connection reopens with its wrappers.
             if write_down not in connection.execute_wrappers:
                 connection.execute_wrappers.append(write_down)
 

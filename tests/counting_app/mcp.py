@@ -10,19 +10,19 @@ from mcp_app import Context, prompt, resource, tool
 
 @tool
 async def quick(text: str) -> str:
-    """Answer at once."""
+    """Return immediately."""
     return text
 
 
 @tool
 def threaded(text: str) -> str:
-    """Answer from a thread."""
+    """Return from a thread."""
     return text
 
 
 @tool
 async def slow(ctx: Context, text: str) -> str:
-    """Report progress, so that the answer is a stream."""
+    """Report progress, so that the response is a stream."""
     ctx.progress(1, 2)
     await asyncio.sleep(0)
     return text
@@ -30,7 +30,7 @@ async def slow(ctx: Context, text: str) -> str:
 
 @tool(background=True)
 async def later(text: str) -> str:
-    """Answer from a worker."""
+    """Return from a worker."""
     return text
 
 

@@ -7,5 +7,5 @@ from mcpsite.settings import INSTALLED_APPS as _APPS
 from mcpsite.settings import MCP as _MCP
 
 INSTALLED_APPS = [*(name for name in _APPS if not name.startswith("mcp_app.contrib.")), "tests.counting_app"]
-# What these write is by the second, not by the request.
+# Their statements are periodic, not per request.
 MCP = {**_MCP, "MESSAGE_LOG": False, "METRICS": False}

@@ -1,6 +1,6 @@
-"""Python imports this when this folder is on its path: the process's clock is then CLOCK_OFF seconds off.
+"""A clock that is CLOCK_OFF seconds off in processes with this folder on the import path.
 
-Of all that Python says, not of what libraries in C ask the system; monotonic time goes on as it is.
+This affects wall-clock time in Python, but not C libraries or monotonic time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Any(type):
 
 
 class _Off(_TRUE, metaclass=_Any):  # type: ignore[misc,valid-type]
-    """Makes true datetimes only, so that libraries in C take them."""
+    """A datetime class that creates true datetimes only, so that C libraries accept them."""
 
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         return _TRUE(*args, **keywords)

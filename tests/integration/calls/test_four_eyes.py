@@ -25,7 +25,7 @@ from mcp_app.auth.bench import issue_bench_token
 from mcp_app.auth.api_keys import issue_api_key
 users = {}
 for name in ("asker", "boss", "deputy", "third"):
-    # Other tests of the same installation may have made one who is no staff.
+    # Other tests of the same installation may have created this user without staff status.
     users[name], _ = get_user_model().objects.get_or_create(username=name)
     get_user_model().objects.filter(pk=users[name].pk).update(is_staff=True)
     users[name].refresh_from_db()

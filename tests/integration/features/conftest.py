@@ -102,7 +102,7 @@ def keys(operator: AnotherProcess) -> dict[str, str]:
 
 @pytest.fixture(scope="package")
 def tight_keys(tight: LiveServer) -> dict[str, str]:
-    """As ``keys``, for the installation with small limits."""
+    """Return ``keys`` for the installation with small limits."""
     made = AnotherProcess(tight.environment)
     found: dict[str, str] = made.run(KEYS)
     made.close()
@@ -131,7 +131,7 @@ def connect(server: LiveServer) -> Iterator[Connect]:
 
 @pytest.fixture
 def connect_tight(tight: LiveServer) -> Iterator[Connect]:
-    """As ``connect``, to the installation with small limits."""
+    """Return ``connect`` for the installation with small limits."""
     yield from connector(tight)
 
 

@@ -88,7 +88,7 @@ def main() -> None:
         try:
             exec(job["code"], names)
             answer = {"result": names.get("result")}
-        except Exception:  # noqa: BLE001 - whatever went wrong there is told here
+        except Exception:  # noqa: BLE001 - every failure there is reported here
             answer = {"fault": traceback.format_exc()}
         print(json.dumps(answer), flush=True)
 

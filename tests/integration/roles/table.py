@@ -79,7 +79,7 @@ class Way:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern of the way's addresses."""
+        """The pattern of the endpoint's addresses."""
         return re.compile(re.escape(self.path).replace("<id>", "[^/]+").replace("<any>", ".*"))
 
 
