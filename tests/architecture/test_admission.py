@@ -52,7 +52,7 @@ def test_every_admission_exception_still_exists(pattern: str) -> None:
 
 def test_guide_to_limits_lists_exactly_the_files_that_name_a_limit() -> None:
     """No other file needs to know a limit of a tool, so a new limit changes four files and a migration."""
-    page = (ROOT / "docs/architecture.md").read_text()
+    page = (ROOT / "docs/extending.md").read_text()
     guide = page.partition("\n## Add a limit\n")[2].partition("\n## ")[0]
     steps = re.findall(r"^\d\. `([\w/]+\.py)`", guide, re.MULTILINE)
     assert {f"mcp_app/{step}" for step in steps} == users_of(r"\bcalls_per_minute\b")

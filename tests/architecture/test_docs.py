@@ -130,3 +130,10 @@ def test_every_counted_event_has_a_metric() -> None:
         event for path in SOURCES for event in re.findall(r"tally\.note\(\s*\"(\w+)\"", path.read_text())
     }
     assert counted == RARE.keys()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_paragraph_is_longer_than_five_lines(page: Path) -> None:
+    prose = BLOCK.sub("", page.read_text())
+    parts = re.split(r"\n(?:\s*\n|(?= *(?:[-*] |\d+\. |\||#)))", prose)
+    assert not [part for part in parts if part.strip().count("\n") >= 5]

@@ -1,4 +1,4 @@
-"""The source added on the architecture page:
+"""The source added on the page "Add a source or a limit":
 
 listing, calling, restricting, editing and transferring its entries.
 """
@@ -23,7 +23,7 @@ from mcp_app.models import Tool
 from mcp_app.testing import Client, call_tool
 from tests.integration.catalogue.transfers import bring, exported
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "architecture.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "extending.md"
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

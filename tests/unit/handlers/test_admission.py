@@ -131,7 +131,7 @@ async def test_refusal_code_is_logged_and_counted(streams: Streams) -> None:
 
 async def test_documented_limit_is_checked_on_both_paths(streams: Streams) -> None:
     """The class in "Add a limit" is sufficient for the gate."""
-    chapter = (ROOT / "docs/architecture.md").read_text().partition("## Add a limit")[2]
+    chapter = (ROOT / "docs/extending.md").read_text().partition("## Add a limit")[2]
     known = dict(vars(checks))
     exec(chapter.partition("```python")[2].partition("```")[0], known)
     check = known["CallsPerDay"](streams, SETTINGS)
