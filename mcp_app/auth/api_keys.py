@@ -1,4 +1,4 @@
-"""The only writers of API keys: issue, revoke, verify."""
+"""The only module that writes API keys: issue, revoke, find, record use."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ from mcp_app.streams.blocking.announce import announce
 
 PREFIX = "mcp_"
 MAX_NAME = 100
-# Separates user and client in the key of an OAuth principal.
+# Separates the user from the client in the key of an OAuth principal.
 OF_CLIENT = "/client:"
-# Recording every use would cost a write per request.
+# Minimum interval between two records of a key's use, because recording every use would cost a write per
+# request.
 USE_NOTED_SECONDS = 60
 REVOKED: Final = "api_key.revoke"
 # Suggested lifetimes of a key, in days.
 USUAL_DAYS: Final = (30, 90, 365)
-# Enough time to issue and distribute a new key.
+# Warning period before a key expires, long enough to issue and distribute a new key.
 KEY_ENDS_WITHIN: Final = timedelta(days=14)
-# The label of these keys in lists.
+# The label of keys within that period, in lists.
 ENDS_SOON: Final = "ends soon"
 NEVER_ENDS: Final = "A key that never expires gives access to anyone who has a copy, until it is revoked."
 
 
 def key_states() -> dict[str, Q]:
-    """Map each state of API keys to its condition, as of now."""
+    """Map each state of an API key to its query condition at the present time."""
     now = clock.utcnow()
     return {
         "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),
@@ -65,7 +66,10 @@ def ending_keys() -> QuerySet[ApiKey]:
 
 
 def secret_hash(secret: str) -> str:
-    """Return the stored hash of an API key. One fast hash is enough for 256 random bits."""
+    """Return the hash under which an API key is stored and looked up.
+
+    One fast hash is enough for 256 random bits.
+    """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -77,10 +81,10 @@ def issue_api_key(
     scopes: Collection[str] = ALL,
     actor: Any = None,
 ) -> tuple[ApiKey, str]:
-    """Issue a key for ``user``; return the row and the secret, which is not stored.
+    """Issue an API key for ``user``; return the row and the secret, which is stored only as a hash.
 
-    ``scopes`` limit the user's permissions, like those of an OAuth token. Raises ValidationError by field,
-    and PermissionDenied if ``actor`` may not issue keys for ``user``.
+    ``scopes`` limit the user's permissions as the scopes of an OAuth token do. Raises ValidationError with
+    messages per field, and PermissionDenied if ``actor`` may not issue keys for ``user``.
     """
     expires_at = aware(expires_at)
     _check_new_key(user, name, expires_at, scopes, actor)
@@ -100,14 +104,14 @@ def issue_api_key(
 
 
 def ends_in(days: int) -> datetime:
-    """Return the expiry of a key that is valid for ``days`` from now."""
+    """Return the expiry of a key that is issued now and valid for ``days``."""
     return clock.utcnow() + timedelta(days=days)
 
 
 def _check_new_key(
     user: Any, name: str, expires_at: datetime | None, scopes: Collection[str], actor: Any
 ) -> None:
-    # A key carries its user's permissions.
+    # A key has its user's permissions, so a key for another user would extend the permissions of the actor.
     if actor is not None and not actor.is_superuser and actor.pk != user.pk:
         raise PermissionDenied("Only superusers issue keys for others.")
     errors: dict[str, list[str]] = {}
@@ -126,9 +130,9 @@ def _check_new_key(
 
 
 def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
-    """Revoke a key and return the work that ended with it.
+    """Revoke an API key. Return the work that ended with the key.
 
-    Every process discards it at once, or within seconds if the broadcast is lost (S5).
+    Every process forgets the key at once, or within RECHECK_SECONDS if the broadcast is lost (S5).
     """
     work = EndedWork()
     with transaction.atomic():
@@ -142,7 +146,7 @@ def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
 
 
 def revoked_by(key: ApiKey) -> str:
-    """Return the name of the user who revoked a key, by the audit trail, or ""."""
+    """Return the name of the user who revoked a key according to the audit trail, or ""."""
     said = AuditEvent.objects.filter(action=REVOKED, object_kind="api_key", object_key=str(key))
     return said.values_list("actor_name", flat=True).first() or ""
 
@@ -162,7 +166,10 @@ def _audit(actor: Any, action: str, row: ApiKey) -> None:
 
 
 def find_api_key(secret: str) -> ApiKey | None:
-    """Return an active key of an active user, with the user; None for others or if API keys are disabled."""
+    """Return the API key with this secret and its user, or None.
+
+    Returns None if the key or the user is not active, or if API keys are disabled.
+    """
     if not conf.get().api_keys:
         return None
     row = ApiKey.objects.select_related("user").filter(secret_hash=secret_hash(secret)).first()
@@ -185,13 +192,19 @@ def note_api_key_used(key: ApiKey) -> None:
 
 
 def principal_of_user(user: AbstractBaseUser, way: str = "") -> Principal:
-    """Return the principal of a user without a key, from a login or another ``way``."""
+    """Return the principal of a user who sent no API key.
+
+    ``way`` names how the user was authenticated, if it was not by a login.
+    """
     key = f"user:{user.pk}/{way}" if way else f"user:{user.pk}"
     return Principal(key=key, name=user.get_username(), permissions=permissions_of(user), user_id=user.pk)
 
 
 def principal_of_key(row: ApiKey) -> Principal:
-    """Return the principal of a usable API key; a key with the admin scope has no ceiling."""
+    """Return the principal of a usable API key.
+
+    A key with the admin scope does not limit the permissions of its user.
+    """
     held = widened(row.scopes.split())
     ceiling = None if ADMIN in held else held
     permissions = permissions_of(row.user)
@@ -207,14 +220,18 @@ def principal_of_key(row: ApiKey) -> Principal:
 
 
 def login_name(relation: str) -> str:
-    """Return the lookup of a related user's login name: a project's own model may have no ``username``."""
+    """Return the lookup path to the login name of a related user.
+
+    A project's own user model may have another field than ``username``.
+    """
     return f"{relation}__{get_user_model().USERNAME_FIELD}"
 
 
 def principal_of(key: str, user_id: int | None, api_key_id: int | None, scopes: str = "") -> Principal:
-    """Return the principal of a stored call with its current permissions; needs no credential.
+    """Return the principal of a stored call with its current permissions. No credential is needed.
 
-    A deleted user leaves a principal without permissions. ``scopes`` is the ceiling stored with the call.
+    If the user was deleted or deactivated, the principal has no permissions. ``scopes`` are the scopes that
+    were stored with the call and limit its permissions.
     """
     held = widened(scopes.split()) if scopes or OF_CLIENT in key else None
     if user_id is None:

@@ -1,4 +1,4 @@
-"""Authentication of requests: from an Authorization header to a principal or a 401 (AUTH-03, AUTH-06, S1)."""
+"""Authentication of requests: an Authorization header becomes a principal or a 401 (AUTH-03, AUTH-06, S1)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from mcp_app.protocol.errors import Unavailable
 from mcp_app.protocol.messages.server import ENDPOINT
 
 RECHECK_SECONDS = 10.0
-# While the database is unreachable, a key verified this recently is trusted. No key can be revoked
-# meanwhile, and earlier revocations were broadcast (``forget``).
+# Seconds for which a verified credential is trusted when the database cannot be reached. During such an
+# outage no key can be revoked, and earlier revocations have been broadcast (see ``forget``).
 TRUST_SECONDS = 60.0
-# Interval of look-ups during an outage.
+# Interval between look-ups of one credential during an outage of the database.
 RETRY_SECONDS = 2.0
 KNOWN_LIMIT = 10_000
 RECENT_LIMIT = 256
 # Tokens of some identity providers have several thousand bytes (AUTH-26).
 MAX_CREDENTIAL = 8 * 1024 + 64
-# A header with an API key is never longer.
+# A valid header with an API key is always shorter.
 MAX_KEY_HEADER = 512
 NO_CREDENTIAL = "This server needs a credential: send 'Authorization: Bearer <API key>'."
 NOT_LOGGED_IN = "This server needs a login, or a credential: 'Authorization: Bearer <token or API key>'."
@@ -49,9 +49,9 @@ class _Known:
 
 
 class Authenticator:
-    """Verifies the credential of each request and caches it for a few seconds.
+    """Verifies the credential of each request and caches the result for a few seconds.
 
-    ``mode`` is ``loopback`` (no credential for local requests), ``required`` or ``external``.
+    ``mode`` is ``loopback`` (local requests need no credential), ``required`` or ``external``.
     """
 
     __slots__ = ("_changes", "_known", "_loopback", "_recent", "_wrong", "used")
@@ -60,17 +60,18 @@ class Authenticator:
         self._loopback = mode == "loopback"
         self._wrong = WrongKeys(wrong_keys_per_minute)
         self._known: dict[bytes, _Known] = {}
-        # The few in use, by the credential itself: a digest would cost more than the rest of the look-up.
-        # The headers of open connections hold these credentials as well.
+        # The few credentials in use, keyed by the header itself, because computing a digest would cost more
+        # than the rest of the look-up. The keys add no new exposure: open connections hold the same headers
+        # in memory.
         self._recent: dict[bytes, _Known] = {}
         self._changes = 0
         self.used: dict[int, float] = {}
 
     def known(self, authorization: bytes | None, *, local: bool, path: str = ENDPOINT) -> Principal | None:
-        """Return the principal if no look-up is needed (hot path), else None.
+        """Return the principal of a request if no look-up is needed (hot path), else None.
 
-        ``local``: the request came from this machine, named it, and was not forwarded by a proxy. ``path`` is
-        the path of the server.
+        ``local`` is True if the request came directly from this machine to one of its loopback names, not
+        through a proxy. ``path`` is the path of the MCP server that received the request.
         """
         if authorization is None:
             return LOOPBACK if self._loopback and local else None
@@ -88,18 +89,19 @@ class Authenticator:
         metadata: str = "",
         path: str = ENDPOINT,
     ) -> Principal:
-        """Return the principal of a request from ``address`` to the server at ``path``.
+        """Return the principal of a request from ``address`` to the MCP server at ``path``.
 
-        ``metadata`` is the address that tells clients how to get a token. Raises Unauthorized with a Bearer
-        challenge, TooManyRequests after too many wrong keys, and Unavailable while the database is
-        unreachable.
+        ``metadata`` is the address of the document that explains to clients how to get a token. Raises
+        Unauthorized with a Bearer challenge, TooManyRequests after too many wrong keys, and Unavailable if
+        the database cannot be reached.
         """
         principal = self.known(authorization, local=local, path=path)
         if principal is not None:
             return principal
         if authorization is None:
             raise unauthorized(NOT_LOGGED_IN if metadata else NO_CREDENTIAL, metadata=metadata)
-        changes = self._changes  # a look-up that ``forget`` overtakes must not be cached
+        # If ``forget`` runs during the look-up, the result may be outdated and must not be cached.
+        changes = self._changes
         repeated = self._wrong.repeated(authorization, address)
         try:
             principal = None if repeated else await _find(authorization)
@@ -109,7 +111,8 @@ class Authenticator:
             self._known.pop(_remembered(authorization), None)
             self._recent.pop(authorization, None)
             self._wrong.count(authorization, address)
-            # The same response for unknown, expired, revoked and malformed keys reveals nothing (S1).
+            # Unknown, expired, revoked and malformed keys get the same response, so that it reveals nothing
+            # (S1).
             raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
         if changes == self._changes:
             if len(self._known) >= KNOWN_LIMIT:
@@ -121,12 +124,13 @@ class Authenticator:
         if principal.api_key_id is not None:
             self.used[principal.api_key_id] = clock.timestamp()
         if principal.path not in ("", path):
-            # Not counted as wrong: the token is good at its own server (AUTH-07).
+            # Not counted as a wrong key, because the token is valid at another server of this installation
+            # (AUTH-07).
             raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
         return principal
 
     def _again(self, authorization: bytes) -> _Known | None:
-        """Return a cached credential and move it to the recent ones."""
+        """Return a cached credential and move it to the cache of credentials in use."""
         known = self._known.get(_remembered(authorization))
         if known is not None:
             if len(self._recent) >= RECENT_LIMIT:
@@ -135,7 +139,10 @@ class Authenticator:
         return known
 
     def _trusted(self, authorization: bytes, path: str, unavailable: Unavailable) -> Principal:
-        """Return a principal verified within TRUST_SECONDS. Raises ``unavailable`` without one."""
+        """Return the cached principal if it was verified within TRUST_SECONDS.
+
+        Raises ``unavailable`` if it was not.
+        """
         found, now = self._known.get(_remembered(authorization)), time.monotonic()
         if found is None or now > found.verified_at + TRUST_SECONDS:
             raise unavailable
@@ -146,10 +153,11 @@ class Authenticator:
         return found.principal
 
     def forget(self, what: Mapping[str, Any] | None = None) -> None:
-        """Discard cached credentials that changed: one key, some connections, or all of a user.
+        """Discard cached credentials that may have changed.
 
-        ``what`` is the broadcast: ``{"api_key": id}``, ``{"connections": ids}``, ``{"connection": id}`` or
-        ``{"user": id}``. Without it, or with one unknown to this version, the whole cache is discarded.
+        ``what`` is the received broadcast: ``{"api_key": id}``, ``{"connections": ids}``, ``{"connection":
+        id}`` or ``{"user": id}``. Without ``what``, and for a member that this version does not know, the
+        whole cache is discarded.
         """
         self._changes += 1
         self._wrong.forget()
@@ -157,7 +165,7 @@ class Authenticator:
         for name, member in _FORGOTTEN_BY.items():
             if what and name in what:
                 named = what[name] if name == "connections" else [what[name]]
-                # Keys of users may be UUIDs, which are text in a broadcast.
+                # Primary keys of users may be UUIDs, which arrive as text in a broadcast.
                 changed = set(map(str, named))
                 for key, known in list(self._known.items()):
                     if str(getattr(known.principal, member)) in changed:
@@ -175,12 +183,15 @@ _FORGOTTEN_BY = {
 
 
 def _remembered(authorization: bytes) -> bytes:
-    """Return the digest of an idle credential: memory can be written to disk if a process crashes."""
+    """Return the digest under which an idle credential is cached.
+
+    A digest is used because memory may be written to disk if the process crashes.
+    """
     return blake2b(authorization).digest()
 
 
 def _seconds_left(principal: Principal) -> float:
-    """Return the seconds until the credential expires."""
+    """Return the seconds until the credential of a principal expires."""
     return inf if principal.expires_at is None else principal.expires_at - time.time()
 
 
@@ -194,7 +205,11 @@ async def _find(authorization: bytes) -> Principal | None:
 
 
 def _token(authorization: bytes) -> str:
-    """Return the bearer token, or text that matches no key, so that every refusal costs the same look-up."""
+    """Return the bearer token of a header.
+
+    Returns text that matches no key if the header is invalid, so that every refusal takes one look-up and the
+    same time.
+    """
     if len(authorization) > MAX_CREDENTIAL:
         return ""
     return readable(authorization.decode("latin-1"))
@@ -203,8 +218,8 @@ def _token(authorization: bytes) -> str:
 def readable(header: str) -> str:
     """Return the token of an Authorization header, or "" if it cannot be valid.
 
-    A long header with an API key is refused: the same key with more blanks would be looked up and cached
-    again. Tokens of other kinds may be long.
+    Long headers are accepted only for tokens that may be long. A long header with an API key is refused,
+    because variants of it with more blanks would each be looked up and cached.
     """
     scheme, _, token = header.partition(" ")
     token = token.strip() if scheme.lower() == "bearer" and len(header) <= MAX_CREDENTIAL else ""

@@ -1,4 +1,7 @@
-"""Credentials of the test bench: signed, valid for minutes, never stored, accepted by `/mcp` only."""
+"""Tokens of the test bench in the admin.
+
+The tokens are signed, valid for minutes and never stored. Only the default server at ``/mcp`` accepts them.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,15 @@ RUN_AS: Final = "bench.run_as"
 BENCH_PREFIX: Final = PREFIX + "bench_"
 TOKEN_SECONDS: Final = 900
 _SALT: Final = "mcp_app.auth.bench"
-# Compared characters of the hash that changes with the actor's password.
+# Number of characters that a token contains of the actor's session hash. The hash changes with the password.
 _PASSWORD_MARK: Final = 16
 
 
 def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
-    """Return a token with which ``actor`` can use `/mcp` as ``user`` (themselves if None), and its expiry.
+    """Return a token with which ``actor`` can call ``/mcp`` as ``user``, and its expiry in epoch seconds.
 
-    Raises PermissionDenied with a message for the actor. Acting as another user is audited.
+    ``user`` defaults to the actor. Raises PermissionDenied with a message for the actor. Acting as another
+    user is audited.
     """
     user = user if user is not None else actor
     refusal = _refusal(actor, user)
@@ -46,7 +50,8 @@ def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
             object_key=user.get_username(),
             detail={"user": str(user.pk), "seconds": TOKEN_SECONDS},
         )
-    # The random part keeps the rest of a token secret if a log line shows its beginning.
+    # A log line may show the beginning of a token. The random part comes first, so that the claims stay
+    # secret.
     claims = {
         "actor": str(actor.pk),
         "user": str(user.pk),
@@ -59,7 +64,10 @@ def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
 
 
 def find_bench_principal(token: str) -> Principal | None:
-    """Return the principal of a bench token; None if it is forged, expired or no longer permitted."""
+    """Return the principal of a bench token.
+
+    Returns None if the token is forged or expired, or if the actor may no longer act as the user.
+    """
     claims = _claims(token)
     if claims is None or claims["ends"] <= clock.timestamp():
         return None
@@ -79,7 +87,10 @@ def find_bench_principal(token: str) -> Principal | None:
 
 
 def bench_key(actor_id: Any, user_id: Any) -> str:
-    """Return the principal key of ``actor`` acting as ``user``; no other principal shares its sessions."""
+    """Return the principal key of ``actor`` acting as ``user``.
+
+    The key is distinct from all other principals of the user, so sessions are not shared.
+    """
     own = f"user:{user_id}/bench"
     return own if str(actor_id) == str(user_id) else f"{own}{ACTOR}{actor_id}"
 
@@ -110,7 +121,10 @@ def _claims(token: str) -> dict[str, Any] | None:
 
 
 def _mark(actor: Any) -> str:
-    """Return a mark that changes with the actor's password, so that a new password ends old tokens."""
+    """Return a mark of the actor's password.
+
+    The mark changes with the password, so a new password invalidates older tokens.
+    """
     return str(actor.get_session_auth_hash())[:_PASSWORD_MARK]
 
 

@@ -1,4 +1,7 @@
-"""The challenges of 401 and 403 responses (RFC 6750, RFC 9728): one challenge, every value quoted."""
+"""The WWW-Authenticate challenges of 401 and 403 responses (RFC 6750, RFC 9728).
+
+Each response has one challenge, and every parameter value is quoted.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mcp_app.protocol.messages import jsonrpc
 def worded(
     error: str = "", *, realm: str = "mcp", metadata: str = "", scope: str = "", description: str = ""
 ) -> str:
-    """Build the value of WWW-Authenticate; empty parts are omitted."""
+    """Build the value of WWW-Authenticate. Empty parameters are omitted."""
     parts = {
         "realm": realm,
         "error": error,
@@ -25,13 +28,20 @@ def worded(
 
 
 def unauthorized(message: str, error: str = "", metadata: str = "") -> Unauthorized:
-    """Build a 401; with ``metadata`` it names the metadata and the scopes to request (AUTH-03, AUTH-04)."""
+    """Build a 401 error.
+
+    With ``metadata``, the challenge contains the metadata's address and the scopes to request (AUTH-03,
+    AUTH-04).
+    """
     scope = requested(scopes.BASIC) if metadata else ""
     return Unauthorized(message, challenge=worded(error, metadata=metadata, scope=scope))
 
 
 def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbidden:
-    """Build a 403 for a missing ``scope``; it names all scopes to request (AUTH-10)."""
+    """Build a 403 error for a credential that lacks ``scope``, and record the refusal.
+
+    The challenge lists all scopes that the client should request (AUTH-10).
+    """
     note_refused(principal, scope)
     wanted = requested({scopes.MCP, scope, *(principal.scopes or ())})
     credential = "access token" if principal.api_key_id is None else "API key"
@@ -43,7 +53,7 @@ def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbid
 
 
 def missing_scope(principal: Principal, request: jsonrpc.Request) -> str:
-    """Return the scope that a request needs and its credential lacks; empty if there is none."""
+    """Return the scope that a request needs and its credential lacks, or "" if none is missing."""
     if principal.scopes is None:
         return ""
     scope = scopes.needed(request.method, request.params)
@@ -55,7 +65,7 @@ def check_scopes(
     message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
     metadata: str = "",
 ) -> None:
-    """Raise Forbidden if the scopes do not cover a message, before it is processed (AUTH-12)."""
+    """Raise Forbidden if the principal's scopes do not cover a message. Runs before processing (AUTH-12)."""
     for each in message if isinstance(message, list) else (message,):
         if not isinstance(each, jsonrpc.Request):
             continue

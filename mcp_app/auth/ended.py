@@ -1,4 +1,7 @@
-"""Ends of credentials and accounts: hooks for the layers that hold their work."""
+"""Hooks that run when a credential or an account ends.
+
+Other packages register hooks to end the sessions and calls of the credential.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from mcp_app.protocol.principal_key import ACTOR
 
 @dataclass(frozen=True, slots=True)
 class EndedWork:
-    """The work that ended with a credential: sessions, and calls that waited for approval."""
+    """Counts of the work that ended with a credential: sessions, and calls that waited for approval."""
 
     sessions: int = 0
     calls: int = 0
@@ -23,7 +26,7 @@ class EndedWork:
         return EndedWork(self.sessions + other.sessions, self.calls + other.calls)
 
     def __str__(self) -> str:
-        """Return ``Ended 3 sessions, refused 1 waiting call.``; "" if nothing ended."""
+        """Return text such as ``Ended 3 sessions, refused 1 waiting call.``, or "" if nothing ended."""
         ended = (("ended", self.sessions, "session"), ("refused", self.calls, "waiting call"))
         said = [
             f"{verb} {number:,} {what}{'' if number == 1 else 's'}" for verb, number, what in ended if number
@@ -31,29 +34,33 @@ class EndedWork:
         return f"{', '.join(said)}.".capitalize() if said else ""
 
 
-# Called in the transaction of an end, with the condition for stored calls that came by the credential, its
-# principal if its sessions end with it, and the acting user.
+# A hook. It runs in the transaction that ends the credential. Its arguments are the query condition for
+# stored calls made with the credential, the key of the principal whose sessions end ("" for none), and the
+# acting user.
 End = Callable[[Q, str, Any], EndedWork]
 _ends: list[End] = []
 
 
 def register(end: End) -> None:
-    """Register ``end`` to be called for each credential and account that ends."""
+    """Register a hook that runs each time a credential or an account ends."""
     _ends.append(end)
 
 
 def end_work(which: Q, *, principal: str = "", actor: Any = None) -> EndedWork:
-    """End the work of an ended credential and return its extent."""
+    """Run the hooks for a credential that ended. Return counts of the work they ended."""
     return sum((end(which, principal, actor) for end in _ends), EndedWork())
 
 
 def key_ended(key: ApiKey, actor: Any = None) -> EndedWork:
-    """End the sessions and the waiting calls of an API key that was revoked or deleted."""
+    """End the sessions and the waiting calls of a revoked or deleted API key."""
     return end_work(Q(api_key_id=key.pk), principal=f"user:{key.user_id}/key:{key.pk}", actor=actor)
 
 
 def of_person(user_id: Any) -> Q:
-    """Return the condition for calls of a user, by any credential, and for those made as another user."""
+    """Return the query condition for all calls of a user.
+
+    It matches calls made with any credential of the user, and calls that the user made as another user.
+    """
     own = f"user:{user_id}"
     as_another = Q(principal__endswith=f"{ACTOR}{user_id}")
     return Q(principal=own) | Q(principal__startswith=f"{own}/") | as_another

@@ -1,6 +1,6 @@
 """Makers of credentials: users who issued an API key or entered an OAuth client.
 
-A maker knew the secret before its user, so a call made with it may be the maker's own.
+The maker of a credential knows its secret. A call made with the credential may therefore be the maker's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcp_app.protocol.scopes import ADMIN
 
 ISSUED: Final = "api_key.issue"
 HELD: Final = "made a credential of a user who has a part in this call"
-# No role has this permission, and superusers have every one: they alone issue keys for others.
+# No role includes this permission, but superusers have every permission. Only they can issue keys for others.
 ISSUE_FOR_OTHERS: Final = "mcp_app.issue_keys_for_others"
 
 
@@ -25,8 +25,8 @@ ISSUE_FOR_OTHERS: Final = "mcp_app.issue_keys_for_others"
 class Maker:
     """The maker of one credential.
 
-    ``user`` is a primary key as text, "" if no user made it. If the maker is unknown, each user with the
-    permission ``could`` may be the maker.
+    ``user`` is the maker's primary key as text, or "" if no user made the credential or the maker is unknown.
+    In the second case ``could`` is set, and any user with that permission may be the maker.
     """
 
     user: str = ""
@@ -34,22 +34,22 @@ class Maker:
     what: str = ""
 
     def may_be(self, actor: Any) -> bool:
-        """Return True if this user made the credential, or may have."""
+        """Return True if ``actor`` made the credential or may have made it."""
         return str(actor.pk) == self.user or (self.could != "" and actor.has_perm(self.could))
 
 
-# Maps the connections that match a condition to the makers of their clients.
+# A function that maps the connections matching a condition to the makers of the connections' clients.
 Clients = Callable[[Q], Mapping[int, Maker]]
 _clients: list[Clients] = []
 
 
 def register_clients(makers: Clients) -> None:
-    """Register ``makers``, which returns the makers of connections' clients."""
+    """Register a function that returns the makers of the clients of connections."""
     _clients.append(makers)
 
 
 def makers_of_connections(which: Q) -> dict[int, Maker]:
-    """Map connections to the makers of their clients."""
+    """Map the connections that match a condition to the makers of the connections' clients."""
     found: dict[int, Maker] = {}
     for each in _clients:
         found.update(each(which))
@@ -57,9 +57,9 @@ def makers_of_connections(which: Q) -> dict[int, Maker]:
 
 
 def makers_of_user(user_id: Any, before: datetime | None = None) -> list[Maker]:
-    """Return the makers of a user's credentials that can administer this server over the API.
+    """Return the makers of those credentials of a user that can administer this server over the API.
 
-    Each of them may have acted as the user. With ``before``, only earlier credentials count.
+    Each maker may have acted as the user. With ``before``, only credentials created earlier count.
     """
     which = Q(user_id=user_id) if before is None else Q(user_id=user_id, created_at__lt=before)
     keys = ApiKey.objects.filter(which, scopes__contains=ADMIN).exclude(issued_by_id=user_id)
@@ -68,12 +68,15 @@ def makers_of_user(user_id: Any, before: datetime | None = None) -> list[Maker]:
 
 
 def maker_of_key(key: ApiKey) -> Maker:
-    """Return the maker of a key. A key that a command issued has none."""
+    """Return the maker of an API key. A key issued by a management command has no maker."""
     return maker(key.issued_by_id, (ISSUED,), str(key), could=ISSUE_FOR_OTHERS, what="issued its API key")
 
 
 def maker(user_id: Any, actions: Collection[str], object_key: str, *, could: str, what: str) -> Maker:
-    """Return the maker by its column, or by the audit trail for rows of earlier versions."""
+    """Return the maker from the stored ``user_id``.
+
+    Rows of earlier versions have no ``user_id``. For them, the maker is read from the audit trail.
+    """
     if user_id is not None:
         return Maker(user=str(user_id), what=what)
     made = AuditEvent.objects.filter(action__in=actions, object_key=object_key[:500]).first()

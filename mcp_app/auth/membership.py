@@ -1,6 +1,7 @@
-"""Permissions that stand for membership in a group, so that an entry can be limited to a group.
+"""Permissions that stand for membership in a group, so that a catalogue entry can be limited to a group.
 
-They belong to Django's groups, not to this server's models: a token without the admin scope has them as well.
+The permissions belong to Django's app ``auth``, not to this server's apps. Tokens without the admin scope
+therefore include them.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ from django.contrib.contenttypes.models import ContentType
 _LABEL: Final = "auth"
 _PREFIX: Final = "member_of_"
 _MEMBERSHIP: Final = re.compile(r"auth\.member_of_\w*_([0-9]{1,18})")
-# A codename has 100 characters, some of them for the group's number.
+# A codename has at most 100 characters. The prefix and the group's number need the rest.
 _LONGEST_NAME: Final = 60
 
 
 def membership_of(group: Group) -> str:
-    """Return the permission for members of a group by its current name; it may not exist yet.
+    """Return the name of the permission for members of a group. The permission may not exist yet.
 
-    The group's number distinguishes similar names and is never reused.
+    The name contains the group's current name and its number. The number distinguishes similar names and is
+    never reused.
     """
     words = re.sub(r"\W+", "_", group.name.lower()).strip("_")[:_LONGEST_NAME]
     return f"{_LABEL}.member_of_{words}_{group.pk}"
 
 
 def memberships(groups: Iterable[Group]) -> dict[Any, list[str]]:
-    """Map each group's key to its membership permissions, the preferred one first.
+    """Map each group's primary key to its membership permissions, the one with the current name first.
 
-    A renamed group keeps its old permission, because entries name it.
+    A renamed group keeps its earlier permissions, because catalogue entries refer to them.
     """
     named = {group.pk: membership_of(group) for group in groups}
     rows = Group.objects.filter(pk__in=named, permissions__codename__startswith=_PREFIX)
@@ -45,13 +47,13 @@ def memberships(groups: Iterable[Group]) -> dict[Any, list[str]]:
 
 
 def number_of_group(permission: str) -> int | None:
-    """Return the group's number in a membership permission, or None."""
+    """Return the group number in the name of a membership permission, or None for another permission."""
     found = _MEMBERSHIP.fullmatch(permission)
     return int(found[1]) if found else None
 
 
 def grant_membership(permission: str) -> None:
-    """Create a permission of ``membership_of`` and grant it to its group; other permissions are ignored."""
+    """Create a membership permission and grant it to its group. Ignore other permissions."""
     group = group_of(permission)
     if group is None:
         return
@@ -64,7 +66,10 @@ def grant_membership(permission: str) -> None:
 
 
 def rename_memberships(group: Group) -> None:
-    """Update the display names of a group's membership permissions; codenames stay, as entries name them."""
+    """Update the display names of a group's membership permissions after the group was renamed.
+
+    The codenames do not change, because catalogue entries refer to them.
+    """
     codenames = [name.partition(".")[2] for name in memberships([group])[group.pk]]
     kind = ContentType.objects.get_for_model(Group)
     Permission.objects.filter(content_type=kind, codename__in=codenames).update(name=_words(group))
@@ -75,9 +80,10 @@ def _words(group: Group) -> str:
 
 
 def group_of(permission: str) -> Group | None:
-    """Return the group of a membership permission, or None.
+    """Return the group that a membership permission stands for, or None.
 
-    The number alone is not enough: in an imported catalogue it may belong to another group.
+    The name must match as well as the number, because the number in an imported catalogue may belong to
+    another group.
     """
     number = number_of_group(permission)
     group = Group.objects.filter(pk=number).first() if number is not None and number < 10**9 else None

@@ -1,7 +1,7 @@
-"""The OAuth identity of this installation: issuer, scopes, and the resources of its servers.
+"""The OAuth addresses of this installation: issuer, scopes and the resources of its MCP servers.
 
-Only the choice among loopback names comes from a request (SEC-12): a client that connects to ``localhost``
-must find ``localhost`` in the metadata.
+All addresses come from the settings. A request only decides which loopback name they contain (SEC-12): a
+client that connects to ``localhost`` must find ``localhost`` in the metadata.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mcp_app.protocol.http.transport_security import names_loopback
 from mcp_app.protocol.messages.server import ENDPOINT, Server, further_path
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
-# Two addresses of the same document; clients differ in the one they try first.
+# Two well-known paths of the same document. Some clients try the first one first, others the second.
 SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
-# Endpoints of the installation's own server: a token for one is valid for the other (AUTH-17).
+# Endpoint paths of the default server. A token for one path is valid for the other (AUTH-17).
 DOORS: Final = (ENDPOINT, "/sse")
-# Doors by the path of their metadata; the root path names the own server.
+# Maps paths of metadata documents to endpoint paths. The root path belongs to the default server.
 DOCUMENTS: Final = {
     RESOURCE_METADATA: ENDPOINT,
     **{RESOURCE_METADATA + door: door for door in DOORS},
-    # Some clients append the well-known path instead.
+    # Some clients append the well-known path to the endpoint path.
     **{door + RESOURCE_METADATA: door for door in DOORS},
 }
-# The OAUTH_SCOPES entry for scopes that every token of the provider has; clients do not request it.
+# The key in OAUTH_SCOPES for scopes that every token of the provider has. Clients need not request them.
 EVERY: Final = "*"
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -39,7 +39,7 @@ _LONGEST: Final = 2_048
 
 
 def offers_oauth() -> bool:
-    """Return True if this server issues and accepts tokens of its own."""
+    """Return True if this installation issues and accepts OAuth tokens of its own."""
     settings = conf.get()
     return settings.oauth and settings.auth == "required" and bool(settings.public_url)
 
@@ -50,12 +50,12 @@ def names_provider() -> bool:
 
 
 def offers_company_login() -> bool:
-    """Return True if people can log in by an identity provider on our own login page."""
+    """Return True if people can log in with an identity provider on this server's login page."""
     return bool(conf.get().login_issuer) and offers_oauth() and not company_login_lacks()
 
 
 def company_login_lacks() -> str:
-    """Return the missing step for logins by an identity provider, or ""."""
+    """Return the instruction that completes the setup of logins with an identity provider, or ""."""
     if not COMPANY_LOGIN.is_there():
         return COMPANY_LOGIN.remedy()
     if not names(getattr(django_settings, "SOCIALACCOUNT_ADAPTER", ""), COMPANY_ADAPTER):
@@ -64,7 +64,7 @@ def company_login_lacks() -> str:
 
 
 def second_factor_lacks() -> str:
-    """Return the missing step for second factors, or ""."""
+    """Return the instruction that completes the setup of second factors, or ""."""
     if not SECOND_FACTOR.is_there():
         return SECOND_FACTOR.remedy()
     if not names(getattr(django_settings, "MFA_ADAPTER", ""), FACTOR_ADAPTER):
@@ -77,7 +77,10 @@ def second_factor_lacks() -> str:
 
 
 def issuer(host: str = "") -> str:
-    """Return the issuer of tokens for a request to ``host``, or "" if none is announced."""
+    """Return the issuer that the metadata names for a request to ``host``.
+
+    Returns "" if the metadata names no issuer.
+    """
     settings = conf.get()
     if names_provider() and settings.public_url:
         return settings.oauth_issuer
@@ -85,10 +88,10 @@ def issuer(host: str = "") -> str:
 
 
 def requested(wanted: Iterable[str]) -> str:
-    """Return the ``scope`` value that a client requests from the issuer to get the scopes ``wanted``.
+    """Return the value of ``scope`` with which a client gets the scopes ``wanted`` from the issuer.
 
-    A provider may use other names. A name that stands for more than ``wanted`` is used only if no exact one
-    exists.
+    A provider may use other names for them. A name that grants more than ``wanted`` is used only if no exact
+    name exists.
     """
     named = conf.get().oauth_scopes if names_provider() else {}
     given = {name: scopes.widened(each.split()) for name, each in named.items() if name != EVERY}
@@ -100,7 +103,10 @@ def requested(wanted: Iterable[str]) -> str:
 
 
 def origin(host: str = "") -> str:
-    """Return the address of this server for a request to ``host``; "" if none is configured."""
+    """Return the public address of this installation for a request to ``host``.
+
+    Returns "" if no public address is configured.
+    """
     base = conf.get().public_url.rstrip("/")
     own = urlsplit(base)
     if not host or own.scheme != "http" or not names_loopback(own.netloc.encode()):
@@ -113,34 +119,34 @@ def origin(host: str = "") -> str:
 
 
 def resource(host: str = "", path: str = ENDPOINT) -> str:
-    """Return the resource at one of our paths, for a request to ``host``."""
+    """Return the resource at an endpoint path of this installation, for a request to ``host``."""
     return origin(host) + _door(path)
 
 
 def audiences() -> frozenset[str]:
-    """Return the resources of the own server that a token can be for."""
+    """Return the resources of the default server for which a token can be issued."""
     return frozenset(origin() + door for door in DOORS)
 
 
 def further_resources() -> frozenset[str]:
-    """Return the resources of further servers."""
+    """Return the resources of the further servers."""
     return frozenset(origin() + path for path in servers.further())
 
 
 def server_at(path: str) -> Server:
-    """Return the server behind a door; a ``removed`` one for other paths."""
+    """Return the server at an endpoint path. For an unknown path, ``removed`` of the result is True."""
     return servers.at(ENDPOINT if path in DOORS else path)
 
 
 def path_of(resource: str) -> str:
-    """Return the path of the server that has this resource, or ""."""
+    """Return the path of the server to which a resource belongs, or ""."""
     base = origin()
     path = resource.removeprefix(base)
     return path if resource == base + path and not servers.at(path).removed else ""
 
 
 def described_at(path: str) -> str:
-    """Return the door whose metadata is at a path, or ""."""
+    """Return the endpoint path whose metadata document is at ``path``, or ""."""
     own = DOCUMENTS.get(servers.as_own(path), "")
     return own and (further_path(path) or own)
 
@@ -150,17 +156,17 @@ def _door(path: str) -> str:
 
 
 def metadata_url(host: str, path: str) -> str:
-    """Return the address of the metadata for the resource at ``path``, or "" without an issuer."""
+    """Return the address of the metadata for the resource at ``path``, or "" if there is no issuer."""
     if not issuer(host):
         return ""
     return origin(host) + RESOURCE_METADATA + _door(path)
 
 
 def canonical(value: str) -> str:
-    """Return our resource if ``value`` names it, else "" (AUTH-09, AUTH-35).
+    """Return the canonical form of a resource of this installation (AUTH-09, AUTH-35).
 
-    Case of scheme and host, the default port and one trailing slash are ignored. A query, a fragment or a
-    user name is refused.
+    Returns "" for any other value. The case of scheme and host, a default port and one trailing slash are
+    ignored. Values with a query, a fragment or a user name are refused.
     """
     if not value or len(value) > _LONGEST or not value.isascii() or any(c in value for c in "?#@\\ \t\r\n"):
         return ""

@@ -1,4 +1,7 @@
-"""Permissions of users, read by one prepared statement: active credentials are checked every few seconds."""
+"""Permissions of users, read with one prebuilt SQL statement.
+
+The statement must be fast, because credentials in use are checked every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _statements: dict[tuple[type, str], str] = {}
 
 
 def permissions_of(user: Any) -> Any:
-    """Return a user's current permissions as a container of names."""
+    """Return a user's current permissions as a container of permission names."""
     if getattr(user, "is_superuser", False):
         return EVERYTHING
     if not _are_rows(type(user)):
@@ -33,7 +36,7 @@ def permissions_of(user: Any) -> Any:
 
 
 def may_view_people(user: Any) -> bool:
-    """Return True if a user may view users, whichever user model the project has."""
+    """Return True if a user may view users. Works with any user model."""
     return bool(user.has_perm(people_permission()))
 
 
@@ -44,7 +47,10 @@ def people_permission() -> str:
 
 
 def holders_of(permission: str, people: Sequence[Any]) -> set[Any]:
-    """Return the keys of the people who have a permission, in one query for Django's own backend."""
+    """Return the primary keys of those ``people`` who have a permission.
+
+    This takes one query if the project uses only Django's own backend.
+    """
     model: Any = get_user_model()
     if not _are_rows(model):
         return {person.pk for person in people if permission in permissions_of(person)}
@@ -56,20 +62,26 @@ def holders_of(permission: str, people: Sequence[Any]) -> set[Any]:
 
 
 def rows_of(permission: str) -> QuerySet[Permission]:
-    """Return the rows of a permission by its name: one or none."""
+    """Return the queryset of a permission's row. It is empty if the permission does not exist."""
     label, _, codename = permission.partition(".")
     return Permission.objects.filter(content_type__app_label=label, codename=codename)
 
 
 def _are_rows(model: type) -> bool:
-    """Return True if Django's rows define all permissions, without a custom backend or user model."""
+    """Return True if Django's permission rows alone decide.
+
+    This is not so if the project has another backend or its user model overrides ``get_all_permissions``.
+    """
     asked = [type(each) for each in get_backends() if hasattr(each, "get_all_permissions")]
     own = getattr(model, "get_all_permissions", None)
     return own is PermissionsMixin.get_all_permissions and asked == [ModelBackend]
 
 
 def _made(user: Any, alias: str) -> str:
-    """Build the statement for own and group permissions; it takes the user's key twice."""
+    """Build the statement that reads a user's own permissions and those of the user's groups.
+
+    The statement takes the user's primary key as both of its parameters.
+    """
     found = user.user_permissions.all(), Permission.objects.filter(group__in=user.groups.all())
     own, by_groups = (rows.order_by().values_list("content_type__app_label", "codename") for rows in found)
     statement, keys = own.union(by_groups).query.get_compiler(alias).as_sql()

@@ -1,4 +1,4 @@
-"""Principals: an authenticated user and client, or the local user of a loopback server."""
+"""Principals: an authenticated user and client, or the anonymous local user of a loopback server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.protocol.scopes import ADMIN
 
 
 class Everything:
-    """The permissions of a superuser: contains every name."""
+    """The permissions of a superuser. Every permission name is contained."""
 
     def __contains__(self, item: object) -> bool:
         return True
@@ -20,12 +20,12 @@ class Everything:
 
 
 EVERYTHING: Final = Everything()
-# Prefixes of the permissions of this server's own models: its administration.
+# Prefixes of the permissions for this server's own models. Such permissions allow administration.
 OWN: Final = ("mcp_app.", "mcp_oauth.")
 
 
 class WithoutAdministration:
-    """Permissions under the ceiling of a token without the scope ``mcp:admin``."""
+    """The permissions of a credential that lacks the scope ``mcp:admin``."""
 
     __slots__ = ("_held",)
 
@@ -40,19 +40,21 @@ class WithoutAdministration:
 
 
 def below(held: frozenset[str], permissions: Container[str]) -> Container[str]:
-    """Limit permissions to those that a token with the scopes ``held`` allows."""
+    """Limit permissions to those that a credential with the scopes ``held`` may use."""
     return permissions if ADMIN in held else WithoutAdministration(permissions)
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The identity behind a message.
+    """The authenticated sender of a message.
 
-    ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is the
-    expiry of the credential, in seconds since the epoch by this process's clock. ``bench`` marks a trial from
-    the admin, whose token is valid for `/mcp` only. ``scopes`` is the ceiling of the credential, including
-    implied scopes, or None. ``audience`` is the resource of an OAuth token, ``path`` the path of the only
-    server that accepts it, ``connection_id`` its grant. Other credentials are valid at every server.
+    ``key`` is stable and unique. Sessions, streams and limits are bound to it (SES-09). ``expires_at`` is the
+    expiry of the credential, in epoch seconds of this process's clock. ``bench`` is True for a trial from the
+    admin, whose token is valid at ``/mcp`` only. ``scopes`` are the credential's scopes including implied
+    scopes, or None if it has no limit.
+
+    For an OAuth token, ``audience`` is its resource, ``path`` is the path of the only server that accepts it,
+    and ``connection_id`` is the connection it was issued for. Other credentials are valid at every server.
     """
 
     key: str

@@ -13,7 +13,7 @@ from django.db.models import IntegerField
 from mcp_app.models import ApiKey
 from mcp_app.protocol.principal_key import ACTOR, actor_of, person_of
 
-# Fewer keys are queried as a list.
+# From this number of primary keys on, a range is queried instead of a list.
 MANY: Final = 50
 _USER: Final = re.compile(r"user:([^/]+)")
 _KEY: Final = re.compile(r"/key:(\d+)$")
@@ -40,15 +40,16 @@ def principal_names(principals: Iterable[str]) -> dict[str, str]:
 def _usernames(keys: set[str]) -> dict[str, str]:
     model = get_user_model()
     known = model._default_manager.filter(**_among(model, [key for key in keys if _is_key(model, key)]))
-    # Columns, not model instances: a search reads a thousand rows per keystroke.
+    # Columns are read instead of model instances, because a search reads a thousand rows per keystroke.
     rows = known.values_list("pk", model.USERNAME_FIELD, "mcp_service_user__pk")
     return {str(pk): _name(username, service is not None) for pk, username, service in rows}
 
 
 def _among(model: type[Any], keys: list[str]) -> dict[str, Any]:
-    """Return the condition for these keys; a range for many numbers that are close together.
+    """Return the query condition for primary keys.
 
-    A list of hundreds takes longer to write, send and plan than the rows of a range take to read.
+    Many numbers that are close together become a range: a list of hundreds takes longer to write, send and
+    plan than the additional rows take to read.
     """
     if len(keys) >= MANY and isinstance(model._meta.pk, IntegerField):
         numbers = [int(key) for key in keys]
@@ -58,7 +59,7 @@ def _among(model: type[Any], keys: list[str]) -> dict[str, Any]:
 
 
 def name_of(user: Any) -> str:
-    """Return the display name of a user. Select ``mcp_service_user`` with the user."""
+    """Return the display name of a user. The caller should select ``mcp_service_user`` with the user."""
     return _name(user.get_username(), hasattr(user, "mcp_service_user"))
 
 
@@ -67,7 +68,7 @@ def _name(username: object, is_service: bool) -> str:
 
 
 def _is_key(model: type[Any], text: str) -> bool:
-    """Return True if ``text`` can be a primary key: an invalid one would fail the whole query."""
+    """Return True if ``text`` can be a primary key. An impossible key would make the whole query fail."""
     try:
         model._meta.pk.to_python(text)
     except ValidationError:

@@ -1,6 +1,6 @@
-"""Paths of classes that projects name in their settings, and the former paths of these classes.
+"""Import paths of classes that projects refer to in their settings, and the former paths of these classes.
 
-A former path works for one release. It warns once per process, and ``manage.py check`` reports it.
+A former path works for one release. Its use warns once per process, and ``manage.py check`` reports it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ SETTINGS: Final = (
 
 
 def names(values: Any, path: str) -> bool:
-    """Return True if the value of a setting, or one of its values, is this path or its former one."""
+    """Return True if ``path`` or its former path is the value of a setting.
+
+    ``values`` may also be a list, which must contain the path.
+    """
     return any(FORMER.get(value, value) == path for value in _each(values))
 
 
 def former_in(settings: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield each former path in the settings as setting, former path and current path."""
+    """Yield the setting, the former path and the current path for each former path in the settings."""
     for setting in SETTINGS:
         for value in _each(getattr(settings, setting, None)):
             if value in FORMER:
@@ -50,7 +53,7 @@ def former_in(settings: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def former_names(module: str) -> Callable[[str], Any]:
-    """Return a module ``__getattr__`` that resolves former class names with a warning."""
+    """Return a module-level ``__getattr__`` that resolves former class names with a warning."""
 
     def get(name: str) -> Any:
         former = next((path for path in (f"{module}.{name}", f"{module}:{name}") if path in FORMER), None)

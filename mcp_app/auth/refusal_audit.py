@@ -1,6 +1,6 @@
-"""Metrics and audit events of credentials refused for a missing scope.
+"""Metrics and audit events for requests that were refused because their credential lacks a scope.
 
-A client may repeat a refused request, so each process audits the same refusal once an hour.
+A client may repeat a refused request. Each process therefore audits the same refusal at most once an hour.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _noted: dict[tuple[str, str], float] = {}
 
 
 def note_refused(principal: Principal, scope: str) -> None:
-    """Record that a credential lacks ``scope``. Does not block."""
+    """Record that a credential lacks ``scope``. Does not block: the audit event is written later."""
     tally.note("oauth_scope_refused", scope)
     now, key = time.monotonic(), (principal.key, scope)
     with _noting:

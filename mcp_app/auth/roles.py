@@ -9,7 +9,7 @@ from django.db import transaction
 
 from mcp_app.models import OfferedPermission
 
-# The apps whose permissions the roles contain.
+# The roles contain permissions of these apps only.
 APPS: Final = ("mcp_app", "mcp_oauth")
 _CATALOGUE = ("tool", "prompt", "resource", "resourcetemplate")
 _LOOKED_AT = (
@@ -47,7 +47,7 @@ _ADMINISTRATOR = _OPERATOR | {
     "change_client",
 }
 
-# Without users and groups: the permission to change users allows taking over any account.
+# No role may change users or groups, because a user who may do that can take over any account.
 ROLES: Final = {
     "MCP auditor": _AUDITOR,
     "MCP operator": _OPERATOR,
@@ -56,16 +56,17 @@ ROLES: Final = {
 
 
 def make_roles() -> list[str]:
-    """Create missing groups and grant each its new permissions; return the names of changed groups.
+    """Create missing groups and grant each group its new permissions. Return the names of the changed groups.
 
-    Granted permissions are recorded, so that one an administrator removed is not granted again.
+    Every granted permission is recorded. A permission that an administrator removed is therefore not granted
+    again.
     """
     changed = []
     with transaction.atomic():
         for name, codenames in ROLES.items():
             group, created = Group.objects.get_or_create(name=name)
             if created:
-                # A recreated group gets its original permissions.
+                # A group that was deleted and created again gets all its permissions.
                 OfferedPermission.objects.filter(role=name).delete()
             new = _new_for(name, codenames)
             group.permissions.add(*new.values())
@@ -77,7 +78,7 @@ def make_roles() -> list[str]:
 
 
 def _new_for(role: str, codenames: frozenset[str]) -> dict[str, Permission]:
-    """Return existing permissions that were never granted to the role, by ``app.codename``."""
+    """Map names to existing permissions that have never been granted to the role."""
     there = Permission.objects.filter(content_type__app_label__in=APPS, codename__in=codenames)
     found = {
         f"{each.content_type.app_label}.{each.codename}": each

@@ -1,6 +1,6 @@
-"""The kinds of bearer tokens by prefix; the issuer of each kind registers its look-up.
+"""Kinds of bearer tokens, distinguished by prefix. The issuer of each kind registers a look-up function.
 
-So the resource server does not depend on an authorization server, and others can be added.
+The resource server therefore does not depend on an authorization server, and other kinds can be added.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from mcp_app.auth.identity_provider import principals as external
 from mcp_app.auth.principal import Principal
 from mcp_app.database.queries import aquery
 
-# Runs in a database thread; None for an invalid token.
+# A look-up function. It runs in a database thread and returns None for an invalid token.
 Find = Callable[[str], Principal | None]
-# Runs in a database thread; returns the connections that ended together with their work.
+# A function that returns the ended connections among the given ones. It runs in a database thread.
 Ended = Callable[[frozenset[int]], frozenset[int]]
 
-# By prefix. A prefix that this server issues is also one of ``observability.redaction.PREFIXES``.
+# Look-up functions by prefix. Each prefix that this server issues must also be in
+# ``observability.redaction.PREFIXES``.
 KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal, external.PREFIX: external.find_principal}
 _ended: list[Ended] = []
 
@@ -30,22 +31,22 @@ def register(prefix: str, find: Find) -> None:
 
 
 def register_connections(ended: Ended) -> None:
-    """Register ``ended``, which returns the ended ones among given connections."""
+    """Register a function that returns the ended connections among the given ones."""
     _ended.append(ended)
 
 
 def ended(connections: frozenset[int]) -> frozenset[int]:
-    """Return the ended ones among connections."""
+    """Return the ended connections among the given ones."""
     return frozenset().union(*(each(connections) for each in _ended))
 
 
 async def aended(connections: frozenset[int]) -> frozenset[int]:
-    """Return the same as ``ended``, for async code."""
+    """Return the same as ``ended`` without blocking the event loop."""
     return await aquery(ended, connections) if _ended else frozenset()
 
 
 def kind_of(token: str) -> Find | None:
-    """Return the look-up for a token, or None for an API key."""
+    """Return the look-up function for a token, or None if the token can only be an API key."""
     return next((find for prefix, find in KINDS.items() if token.startswith(prefix)), None)
 
 
@@ -55,7 +56,10 @@ def find(token: str) -> Principal | None:
 
 
 async def afind(token: str) -> Principal | None:
-    """Return the same as ``find``, for async code; occupies no database thread while keys are fetched."""
+    """Return the same as ``find`` without blocking the event loop.
+
+    No database thread waits during a fetch of the provider's keys.
+    """
     if (arriving := external.arriving(token)) is not None:
         await asyncio.shield(asyncio.wrap_future(arriving))
     return await aquery(find, token)

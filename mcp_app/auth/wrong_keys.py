@@ -1,7 +1,8 @@
-"""A limit for wrong API keys: after some, an address gets 429. Valid keys always work.
+"""A limit for wrong API keys.
 
-Each process counts separately. API keys cannot be guessed: the limit protects the database and the log,
-also from clients that repeat a revoked key.
+A network address that sends too many wrong keys gets 429 responses for wrong keys. Valid keys always work.
+Each process counts separately. API keys cannot be guessed, so the limit protects the database and the log,
+for example from clients that repeat a revoked key.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.rate_window import RateWindow, client_network
 
 TOO_MANY = "Too many wrong API keys from your address: wait before you try another one."
-# A wrong key is not looked up again for this long.
+# Above the limit, a wrong key is not looked up again for this many seconds.
 REMEMBERED_SECONDS = 10.0
 REMEMBERED = 1_000
 
@@ -22,7 +23,7 @@ log = logging.getLogger("mcp.auth")
 
 
 class WrongKeys:
-    """Recent wrong keys by address; ``per_minute`` of 0 means no limit."""
+    """Recent wrong keys by network address. ``per_minute`` is the limit. 0 means no limit."""
 
     __slots__ = ("_per_minute", "_tally", "_until")
 
@@ -32,12 +33,18 @@ class WrongKeys:
         self._until: dict[bytes, float] = {}
 
     def repeated(self, authorization: bytes, address: str) -> bool:
-        """Return True if an address over the limit repeats the same key, so that no look-up is needed."""
+        """Return True if the key is already known to be wrong and needs no look-up.
+
+        Keys are remembered only for addresses above the limit.
+        """
         until = self._until.get(_digest(authorization, address)) if self._until else None
         return until is not None and time.monotonic() < until
 
     def count(self, authorization: bytes, address: str) -> None:
-        """Count a wrong key. Raises TooManyRequests over the limit. Without an address nothing is counted."""
+        """Count a wrong key. Raises TooManyRequests if the address is above the limit.
+
+        Nothing is counted if the address is unknown.
+        """
         if not self._per_minute or not address:
             return
         now = time.monotonic()
@@ -52,10 +59,16 @@ class WrongKeys:
         raise TooManyRequests(TOO_MANY, retry_after=rest)
 
     def forget(self) -> None:
-        """Discard remembered keys: after a change, a wrong key may be valid."""
+        """Discard the remembered keys.
+
+        Called after a credential changed, because a wrong key may be valid now.
+        """
         self._until.clear()
 
 
 def _digest(authorization: bytes, address: str) -> bytes:
-    """Return a digest, since the key may be valid elsewhere and memory can be written to disk."""
+    """Return a digest of the key, under which it is remembered.
+
+    A digest is used because the key may be valid elsewhere, and memory may be written to disk.
+    """
     return sha256(b"%b\0%b" % (address.encode(), authorization)).digest()

@@ -1,1 +1,1 @@
-"""External identity providers: keys, tokens, and the mapping of their people to users."""
+"""External identity providers: their keys and tokens, and the mapping of their users to Django users."""

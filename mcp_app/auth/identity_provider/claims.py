@@ -11,15 +11,20 @@ from mcp_app.conf import Settings
 from mcp_app.protocol import scopes
 
 MAX_NAME: Final = 255
-# RFC 9068, OpenID Connect, Entra, Okta.
+# Claims that may contain the client id, as used by RFC 9068, OpenID Connect, Entra and Okta.
 _CLIENT: Final = ("client_id", "azp", "appid", "cid")
-# RFC 9068; Entra and Okta; Entra for a program that acts without a user.
+# Claims that may contain the scopes: RFC 9068 uses ``scope``, Entra and Okta use ``scp``. Entra uses
+# ``roles`` for a program that acts without a user.
 _SCOPES: Final = ("scope", "scp", "roles")
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims in our terms: Django's ``groups``, our ``scopes``, times in seconds since the epoch."""
+    """The parsed claims of a token.
+
+    ``groups`` are names of Django groups, ``scopes`` are scopes of this server, and times are in seconds
+    since the epoch.
+    """
 
     issuer: str
     subject: str
@@ -33,7 +38,10 @@ class Claims:
 
 
 def read(payload: Mapping[str, Any], settings: Settings, skew: float) -> Claims:
-    """Parse the claims of a token that is valid until ``skew`` seconds after its expiry."""
+    """Parse the claims of a verified token.
+
+    ``skew`` is the number of seconds for which the token stays valid after its expiry.
+    """
     named = _names(_at(payload, settings.oauth_groups_claim))
     client = next((value for name in _CLIENT if isinstance(value := payload.get(name), str)), "")
     username = _at(payload, settings.oauth_username_claim)
@@ -46,28 +54,29 @@ def read(payload: Mapping[str, Any], settings: Settings, skew: float) -> Claims:
         groups=frozenset(group for name, group in settings.oauth_groups.items() if name in named),
         scopes=_scopes(payload, settings.oauth_scopes),
         audiences=_names(payload["aud"]),
-        # Without a time of issue, tokens are ordered by expiry.
+        # A token without a time of issue is dated by its expiry instead, so that tokens can still be ordered.
         issued_at=int(payload.get("iat", payload.get("nbf", ends))),
         ends=ends + skew,
     )
 
 
 def _scopes(payload: Mapping[str, Any], given: Mapping[str, str]) -> frozenset[str]:
-    """Return the token's ceiling in our scopes; empty if it has none of them."""
+    """Return the scopes of this server to which the token's scopes correspond."""
     told = next((payload[name] for name in _SCOPES if name in payload), None)
     named = frozenset(told.split()) if isinstance(told, str) else _names(told)
     if not given:
         return scopes.widened(named.intersection(scopes.ALL))
     held: set[str] = set()
     for name, stands_for in given.items():
-        # Entra expects the full address in a request, and writes its last part into the token.
+        # Entra expects a scope's full address in a request, but puts only the last part of the address into
+        # the token.
         if name == EVERY or not named.isdisjoint((name, name.rpartition("/")[2])):
             held.update(stands_for.split())
     return scopes.widened(held)
 
 
 def _at(payload: Mapping[str, Any], name: str) -> Any:
-    """Return a claim by its name or by a path such as ``realm_access.roles``."""
+    """Return the claim with a name, or at a path such as ``realm_access.roles``."""
     if name in payload:
         return payload[name]
     value: Any = payload
@@ -77,6 +86,6 @@ def _at(payload: Mapping[str, Any], name: str) -> Any:
 
 
 def _names(value: Any) -> frozenset[str]:
-    """Return the names in a claim that is a list or a single name. Group names may contain blanks."""
+    """Return the names in a claim that is a list or a single name. A single name is not split at blanks."""
     items: Iterable[Any] = value if isinstance(value, list) else (value,)
     return frozenset(item for item in items if isinstance(item, str))

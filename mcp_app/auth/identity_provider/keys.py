@@ -1,7 +1,7 @@
-"""The provider's keys in this process: fetched in the background and cached during outages.
+"""The identity provider's keys in this process, fetched in the background and cached during outages.
 
-A token names its key (``kid``). An unknown one may be new or invented by an attacker: it triggers a fetch,
-but not more than one per 30 seconds.
+A token names its key by a key id (``kid``). An unknown id may belong to a new key, or an attacker may have
+invented it. It therefore triggers a fetch, but at most one per 30 seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import jwt
 from mcp_app.auth.identity_provider.provider import KeysAway
 from mcp_app.protocol.errors import Unavailable
 
-# Never "none" or a shared key: with HS256, the public key would be enough to sign (RFC 8725).
+# Allowed algorithms by key type and curve. "none" and shared-key algorithms are excluded: with HS256, anyone
+# could sign with the public key (RFC 8725).
 ALGORITHMS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("RSA", ""): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
     ("EC", "P-256"): frozenset({"ES256"}),
@@ -29,13 +30,14 @@ ALGORITHMS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("EC", "P-521"): frozenset({"ES512"}),
     ("OKP", "Ed25519"): frozenset({"EdDSA"}),
 }
-# Public members only, in case a provider publishes private ones.
+# Only public members are read, in case a provider publishes private ones.
 _MEMBERS: Final = ("kty", "crv", "n", "e", "x", "y")
 MAX_KEYS: Final = 100
-# A withdrawn key stays valid this long.
+# Seconds until fetched keys are fetched again. A key that the provider withdrew stays valid this long.
 FRESH_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 30.0
-# Shorter without keys, because no login is possible: the provider may have just started.
+# Retry interval before the first success. It is shorter, because no login is possible without keys and the
+# provider may have just started.
 COLD_RETRY_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 86_400.0
 NO_KEYS: Final = "The server cannot reach its identity provider now. Try again in a moment."
@@ -45,14 +47,14 @@ log = logging.getLogger("mcp.auth")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A public key and its allowed algorithms."""
+    """A public key and the algorithms that it may be used with."""
 
     kid: str | None
     algorithms: frozenset[str]
     members: tuple[tuple[str, str], ...]
 
     def of(self, algorithm: str) -> jwt.PyJWK:
-        """Return the key in the library's form."""
+        """Return the key as an object of the JWT library."""
         return _parsed(self.members, algorithm)
 
 
@@ -62,7 +64,10 @@ def _parsed(members: tuple[tuple[str, str], ...], algorithm: str) -> jwt.PyJWK:
 
 
 class Keys:
-    """The keys of one provider; ``fetch`` raises KeysAway. ``whose`` names the provider in the log."""
+    """The keys of one provider, with background fetching.
+
+    ``fetch`` returns the provider's key set or raises KeysAway. ``whose`` names the provider in the log.
+    """
 
     def __init__(
         self, fetch: Callable[[], Awaitable[list[Any]]], whose: str = "the identity provider"
@@ -76,9 +81,10 @@ class Keys:
         self._error = ""
 
     def arriving(self, kid: str | None) -> Future[None] | None:
-        """Return the future to await before a token with this key can be checked, or None.
+        """Return the future to await before a token with the key id ``kid`` can be checked, or None.
 
-        Starts a fetch if the keys are old or unknown. Known keys stay valid during a refresh.
+        Starts a fetch if the cached keys are old or do not include ``kid``. Cached keys stay usable during
+        the fetch.
         """
         now = time.monotonic()
         with self._lock:
@@ -91,12 +97,16 @@ class Keys:
             return None if known else self._arriving
 
     def find(self, kid: str | None, algorithm: str) -> tuple[Key, ...]:
-        """Return the keys that may have signed a token. Raises Unavailable without fresh enough keys."""
+        """Return the keys that could have signed a token with this key id and algorithm.
+
+        Raises Unavailable if the last successful fetch is older than STALE_SECONDS.
+        """
         if time.monotonic() > self._fetched_at + STALE_SECONDS:
             raise Unavailable(NO_KEYS)
         fitting = tuple(key for key in self._keys if algorithm in key.algorithms)
         if kid is None:
-            # A provider with one key need not name it. With several, trying each would be expensive.
+            # A provider with one key may omit the key id. With several keys, trying each one would be
+            # expensive.
             return fitting if len(fitting) == 1 else ()
         return tuple(key for key in fitting if key.kid == kid)
 
@@ -111,9 +121,10 @@ class Keys:
 
     def _start(self) -> None:
         arriving: Future[None] = Future()
-        # Prevents waiters from cancelling it.
+        # A running future cannot be cancelled by the requests that wait for it.
         arriving.set_running_or_notify_cancel()
-        # A separate thread: a slow provider must block neither the event loop nor a database thread.
+        # A separate thread is used, so that a slow provider blocks neither the event loop nor a database
+        # thread.
         threading.Thread(target=self._run, args=(arriving,), name="provider-keys", daemon=True).start()
         self._arriving = arriving
 
@@ -143,7 +154,10 @@ class Keys:
 
 
 def usable(published: Iterable[Any]) -> tuple[Key, ...]:
-    """Return the keys that can verify signatures. Raises KeysAway if there are none. Others are skipped."""
+    """Return the published keys that can verify signatures. Other keys are skipped.
+
+    Raises KeysAway if no usable key remains.
+    """
     keys = tuple(key for each in list(published)[:MAX_KEYS] if (key := _key(each)) is not None)
     if not keys:
         raise KeysAway("It publishes no key that can be used.")

@@ -1,7 +1,8 @@
-"""Users of an identity provider: found by issuer and subject, with their mapped groups.
+"""Users of an identity provider, found by issuer and subject, and their mapped groups.
 
-Never found by name or e-mail, which people may choose at a provider. Only ``OAUTH_LINK_USERS`` links by name,
-and never staff.
+Users are never found by name or e-mail address, because people may choose these at a provider. If
+``OAUTH_LINK_USERS`` is set, the first login links an existing user with the same name. Staff users are never
+linked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
 
 
 def person_of(claims: Claims) -> Any:
-    """Return the active user of a verified token, or None. Creates unknown users if the settings allow it."""
+    """Return the active user to whom verified claims belong, or None.
+
+    Creates or links a user on the first login if the settings allow it.
+    """
     identity = _known(claims) or _first_seen(claims)
     if identity is None or not identity.user.is_active:
         return None
@@ -35,7 +39,7 @@ def person_of(claims: Claims) -> Any:
 
 def _known(claims: Claims) -> ExternalIdentity | None:
     rows = ExternalIdentity.objects.select_related("user").order_by()
-    # At most one row: the ordering of ``first`` would add a third to the cost.
+    # There is at most one row. ``first`` would add an ordering, which makes the query a third slower.
     return next(iter(rows.filter(issuer=claims.issuer, subject=claims.subject)), None)
 
 
@@ -65,7 +69,10 @@ def _first_seen(claims: Claims) -> ExternalIdentity | None:
 
 
 def _namesake(claims: Claims) -> Any:
-    """Return the local user with the token's name; None for staff, service users and linked users."""
+    """Return the existing user with the name in the claims, or None.
+
+    Staff, service users and users already linked to this issuer are excluded.
+    """
     users = get_user_model()
     taken = ExternalIdentity.objects.filter(issuer=claims.issuer).values("user")
     found = users._default_manager.filter(**{users.USERNAME_FIELD: claims.username}).exclude(pk__in=taken)
@@ -77,7 +84,7 @@ def _namesake(claims: Claims) -> Any:
 
 
 def _made(claims: Claims) -> Any:
-    """Create a user without password or permissions."""
+    """Create a user who has neither password nor permissions."""
     users = get_user_model()
     user = users(**{users.USERNAME_FIELD: _free_name(claims)})
     user.set_unusable_password()
@@ -86,7 +93,10 @@ def _made(claims: Claims) -> Any:
 
 
 def _free_name(claims: Claims) -> str:
-    """Return the token's name, with a suffix if a user has that name in any case."""
+    """Return a free user name based on the name in the claims.
+
+    If the name is taken, ignoring case, a suffix is added.
+    """
     users = get_user_model()
     field = users._meta.get_field(users.USERNAME_FIELD)
     longest = getattr(field, "max_length", None) or 150
@@ -100,9 +110,10 @@ def _free_name(claims: Claims) -> str:
 
 
 def _bring_groups(identity: ExternalIdentity, claims: Claims) -> None:
-    """Add the user to the mapped groups of the token and remove the other mapped ones.
+    """Set the user's membership in the mapped groups to the groups in the claims.
 
-    A token older than the last one is ignored: its groups may be outdated. Unmapped groups are unchanged.
+    Claims older than the last ones used are ignored, because their groups may be outdated. Groups that the
+    settings do not map are left unchanged.
     """
     user = identity.user
     older = Q(groups_at=None) | Q(groups_at__lt=claims.issued_at)

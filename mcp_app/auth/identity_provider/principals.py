@@ -1,7 +1,7 @@
-"""The tokens of the identity provider: from a JWT to its principal, or None if it is not accepted.
+"""Principals of tokens issued by the identity provider.
 
-Each process has one ``Verification``, for the provider of the settings. A second provider begins in
-``verification``, which would choose by the token's issuer.
+Each process has one ``Verification``, for the configured provider. To support a second provider, the function
+``verification`` would choose by the issuer in the token.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from mcp_app.protocol.messages.server import ENDPOINT
 if TYPE_CHECKING:
     from mcp_app.auth.identity_provider.verification import Verification
 
-# The beginning of every JWT: an object in base64url.
+# Every JWT begins with these characters: the base64url encoding of the opening of a JSON object.
 PREFIX: Final = "ey"
 
 
 def find_principal(token: str) -> Principal | None:
-    """Return the principal of a JWT, or None if it is not valid here (AUTH-07). Queries the database.
+    """Return the principal of a JWT, or None if this installation does not accept the token (AUTH-07).
 
-    Blocks until the issuer's keys are fetched, unless the caller awaited ``arriving``. Raises Unavailable if
-    there are none.
+    Queries the database. Blocks until the provider's keys have been fetched, unless the caller has awaited
+    ``arriving``. Raises Unavailable if there are no keys.
     """
     verifier = verification()
     if verifier is None:
@@ -58,38 +58,44 @@ def find_principal(token: str) -> Principal | None:
 
 
 def _path_for(audiences: frozenset[str], own: frozenset[str]) -> str:
-    """Return the path of the server that a verified token is for, "" if that was deleted since."""
+    """Return the path of the MCP server for which a verified token was issued.
+
+    Returns "" if that server has been deleted.
+    """
     if not audiences.isdisjoint(own):
         return ENDPOINT
     return next(filter(None, map(path_of, sorted(audiences))), "")
 
 
 def arriving(token: str) -> Future[None] | None:
-    """Return the future that async code awaits before ``find_principal``, or None."""
+    """Return the future that async code must await before it calls ``find_principal``, or None."""
     verifier = verification() if token.startswith(PREFIX) else None
     return None if verifier is None else verifier.arriving(token)
 
 
 def prepare() -> None:
-    """Start fetching the keys before the first token arrives."""
+    """Start to fetch the provider's keys, so that the first token need not wait for them."""
     if (verifier := verification()) is not None:
         verifier.keys.arriving(None)
 
 
 def keys_age() -> int | None:
-    """Return the seconds since this process fetched the provider's keys; None without keys or a provider."""
+    """Return the age of the cached keys in seconds.
+
+    Returns None if this process has no keys or no provider is configured.
+    """
     age = verifier.keys.state()[1] if (verifier := _verifier) is not None else None
     return None if age is None else int(age)
 
 
 def verification() -> Verification | None:
-    """Return this process's verifier for the current settings; None without a provider."""
-    global _verifier  # noqa: PLW0603 - one per process, until its settings change
+    """Return this process's verifier for the current settings, or None if no provider is configured."""
+    global _verifier  # noqa: PLW0603 - one per process, replaced when the settings change
     if not names_provider():
         return None
     with _holding:
         if _verifier is None or _verifier.settings is not conf.get():
-            # Created lazily: the libraries are needed only with a provider.
+            # Imported here, because the libraries are needed only if a provider is configured.
             from mcp_app.auth.identity_provider.provider import configured
             from mcp_app.auth.identity_provider.verification import Verification
 

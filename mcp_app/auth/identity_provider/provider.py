@@ -13,7 +13,7 @@ from mcp_app.egress import EgressError, Fetched, Network, Policy, fetch
 from mcp_app.egress.policy import networks
 
 MAX_DOCUMENT: Final = 256 * 1024
-# Time for one document, and for all requests up to the keys.
+# Time limit in seconds for one document, and for all requests until the keys have arrived.
 SECONDS: Final = 5.0
 ALL_SECONDS: Final = 10.0
 _TYPES: Final = frozenset({"application/json", "application/jwk-set+json"})
@@ -21,12 +21,16 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class KeysAway(Exception):
-    """Raised if the provider's keys are unavailable; the text is for the operator."""
+    """Raised if the provider's keys cannot be fetched or used. The text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An accepted provider: the exact ``issuer`` of its tokens, and their allowed ``audiences``."""
+    """An accepted identity provider.
+
+    ``issuer`` must equal the issuer in its tokens. ``audiences`` are the allowed audiences of its tokens.
+    ``reachable`` are private networks that requests to the provider may reach.
+    """
 
     issuer: str
     jwks_url: str
@@ -35,7 +39,10 @@ class Provider:
 
 
 def configured() -> Provider:
-    """Return the provider of the settings; the default audiences are our own addresses."""
+    """Return the configured provider.
+
+    The audiences default to the addresses of this installation.
+    """
     settings = conf.get()
     return Provider(
         settings.oauth_issuer,
@@ -46,7 +53,7 @@ def configured() -> Provider:
 
 
 async def fetch_keys(provider: Provider) -> list[Any]:
-    """Return the members of the provider's key set. Raises KeysAway."""
+    """Return the members of the provider's key set. Raises KeysAway if the set cannot be fetched or read."""
     try:
         async with asyncio.timeout(ALL_SECONDS):
             address = provider.jwks_url or str((await fetch_metadata(provider, ("jwks_uri",)))["jwks_uri"])
@@ -59,7 +66,11 @@ async def fetch_keys(provider: Provider) -> list[Any]:
 
 
 async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[str, Any]:
-    """Return the provider's metadata with the ``needed`` addresses. Raises KeysAway."""
+    """Return the provider's metadata.
+
+    Each of the ``needed`` members must be a safe address. Raises KeysAway if no valid metadata can be
+    fetched.
+    """
     reasons = []
     for address in metadata_addresses(provider.issuer):
         try:
@@ -67,7 +78,8 @@ async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[st
         except KeysAway as away:
             reasons.append(str(away))
             continue
-        # Metadata of another issuer must not provide keys (RFC 8414 section 3.3).
+        # Metadata with another issuer could come from an attacker and must not be used (RFC 8414 section
+        # 3.3).
         if said.get("issuer") != provider.issuer:
             reasons.append(f"{address} is about the issuer {str(said.get('issuer'))[:200]!r}.")
         elif unsafe := [name for name in needed if not _is_as_safe(said.get(name), provider.issuer)]:
@@ -78,7 +90,10 @@ async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[st
 
 
 def metadata_addresses(issuer: str) -> tuple[str, ...]:
-    """Return the possible addresses of an issuer's metadata; they differ only for issuers with a path."""
+    """Return the possible addresses of an issuer's metadata.
+
+    The addresses differ only if the issuer has a path.
+    """
     parts = urlsplit(issuer)
     host, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     return tuple(
@@ -108,7 +123,10 @@ async def _document(url: str, provider: Provider) -> dict[str, Any]:
 
 
 def policy_for(url: str, provider: Provider) -> Policy:
-    """Return the fetch policy: no redirects, short time, few bytes, ports of https and the provider."""
+    """Return the policy for fetches from the provider.
+
+    It forbids redirects, limits time and size, and allows only port 443 and the provider's own ports.
+    """
     named = (url, provider.issuer) if url == provider.jwks_url else (provider.issuer,)
     return Policy(
         ports=frozenset({443, *(_port(each) for each in named)}),

@@ -1,6 +1,6 @@
-"""Verification of an identity provider's tokens (AUTH-07; RFC 7519, 8725, 9068).
+"""Verification of tokens issued by an identity provider (AUTH-07; RFC 7519, 8725, 9068).
 
-The library checks signature, times, issuer and audience; this module adds the remaining checks.
+The library checks signature, times, issuer and audience. This module adds the remaining checks.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from mcp_app.protocol.rate_window import RateWindow
 MAX_TOKEN: Final = 8 * 1024
 MAX_HEADER: Final = 2 * 1024
 MAX_KID: Final = 500
-# Allowed difference between the provider's clock and ours.
+# Allowed difference in seconds between the provider's clock and this server's clock.
 SKEW_SECONDS: Final = 60
 KNOWN_LIMIT: Final = 10_000
-# Logged refusals per minute: a sender of many must not fill the log.
+# Limit of logged refusals per minute, so that a sender of many invalid tokens cannot fill the log.
 MAX_LINES: Final = 20
-# The latest time that a float and a row represent exactly.
+# The largest integer up to which a float is exact. Later times cannot be stored.
 LATEST: Final = 2**53
 TYPES: Final = frozenset({"at+jwt", "jwt"})
 _ALGORITHMS: Final = frozenset(name for names in ALGORITHMS.values() for name in names)
 _OPTIONS: Final[Any] = {"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True}
 
-# Log messages by the library's exceptions.
+# Maps exception classes of the library to messages for the log.
 Words = Mapping[type[Exception], str]
 
 log = logging.getLogger("mcp.auth")
 
 
 class TokenRefused(Exception):
-    """A refused token; the text is for the operator, never for the client."""
+    """A refusal of a token. Its text is for the operator and is never sent to the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,10 @@ class _Verified:
 
 
 class Verification:
-    """The verifier of one provider's tokens, with a cache of valid ones until they expire."""
+    """The verifier of one provider's tokens.
+
+    Valid tokens are cached until they expire.
+    """
 
     def __init__(self, provider: Provider, settings: Settings) -> None:
         self.keys = Keys(partial(fetch_keys, provider))
@@ -67,7 +70,7 @@ class Verification:
         self._lines = RateWindow(1)
 
     def arriving(self, token: str) -> Future[None] | None:
-        """Return the future to await before ``token`` is checked, or None if no fetch would help."""
+        """Return the future to await before ``token`` can be checked, or None if no fetch is needed."""
         try:
             kid, _ = named_key(token)
         except TokenRefused:
@@ -75,13 +78,16 @@ class Verification:
         return self.keys.arriving(kid)
 
     def claims_of(self, token: str) -> Claims | None:
-        """Return the claims of a valid token, else None. Raises Unavailable without the provider's keys."""
+        """Return the claims of a valid token, or None for an invalid token.
+
+        Raises Unavailable if the provider's keys cannot be fetched.
+        """
         try:
             kid, algorithm = named_key(token)
             keys = self.keys.find(kid, algorithm)
             digest = sha256(token.encode()).digest()
             known = self._known.get(digest)
-            # A key that the provider withdrew invalidates its tokens.
+            # If the provider withdrew the key, the tokens signed with it are no longer valid.
             if known is not None and known.claims.ends > time.time() and known.key in keys:
                 return known.claims
             verified = self._verified(token, keys, algorithm)
@@ -95,7 +101,10 @@ class Verification:
         return verified.claims
 
     def examine(self, token: str) -> Claims:
-        """Return the claims for an operator, without cache and log. Raises TokenRefused with the reason."""
+        """Return the claims of a token, for an operator who tests a token.
+
+        Neither caches nor logs the result. Raises TokenRefused with the reason.
+        """
         kid, algorithm = named_key(token)
         return self._verified(token, self.keys.find(kid, algorithm), algorithm).claims
 
@@ -112,7 +121,8 @@ class Verification:
             leeway=SKEW_SECONDS,
         )
         check_header(header, TYPES, "access token")
-        # Bound to a key of its client, which is not checked here: a stolen token would work (RFC 9449).
+        # The token is bound to a key of its client (RFC 9449). This server does not check that binding, so a
+        # stolen token would be accepted.
         if "cnf" in payload:
             raise TokenRefused("it must be used with a proof of possession (cnf), which is not accepted")
         check_storable(payload)
@@ -122,9 +132,9 @@ class Verification:
 def proven(
     token: str, keys: tuple[Key, ...], algorithm: str, *, fault: str, words: Words, **demands: Any
 ) -> tuple[dict[str, Any], dict[str, Any], Key]:
-    """Return header, payload and key of a token signed by one of ``keys`` that meets ``demands``.
+    """Return header, payload and key of a token that is signed by one of ``keys`` and meets ``demands``.
 
-    Raises TokenRefused with the words for the last fault, or with ``fault`` without keys.
+    Raises TokenRefused with the message for the last fault, or with ``fault`` if ``keys`` is empty.
     """
     for key in keys:
         try:
@@ -136,7 +146,7 @@ def proven(
     raise TokenRefused(fault)
 
 
-# Replaces the library's messages, which may quote the sender's data.
+# Replacements for the library's messages, which may quote data from the token.
 _WORDS: Final[Words] = {
     jwt.ExpiredSignatureError: "it has expired",
     jwt.ImmatureSignatureError: "it is not valid yet (do the clocks differ?)",
@@ -148,10 +158,10 @@ _WORDS: Final[Words] = {
 
 
 def named_key(token: str) -> tuple[str | None, str]:
-    """Return the unverified key id and algorithm of a token. Raises TokenRefused.
+    """Return the key id and the algorithm in a token's header. The token is not verified yet.
 
-    Other header members (``jwk``, ``jku``, ``x5u``, ``x5c``) are ignored: the sender of a token must not
-    choose its keys.
+    Other header members (``jwk``, ``jku``, ``x5u``, ``x5c``) are ignored, because the sender of a token must
+    not choose the key. Raises TokenRefused.
     """
     first, _, rest = token.partition(".")
     if len(token) > MAX_TOKEN or len(first) > MAX_HEADER or rest.count(".") != 1 or not token.isascii():
@@ -171,7 +181,10 @@ def named_key(token: str) -> tuple[str | None, str]:
 
 
 def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -> None:
-    """Check the type of a verified token and refuse critical extensions. Raises TokenRefused."""
+    """Check the type in a verified token's header, and refuse critical extensions.
+
+    Raises TokenRefused. ``what`` names the expected type in its message.
+    """
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in types:
         raise TokenRefused(f"it is no {what} (typ)")
@@ -180,7 +193,7 @@ def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -
 
 
 def check_storable(payload: Mapping[str, Any]) -> None:
-    """Check that times and subject fit into a row. Raises TokenRefused."""
+    """Check that times and subject can be stored in the database. Raises TokenRefused."""
     for name in ("exp", "nbf", "iat"):
         if name in payload and not _is_time(payload[name]):
             raise TokenRefused(f"its {name} is no time")
