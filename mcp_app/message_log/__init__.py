@@ -1,1 +1,1 @@
-"""The message log: lines in memory, in Redis and in the database, search, counts and retention."""
+"""The message log: buffering, transport and storage of log lines, search, counts and retention."""

@@ -1,7 +1,7 @@
-"""The message log of one process: a buffer of lines, flushed in redacted batches.
+"""The message log of one process: a buffer of log lines that is flushed in redacted batches.
 
-No code waits here: the hot path appends one tuple to a list. A flusher encodes the list several times a
-second and pushes it to the message queue in Redis, from which a worker writes it to the database.
+The hot path never waits, because it only appends a tuple to a list. Several times a second, a task encodes
+the list and pushes it to the message queue in Redis. A worker writes the queue to the database.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 FLUSH_SECONDS = 0.25
-# The interval while the console has viewers, and the seconds that one broadcast about viewers is valid.
+# Flush interval in seconds while the console has viewers, and the time for which one broadcast about viewers
+# is valid.
 WATCHED_FLUSH_SECONDS = 0.1
 WATCHED_SECONDS = 15.0
 FLUSH_SLICE = 500
-# Maximum lines and bytes that wait for Redis. A hostile client may send large bodies.
+# Maximum number of lines, and of bytes, that wait for Redis. The bytes are limited because clients may send
+# large bodies.
 MAX_PENDING = 20_000
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 1024 * 1024
-# Maximum cells in the tally of dropped lines, each far below 1 KiB.
+# Maximum number of cells in the tally of dropped lines. A cell is far smaller than 1 KiB.
 MAX_CELLS = 500
-# One line must fit into a batch, although each character may be escaped to six bytes.
+# Each character of a line may be escaped to six bytes, and the line must still fit into a batch.
 MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 
-# Kinds of lines that are not messages and not counted: a long-running request, a waiting call, a resumed
-# stream.
+# Kinds of lines that mark the state of a request: long-running, waiting, or a resumed stream. They are not
+# messages and are not counted.
 MARKS = frozenset({"running", "waiting", "resumed"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
-# Indexes of a pending line and of its facts. A plain tuple, because a named one takes six times as long to
-# create and every request on the hot path creates one.
+# Indexes into a pending line, and into its facts. A line is a plain tuple, because a named tuple takes six
+# times as long to create and every request creates one.
 SESSION_ID, PRINCIPAL, AT, DIRECTION, KIND, PAYLOAD, ANSWER, SECONDS, OUTCOME, FACTS, REFUSAL = range(11)
 METHOD, REQUEST_ID, TARGET = range(3)
 
@@ -52,7 +54,10 @@ log = logging.getLogger("mcp.message_log")
 
 
 class MessageLog:
-    """A buffer of log lines. When it is full, new lines are dropped and counted (``left_out``)."""
+    """A buffer of log lines.
+
+    When the buffer is full, new lines are dropped and counted in ``left_out``.
+    """
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self._streams = streams
@@ -63,7 +68,8 @@ class MessageLog:
         self._pending: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
         self._facts: list[dict[str, Any]] = []
-        self._opened: dict[str, dict[str, Any]] = {}  # facts of opened sessions that are not encoded yet
+        # Facts of opened sessions that have not been encoded yet, by session id.
+        self._opened: dict[str, dict[str, Any]] = {}
         self.before_flush: list[Callable[[], None]] = []
         self._skipped = RollupCells(MAX_CELLS)
         self.left_out = 0
@@ -85,10 +91,10 @@ class MessageLog:
         facts: tuple[str, Any, str],
         refusal: str = "",
     ) -> None:
-        """Log one client request and its answer.
+        """Log one client request together with its answer.
 
         ``facts`` are method, request id and target. ``seconds`` is None for a call that did not run.
-        ``refusal`` is the code of a call that the gate refused.
+        ``refusal`` is the code of a call that the gate refused, or "".
         """
         self._add(
             (
@@ -117,11 +123,11 @@ class MessageLog:
         request_id: str = "",
         target: str = "",
     ) -> None:
-        """Log a message without a paired answer: a notification, a response, a question to the client.
+        """Log a message that has no paired answer: a notification, a response or a question to the client.
 
-        Messages sent on behalf of a request have its ``request_id`` and ``target``. Besides messages there
-        are the MARKS: ``running`` for a long-running request, ``resumed`` for a client that resumed a stream.
-        ``waiting`` is for a request whose call waits for approval or a worker.
+        For messages that belong to a request, ``request_id`` and ``target`` are those of the request.
+        ``kind`` may also be one of the MARKS: ``running`` marks a long-running request, ``resumed`` a client
+        that resumed a stream, and ``waiting`` a request whose call waits for approval or for a worker.
         """
         if not self.enabled:
             return
@@ -150,11 +156,11 @@ class MessageLog:
             return
         pending.append(line)
         if len(pending) == FLUSH_SLICE:
-            # Encode a full batch at once: recent lines are still in the processor's cache.
+            # Encode a full batch immediately, because its lines are still in the processor's cache.
             self._due.set()
 
     def _leave_out(self, line: tuple[Any, ...]) -> None:
-        """Count a dropped line, so that figures stay correct when the log cannot keep up."""
+        """Count a dropped line, so that the counts stay correct if the log cannot keep up."""
         self._pending_bytes -= _size([line])
         if line[KIND] in MARKS:
             return
@@ -164,19 +170,28 @@ class MessageLog:
         self._skipped.add(at, method, target, outcome, ms, skipped=True)
 
     def fact(self, kind: str, **members: Any) -> None:
-        """Add a fact to be stored in order with the messages, such as the start or end of a session."""
+        """Add a fact, such as the start or end of a session.
+
+        Facts are stored in order with the messages.
+        """
         if len(self._facts) < MAX_PENDING:
             self._facts.append({"fact": kind, "at": clock.timestamp(), **members})
 
     def opened(self, session_id: str, **members: Any) -> None:
-        """Add the fact that a session was opened. ``members`` are the other values of its record."""
+        """Add the fact that a session was opened.
+
+        ``members`` are the other fields of the session's record.
+        """
         if len(self._facts) < MAX_PENDING:
             members |= {"fact": "session.opened", "at": clock.timestamp(), "session": session_id}
             self._facts.append(members)
             self._opened[session_id] = members
 
     def changed(self, session_id: str, fields: dict[str, str]) -> None:
-        """Add the fact that a session's fields changed. Merged into a pending fact about its opening."""
+        """Add the fact that fields of a session changed.
+
+        If the fact about the session's opening is still pending, the fields are added to that fact.
+        """
         opened = self._opened.get(session_id)
         if opened is None:
             self.fact("session.changed", session=session_id, fields=fields)
@@ -184,11 +199,11 @@ class MessageLog:
             opened["fields"] = fields
 
     def keep_secret(self, names: Iterable[str]) -> None:
-        """Redact these members too: arguments that a tool's schema marks as secret."""
+        """Redact values with these member names as well: arguments that a tool's schema marks as secret."""
         self._redactor = Redactor((*self._names, *names))
 
     def on_watching(self, payload: dict[str, Any]) -> None:
-        """Flush more often for a while, because the console has viewers."""
+        """Flush more often for WATCHED_SECONDS, because the console has viewers."""
         if "resync" not in payload:
             self._watched_until = time.monotonic() + WATCHED_SECONDS
             self._due.set()
@@ -199,7 +214,8 @@ class MessageLog:
 
     async def close(self) -> None:
         """Flush the buffer and stop."""
-        # Not cancelled: a batch being pushed may have arrived already and would be pushed twice.
+        # The task is not cancelled: Redis may already have received the current batch, which would be pushed
+        # again.
         self._closing = True
         self._due.set()
         if self._flusher is not None:
@@ -208,10 +224,11 @@ class MessageLog:
         await self.flush()
 
     async def flush(self) -> None:
-        """Push everything buffered now. Lines that Redis does not accept stay buffered."""
+        """Push all buffered lines and facts. Those that Redis does not accept stay buffered."""
         for callback in self.before_flush:
             callback()
-        # Exclude lines added meanwhile: under load they would become many small batches.
+        # Lines added during the flush wait for the next one. Under load they would otherwise be pushed in
+        # many small batches.
         facts_left, lines_left = len(self._facts), len(self._pending)
         while facts_left > 0 or lines_left > 0:
             encoded, skipped, facts, lines = self._next_batch()
@@ -224,42 +241,46 @@ class MessageLog:
             self._pending_bytes -= _size(self._pending[:lines])
             del self._facts[:facts], self._pending[:lines]
             facts_left, lines_left = facts_left - facts, lines_left - lines
-            # Encoding a slice takes a millisecond or two. Requests run between slices.
+            # Requests can run between two slices. Encoding a slice takes one or two milliseconds.
             await asyncio.sleep(0)
 
     def _next_batch(self) -> tuple[bytes, list[list[Any]], int, int]:
-        """Return an encoded batch, its tally of skipped lines, and its number of facts and lines."""
+        """Return an encoded batch.
+
+        The other items are its tally of dropped lines, its number of facts and its number of lines.
+        """
         self._opened.clear()
         facts, lines = self._facts[:FLUSH_SLICE], self._next_lines()
         while True:
-            skipped = self._skipped.written() if lines else []  # the tally is stored beside a line
+            # The tally is stored with the batch's first line.
+            skipped = self._skipped.written() if lines else []
             batch: dict[str, Any] = {
                 "process": self.process,
-                "before": self._handed_on,  # lets readers of the queue count the lines they missed
+                "before": self._handed_on,  # Lets readers of the queue compute how many lines they missed.
                 "skipped": 0,
                 "facts": facts,
                 "lines": lines,
             }
             if skipped:
                 batch |= {"skipped": self._skipped.total, "tally": skipped}
-            # Beside the lines, whose format older workers read, too.
+            # Older workers expect lines without a refusal code, so the codes are stored beside the lines.
             if refusals := _refusals(self._pending[: len(lines)]):
                 batch["refusals"] = refusals
             encoded = orjson.dumps(batch)
             if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
                 return encoded, skipped, len(facts), len(lines)
-            # The lines grew when they were escaped.
+            # Escaping made the lines longer than estimated, so the batch is halved.
             facts, lines = facts[: (len(facts) + 1) // 2], lines[: len(lines) // 2]
 
     def _next_lines(self) -> list[list[Any]]:
-        """Return the next lines in their stored form, about as many as fit into one batch."""
+        """Return the next lines in their stored form, approximately as many as fit into one batch."""
         slice_ = self._pending[:FLUSH_SLICE]
         while len(slice_) > 1 and _size(slice_) > BATCH_BYTES // 2:
             del slice_[len(slice_) // 2 :]
-        # One search over all lines is much cheaper than one per line, and usually finds nothing.
+        # Searching all lines at once is much cheaper than one search per line, and usually finds no secret.
         clean = not self._redactor.is_suspect(b"\n".join(_searched(slice_, self._limit)))
         limit, message = self._limit, self._redactor.message
-        # One expression, without calls for plain short values: this is most of a line's cost.
+        # One expression without calls for short plain values, because building it is most of a line's cost.
         return [
             [
                 session_id,
@@ -298,9 +319,10 @@ class MessageLog:
         return WATCHED_FLUSH_SECONDS if time.monotonic() < self._watched_until else FLUSH_SECONDS
 
     def _answer(self, method: str, answer: bytes, *, clean: bool) -> str:
-        """Return an answer as text.
+        """Return an answer as text, truncated and redacted.
 
-        Lists are the server's own texts, long and built once: truncate, do not search.
+        Answers to list methods are not redacted: they are long, encoded once and contain only the server's
+        own text.
         """
         if method in LISTS:
             return answer[: self._limit].decode("utf-8", "ignore")
@@ -308,19 +330,19 @@ class MessageLog:
 
 
 def _size(lines: list[tuple[Any, ...]]) -> int:
-    """Return the number of bytes in the payloads and answers of some lines."""
+    """Return the total number of bytes in the payloads and answers of lines."""
     return sum([len(line[PAYLOAD]) + len(line[ANSWER]) for line in lines])
 
 
 def _refusals(lines: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
-    """Return the places of lines that are refusals, each with its code."""
+    """Return the index and the refusal code of each line that is a refused call."""
     return [(number, line[REFUSAL]) for number, line in enumerate(lines) if line[REFUSAL]]
 
 
 def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:
-    """Return the parts of pending lines that may contain secrets: all except the server's own lists."""
-    # A message sent to many clients has the same bytes in each line.
+    """Return the parts of pending lines that may contain secrets. Answers to list methods are excluded."""
+    # A set, because a message sent to many clients has the same payload in each line.
     found = [as_far_as_kept(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
     found += [as_far_as_kept(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
-    # Most lines have few distinct targets.
+    # A set, because most lines have the same few targets.
     return found + [target.encode() for target in {line[FACTS][TARGET] for line in lines}]

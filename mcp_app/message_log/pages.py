@@ -1,7 +1,7 @@
-"""Pages of the message log, found through an index with bounded work for any number of messages.
+"""Pages of the message log. A page takes a bounded amount of work, whatever the number of messages.
 
-One filter leads: its index yields messages in the order of their ids. The other filters are applied to a
-limited window of these messages, so that no combination of filters reads the whole log.
+The most selective filter leads: its index yields messages in the order of their ids. The other filters are
+applied to a limited window of these messages. No combination of filters therefore reads the whole log.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from mcp_app.interface.clients import client_names
 from mcp_app.message_log.search.language import Search
 from mcp_app.models import LogMinute, Message, Session
 
-# Maximum messages examined per page: with several filters, and with a search in their text.
+# Maximum number of messages examined per page: for combined filters, and for a search in the message text.
 WINDOW: Final = 10_000
 TEXT_WINDOW: Final = 5_000
 LARGEST_ID: Final = 2**63 - 1
-# Maximum matching messages counted, and the fields whose most frequent values are listed.
+# Maximum number of matching messages that are counted, and the fields whose most frequent values are listed.
 COUNTED: Final = 2_000
 TOLD: Final = ("outcome", "method", "target", "principal")
 COUNTS: Final = (*TOLD, "session_id")
 MOST_VALUES: Final = 6
-# The indexed fields, the most selective first.
+# The indexed fields, the most selective one first.
 LEADING: Final = ("session", "request_id", "refusal", "target", "principal", "outcome", "method")
 OTHERS: Final = ("direction",)
-# A value of the outcome filter for both kinds of error.
+# Value of the outcome filter that matches both kinds of errors.
 FAILED: Final = "failed"
-# A value of the outcome filter for all answered requests.
+# Value of the outcome filter that matches all answered requests.
 ANSWERED: Final = "answered"
 ERRORS: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePage:
-    """Messages in ascending order, and the starts of the adjacent pages.
+    """A page of messages, in ascending order of ids, and the starts of the adjacent pages.
 
-    ``newer`` and ``older`` are ids to continue from, or None at the end. ``looked_at`` is the number of
-    examined messages if the page reached its limit, and ``until`` the time of the last one. ``fitting``
-    selects all matching messages in this direction, up to the id ``edge`` if it is not None.
+    ``newer`` and ``older`` are ids from which to continue, or None at the end of the log. If the page reached
+    its limit, ``looked_at`` is the number of examined messages and ``until`` the time of the last one.
+    ``fitting`` selects all matching messages in this direction. If ``edge`` is not None, it is the last id
+    that ``fitting`` includes.
     """
 
     messages: list[Message]
@@ -65,9 +66,9 @@ def find(
     size: int,
     without: tuple[str, ...] = (),
 ) -> MessagePage:
-    """Return the page of messages that match ``asked`` before or after an id, or the first page.
+    """Return the page of messages that match ``asked``, before or after an id, or the first page.
 
-    ``without`` are columns that the caller does not read.
+    ``without`` lists columns that the caller does not read.
     """
     upwards = after is not None or (before is None and not newest_first)
     window = _window(asked)
@@ -76,7 +77,7 @@ def find(
     more = len(messages) > size
     messages = messages[:size]
     ahead = messages[-1].pk if more else edge
-    # The start of the page that the reader came from.
+    # The page from which the reader came starts here.
     behind = messages[0].pk if messages else _included(before, after)
     back = behind if before is not None or after is not None else None
     if upwards:
@@ -93,7 +94,7 @@ def find(
 def _fitting(
     asked: dict[str, Any], window: int, before: int | None, after: int | None, *, upwards: bool
 ) -> tuple[QuerySet[Message], int | None]:
-    """Return the matching messages in reading order, and the id of the window's edge, or None."""
+    """Return the matching messages in reading order, and the last id of the window, or None."""
     candidates, rest = _narrowed(asked)
     if before is not None:
         candidates = candidates.filter(pk__lt=before)
@@ -109,7 +110,10 @@ def _fitting(
 
 
 def _included(before: int | None, after: int | None) -> int | None:
-    """Return the start of the way back from an empty page. It includes the row that the page started from."""
+    """Return the id from which a reader returns from an empty page.
+
+    It is chosen so that the returned page includes the message next to ``before`` or ``after``.
+    """
     if before is not None:
         return max(before - 1, 0)
     return None if after is None else min(after + 1, LARGEST_ID)
@@ -117,10 +121,11 @@ def _included(before: int | None, after: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The number of matching messages and their values.
+    """The number of matching messages, and the most frequent values of their fields.
 
-    ``whole``: all matching messages were counted. ``rest`` maps each field to the number of messages without
-    a value and with another value. With these, the counts of a field add up to ``hits``.
+    ``whole`` is True if all matching messages were counted. ``rest`` maps each field to two numbers: messages
+    without a value, and messages with a value that is not listed. With them, the counts of a field add up to
+    ``hits``.
     """
 
     hits: int
@@ -135,10 +140,11 @@ class Tally:
 
 
 def tally(asked: dict[str, Any], newest: MessagePage | None = None) -> Tally:
-    """Count the values of the newest matching messages, at most COUNTED within the window of a page.
+    """Count the values of the newest matching messages.
 
-    ``newest`` is the page of the newest messages, if it was read. Its query is reused, and if it contains all
-    matches, no message is read again.
+    At most COUNTED messages within the window of a page are counted. If the caller has already read the page
+    of the newest messages, it passes that page as ``newest``. If the page contains all matches, no message is
+    read again. Otherwise its query is reused.
     """
     if newest is not None and (newest.older is None or newest.looked_at):
         rows = [tuple(getattr(message, name) for name in COUNTS) for message in reversed(newest.messages)]
@@ -159,7 +165,10 @@ def tally(asked: dict[str, Any], newest: MessagePage | None = None) -> Tally:
 
 
 def _told(asked: dict[str, Any], newest: MessagePage | None) -> tuple[list[Any], bool]:
-    """Return the counted columns of at most COUNTED + 1 messages, and True if these are all matches."""
+    """Return the counted columns of at most COUNTED + 1 messages.
+
+    The second item is True if these are all matching messages.
+    """
     if newest is not None and newest.fitting is not None:
         fitting, edge = newest.fitting, newest.edge
     else:
@@ -177,7 +186,10 @@ def _window(asked: dict[str, Any]) -> int:
 
 
 def between(messages: QuerySet[Message], since: datetime | None, until: datetime | None) -> QuerySet[Message]:
-    """Restrict messages to the ids of a period. Approximate: the log is in order of arrival, not of time."""
+    """Restrict messages to those of a period, by their ids.
+
+    The result is approximate, because ids follow the order of arrival and not the messages' times.
+    """
     if since:
         first = LogMinute.objects.filter(at__gte=_minute(since)).aggregate(Min("first_id"))["first_id__min"]
         messages = messages if first is None else messages.filter(pk__gte=first)
@@ -191,7 +203,7 @@ def between(messages: QuerySet[Message], since: datetime | None, until: datetime
 
 
 def _searched(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the filters, with those terms of the search that an index can serve."""
+    """Return the filters, extended by those terms of the search that an index can serve."""
     search: Search | None = asked.get("search")
     if search is None:
         return asked
@@ -204,11 +216,11 @@ def _holds(query: Q) -> Narrow:
 
 
 def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
-    """Return messages restricted by the leading index, and the remaining filters."""
+    """Return the messages restricted by the leading filter, and the remaining filters."""
     asked = _searched(asked)
     given = [name for name in (*LEADING, *OTHERS) if asked.get(name)]
     if given and given[0] == "outcome" and asked["outcome"] == Message.Outcome.OK and "method" in given:
-        given.remove("outcome")  # Most messages have the outcome ok, so the method is more selective.
+        given.remove("outcome")  # Most messages have the outcome "ok", so the method is more selective.
         given.append("outcome")
     outcome = asked.get("outcome")
     if outcome in (FAILED, ANSWERED):
@@ -239,13 +251,13 @@ def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
 
 
 def _equals(name: str, value: str) -> Narrow:
-    """Return a filter that no index can serve, so that the planner keeps to the leading index."""
+    """Return a filter that no index can serve, so that the planner uses the index of the leading filter."""
     expression = Concat(F("session_id" if name == "session" else name), Value(""))
     return lambda found: found.alias(**{f"only_{name}": expression}).filter(**{f"only_{name}": value})
 
 
 _TIME: Final = Coalesce(F("at"), F("at"))
-# A subquery per message, so that the planner does not start with the sessions.
+# A subquery per message keeps the planner from starting with the sessions.
 _CLIENT: Final = Subquery(Session.objects.filter(pk=OuterRef("session_id")).values("client_name")[:1])
 _OUTCOME: Final = Concat(F("outcome"), Value(""))
 
@@ -255,7 +267,10 @@ def _minute(at: datetime) -> datetime:
 
 
 def _edge(candidates: QuerySet[Message], window: int, *, upwards: bool) -> int | None:
-    """Return the id of the last message that may be examined, or None if fewer than the window remain."""
+    """Return the id of the last message that may be examined.
+
+    Returns None if fewer messages than the window remain.
+    """
     furthest = (Max if upwards else Min)("pk")
     seen = candidates.values("pk")[:window].aggregate(edge=furthest, count=Count("pk"))
     return seen["edge"] if seen["count"] == window else None

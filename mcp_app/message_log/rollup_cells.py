@@ -14,14 +14,16 @@ from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 MINUTE: Final = 60
 TOOL_CHARACTERS: Final = 128
-# The numbers of a cell: messages, messages missing from the log, milliseconds, and one number per bucket.
+# Indexes of the numbers in a cell: messages, messages missing from the log, milliseconds, and the first
+# bucket.
 COUNT, SKIPPED, MS, FIRST_BUCKET = 0, 1, 2, 3
 WIDTH: Final = FIRST_BUCKET + len(BOUNDS) + 1
-# The previous bounds, for rows of an older version and tallies of a process that still runs it.
+# The bounds of earlier versions. Stored rows may have them, as well as tallies sent by a process of an
+# earlier version.
 OLDER: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 OLDER_WIDTH: Final = FIRST_BUCKET + len(OLDER) + 1
 
-# More than a process can count at once: larger numbers are invalid.
+# More messages than one process can count in a tally. Larger numbers are rejected as invalid.
 MOST_COUNTED: Final = 10_000_000
 
 # Start of the minute (Unix time), method, tool, outcome.
@@ -30,7 +32,10 @@ Cell = list[Any]
 
 
 class RollupCells:
-    """Cells by key. Messages of unknown methods count under OTHER; missing outcomes are ""."""
+    """Cells by key.
+
+    Messages with an unknown method are counted under OTHER. Messages without an outcome have the outcome "".
+    """
 
     __slots__ = ("_most", "cells")
 
@@ -55,7 +60,7 @@ class RollupCells:
             cell[FIRST_BUCKET + bucket_of(ms)] += 1
 
     def add_unknown(self, at: float, count: int) -> None:
-        """Count messages of unknown kind that are missing from the log."""
+        """Count messages that are missing from the log and whose kind is unknown."""
         if count > 0:
             cell = self._cell((int(at) // MINUTE * MINUTE, OTHER, "", ""))
             cell[COUNT] += count
@@ -68,7 +73,7 @@ class RollupCells:
             cell[:] = map(add, cell, numbers)
 
     def subtract(self, written: list[list[Any]]) -> None:
-        """Subtract ``written`` cells after they were passed on."""
+        """Subtract cells after they were sent. ``written`` is the result of the method ``written``."""
         for minute, method, tool, outcome, *numbers in written:
             key = (minute, method, tool, outcome)
             cell = [mine - theirs for mine, theirs in zip(self.cells[key], numbers, strict=True)]
@@ -90,14 +95,15 @@ class RollupCells:
         cell = self.cells.get(key)
         if cell is None:
             if self._most is not None and len(self.cells) >= self._most:
-                # Full: new keys are counted without their names, in the minute of the first cell.
+                # The limit is reached. Messages with new keys are counted as OTHER, in the minute of the
+                # first cell.
                 key = (next(iter(self.cells))[0], OTHER, "", key[3])
             cell = self.cells.setdefault(key, [0] * WIDTH)
         return cell
 
 
 def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
-    """Parse cells from ``RollupCells.written``; raise ValueError or TypeError for anything else."""
+    """Parse cells from ``RollupCells.written``. Raises ValueError or TypeError for invalid input."""
     found: list[tuple[Key, Cell]] = []
     for minute, method, tool, outcome, *told in written:
         is_older = len(told) == OLDER_WIDTH
@@ -114,14 +120,18 @@ def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
 
 
 def places_of_older() -> list[int]:
-    """Return the bucket of each older bucket's middle; the last one, unbounded, maps to its lower bound."""
+    """Return the current bucket for each bucket of the earlier bounds.
+
+    A bucket maps to the current bucket that contains its middle. The last bucket is unbounded and maps by its
+    lower bound.
+    """
     edges = [OLDER[0] / 4, *OLDER]
     middles = [sqrt(lower * upper) for lower, upper in pairwise(edges)]
     return [bisect_left(BOUNDS, middle) for middle in (*middles, OLDER[-1])]
 
 
 def from_older(counts: Sequence[Any]) -> list[Any]:
-    """Convert counts by the older bounds to the current ones."""
+    """Convert counts from the buckets of the earlier bounds to the current buckets."""
     found: list[Any] = [0] * (len(BOUNDS) + 1)
     for count, place in zip(counts, places_of_older(), strict=True):
         found[place] += count
@@ -129,15 +139,15 @@ def from_older(counts: Sequence[Any]) -> list[Any]:
 
 
 def bucket_of(ms: float) -> int:
-    """Return the number of the bucket of a duration."""
+    """Return the index of the bucket for a duration in milliseconds."""
     return bisect_left(BOUNDS, ms / 1000)
 
 
 def percentile(buckets: Sequence[int], share: float) -> float | None:
-    """Return the seconds within which ``share`` of the durations fall; None without durations.
+    """Return the duration in seconds that the fraction ``share`` of the calls did not exceed.
 
-    The result is the middle of the matching bucket, so within 10 % of the true value above one millisecond.
-    Durations beyond the last bound count as that bound.
+    The result is the middle of a bucket. Above one millisecond, it therefore differs from the true value by
+    at most 10 %. Durations beyond the last bound count as that bound. Returns None if there are no durations.
     """
     wanted = sum(buckets) * share
     if not wanted:

@@ -1,6 +1,7 @@
 """Counts of the message log, written exactly once, in the transaction that stores the messages.
 
-Only the log writer writes these rows, under the lock of its position, so two workers take turns.
+Only the log writer writes these rows. It holds the lock on its position, so two workers never write at the
+same time.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from mcp_app.protocol.messages.methods import OTHER
 TEN_MINUTES: Final = 600
 HOUR: Final = 3_600
 DAY: Final = 86_400
-# Retention of the short spans: a little more than the first page shows. Longer spans: ROLLUP_DAYS.
+# Retention of the short spans, slightly longer than the period that the dashboard shows. For longer spans,
+# the setting ROLLUP_DAYS applies.
 KEPT: Final = {MINUTE: timedelta(days=2), TEN_MINUTES: timedelta(days=8)}
 SPANS: Final = (*KEPT, HOUR, DAY)
-# Maximum tools counted by name within an hour. Further tools count as OTHER.
+# Maximum number of tools counted by name within an hour. Calls of further tools are counted as OTHER.
 MOST_TOOLS: Final = 100
 SLICE: Final = 2_000
 
@@ -48,13 +50,13 @@ _NOTE_PLACE: Final = """
 
 
 def write(tally: RollupCells) -> None:
-    """Add a tally to the rows of every span."""
+    """Add the cells of a tally to the stored rows of every span."""
     cells = _bounded(tally)
     for span in SPANS:
         spanned = RollupCells()
         spanned.merge(((key[0] // span * span, *key[1:]), cell) for key, cell in cells)
         ordered = _ordered(spanned)
-        # Only the buckets in use, because each column takes time.
+        # Only buckets with calls are written, because each column takes time.
         used = [place for place in range(FIRST_BUCKET, WIDTH) if any(cell[place] for _, cell in ordered)]
         numbers = (COUNT, SKIPPED, MS, *used)
         rows = [[span, _at(key[0]), *key[1:], *[cell[place] for place in numbers]] for key, cell in ordered]
@@ -62,7 +64,7 @@ def write(tally: RollupCells) -> None:
 
 
 def note_places(messages: Iterable[Message]) -> None:
-    """Store the range of ids of each minute's messages."""
+    """Store the lowest and highest message id of each minute."""
     places: dict[datetime, list[int]] = {}
     for message in messages:
         minute = message.at.replace(second=0, microsecond=0)
@@ -72,7 +74,7 @@ def note_places(messages: Iterable[Message]) -> None:
 
 
 def purge() -> int:
-    """Delete rows older than the retention of their span, and return the number of rollups."""
+    """Delete rows past the retention of their span. Return the number of deleted rollups."""
     removed = purge_of(Rollup, SPANS)
     oldest = Message.objects.order_by("pk").values_list("pk", flat=True).first()
     gone = LogMinute.objects.all() if oldest is None else LogMinute.objects.filter(last_id__lt=oldest)
@@ -81,7 +83,7 @@ def purge() -> int:
 
 
 def purge_of(model: type[Rollup | CallerRollup], spans: Iterable[int]) -> int:
-    """Delete the rows of these spans that are older than their retention, and return their number."""
+    """Delete the rows of these spans that are past their retention. Return their number."""
     now, removed = clock.read(), 0
     for span in spans:
         old = model.objects.filter(span=span, at__lt=now - time_kept(span)).order_by("at")
@@ -96,7 +98,10 @@ def time_kept(span: int) -> timedelta:
 
 
 def _bounded(tally: RollupCells) -> list[tuple[Key, list[Any]]]:
-    """Return the cells that count all tools, and the cells of at most MOST_TOOLS tools per hour."""
+    """Return the cells that count all tools together, and those of single tools.
+
+    Only MOST_TOOLS tools per hour are counted by name. Calls of further tools are counted as OTHER.
+    """
     bounded = RollupCells()
     bounded.merge(
         ((minute, method, "", outcome), cell) for (minute, method, _, outcome), cell in tally.cells.items()

@@ -1,4 +1,4 @@
-"""Queries of the counts of the message log: tool calls over the last hour, day or week, and by tool."""
+"""Queries of the counts of the message log: tool calls over time and by tool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_app.models.rollup import BUCKET_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period of ``points`` times ``span`` seconds that ends now or at ``until``."""
+    """A period of ``points`` steps of ``span`` seconds each. It ends at ``until``, or now if that is None."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Period:
     until: datetime | None = None
 
     def starts(self, now: datetime) -> list[datetime]:
-        """Return the start of each point. The last point of a period that ends now is incomplete."""
+        """Return the start of each point. If the period ends now, its last point is incomplete."""
         end = int(now.timestamp()) if self.until is None else int(self.until.timestamp()) - 1
         last = end // self.span * self.span
         first = last - (self.points - 1) * self.span
@@ -39,7 +39,7 @@ class Period:
 
 
 def between(since: datetime, until: datetime, span: int) -> Period:
-    """Return the period from one moment to another, rounded to whole points."""
+    """Return the period from ``since`` to ``until``, extended to whole points."""
     first, end = int(since.timestamp()) // span, -(-int(until.timestamp()) // span)
     return Period("", "", span, end - first, datetime.fromtimestamp(end * span, UTC))
 
@@ -56,7 +56,7 @@ PERIODS: Final = {
 
 @dataclass(slots=True)
 class CallFigures:
-    """Tool calls by outcome, and the histogram of their durations."""
+    """The number of tool calls by outcome, and the histogram of their durations."""
 
     ok: int = 0
     failed: int = 0
@@ -70,7 +70,7 @@ class CallFigures:
 
     @property
     def error_rate(self) -> float | None:
-        """The share of failed calls, or None without calls."""
+        """The fraction of calls that failed, or None if there were no calls."""
         return self.failed / self.all if self.all else None
 
     @property
@@ -84,7 +84,7 @@ class CallFigures:
         return percentile(self.buckets, 0.95)
 
     def add(self, outcome: str, count: int, buckets: Iterable[int | None]) -> None:
-        """Add calls of one outcome. A bucket that was never counted is None."""
+        """Add calls with one outcome. The count of a bucket is None if the bucket was never used."""
         if outcome in ERRORS:
             self.failed += count
         elif outcome == Message.Outcome.CANCELLED:
@@ -103,9 +103,10 @@ class CallFigures:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The tool calls of a period: in total, by point, and by the busiest tools.
+    """The tool calls in a period: in total, per point, and for the tools with the most calls.
 
-    ``minutes`` is the counted part of the period: a new server has no counts of earlier times.
+    ``minutes`` is the length of the part of the period for which counts exist. A new server has counts only
+    since its first start.
     """
 
     period: Period
@@ -116,23 +117,26 @@ class Traffic:
     more_tools: int
 
     def per_minute(self, at: datetime, calls: CallFigures, now: datetime) -> float:
-        """Return the calls per minute in one point. The last point is incomplete."""
+        """Return the calls per minute in one point.
+
+        The last point is incomplete, so only the seconds since its start count.
+        """
         seconds = min(self.period.span, max((now - at).total_seconds(), MINUTE))
         return calls.all * MINUTE / seconds
 
 
 def read(period: Period, now: datetime, most_tools: int) -> Traffic:
-    """Return the traffic of a period, by a few queries for any number of messages."""
+    """Return the traffic in a period. The number of queries does not depend on the number of messages."""
     with by_index():
         return _read(period, now, most_tools)
 
 
 @contextmanager
 def by_index() -> Iterator[None]:
-    """Make PostgreSQL use the index within this context.
+    """Make PostgreSQL use indexes within this context.
 
-    A week covers a third of all rows. By default PostgreSQL reads the whole table for that, at its costs for
-    a spinning disk, which is four times the work of the index.
+    A week covers a third of all rows. PostgreSQL assumes the costs of a spinning disk by default and would
+    therefore read the whole table, which is four times as much work.
     """
     if connection.vendor != "postgresql":
         yield
@@ -152,7 +156,7 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     called = dict(rows.values_list("tool").annotate(number=Sum("count")))
     ordered = sorted(called, key=lambda tool: (-called[tool], tool))
     tools = {tool: CallFigures() for tool in ordered[:most_tools]}
-    # Histograms of the busiest tools only: adding up those of all tools would take most of the time.
+    # Histograms are summed for the listed tools only. Summing those of all tools would take most of the time.
     for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
         tools[tool].add(outcome, count, buckets)
     minutes = _counted_minutes(period, first, now)
@@ -160,7 +164,10 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
 
 
 def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, CallFigures]]:
-    """Return the calls in each point of a period, of one tool or, with an empty name, of all."""
+    """Return the calls in each point of a period.
+
+    ``tool`` is the name of a tool, or "" for the calls of all tools.
+    """
     with by_index():
         return _points(period, now, tool)
 
@@ -168,9 +175,10 @@ def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, 
 def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, CallFigures]]:
     points = {at: CallFigures() for at in period.starts(now)}
     first, *_, last = points
-    # Exclude rows after the last point: a clock that is ahead may have counted later ones.
+    # Rows after the last point are excluded, because a process whose clock is ahead may have counted later
+    # calls.
     rows = calls_of(Q(span=period.span, at__gte=first, at__lte=last)).filter(tool=tool)
-    # There is one row per point and outcome, so nothing is added up.
+    # There is one row per point and outcome, so nothing needs to be summed.
     for at, outcome, count, *buckets in rows.order_by().values_list(
         "at", "outcome", "count", *BUCKET_COLUMNS
     ):
@@ -179,16 +187,16 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
 
 
 def calls_of(cells: Q) -> QuerySet[Rollup]:
-    """Return the counts of finished tool calls in these cells."""
+    """Return the counts of finished tool calls in the cells that match a condition."""
     return Rollup.objects.filter(cells, method="tools/call").exclude(outcome="")
 
 
 def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) -> Q:
-    """Return the fewest cells from ``first`` to the end of the ``shortest`` span at ``last``.
+    """Return the smallest set of cells from ``first`` to the end of the ``shortest`` span at ``last``.
 
-    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up. Only cells within their
-    retention are used, which for longer spans is a setting. One query covers all spans, because building a
-    query that adds up every bucket takes as long as running it.
+    For example, a week is 168 hours, or 6 days and 24 hours. The second form has a sixth of the rows to sum.
+    Cells that may already have been deleted are not used. One query covers all spans, because building a
+    query that sums every bucket takes as long as running it.
     """
     since = {
         span: (now - time_kept(span)).timestamp() for span in (DAY, HOUR, TEN_MINUTES) if span > shortest
@@ -209,16 +217,16 @@ def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
     return max(counted.total_seconds() / MINUTE, 1.0)
 
 
-# A field without a type, because the 86 numbers in each row need no conversion.
+# Fields without a type, because the 86 numbers in each row then need no conversion.
 _SUMS: Final = {f"sum_{column}": Sum(column, output_field=Field()) for column in ("count", *BUCKET_COLUMNS)}
 
 
 def summed(rows: QuerySet[Any], name: str) -> Iterable[tuple[Any, ...]]:
-    """Return the number of calls, in total and by bucket, by a column and the outcome."""
+    """Sum the number of calls, in total and per bucket, for each value of a column and each outcome."""
     found: Iterable[tuple[Any, ...]] = rows.order_by().values_list(name, "outcome").annotate(**_SUMS)
     return found
 
 
 def began(now: datetime) -> bool:
-    """Return True if any call was ever counted."""
+    """Return True if any call has ever been counted."""
     return Rollup.objects.filter(span=HOUR, at__lte=now + timedelta(days=1)).exists()

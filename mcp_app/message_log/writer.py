@@ -1,7 +1,7 @@
 """Writing of queued log batches to the database: exactly once, in order, by any worker.
 
-The position reached is a row updated in the same transaction as the lines it covers. A worker that dies
-leaves either both or neither, and two workers take turns on that row's lock.
+The position in the queue is a row that is updated in the transaction that stores the lines. If a worker dies,
+the database therefore contains both or neither. Two workers take turns, because each must lock that row.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 BATCHES = 20
-# Maximum duration of one transaction, because other writers wait.
+# Maximum duration of one transaction in seconds, because other writers have to wait for it.
 WRITE_SECONDS = 0.25
-# On SQLite a waiting writer retries ten times a second. Without a pause between transactions, a long queue
-# would block all other writers until it is written (R15).
+# Pause between transactions, in seconds. On SQLite, a waiting writer retries ten times a second. Without a
+# pause, a long queue would block all other writers until the whole queue is written (R15).
 GIVE_WAY_SECONDS = {"sqlite": 0.12}
-# Errors of a batch that can never be written: rejected by the database, or malformed.
+# Errors of batches that can never be written, because they are malformed or the database rejects them.
 REFUSED = (DataError, IntegrityError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
 IDLE_SECONDS = 0.5
 RETRY_SECONDS = 2.0
@@ -49,7 +49,7 @@ log = logging.getLogger("mcp.drain")
 
 
 class Counted:
-    """The counts of some messages: by kind, by caller and by error."""
+    """Counts of messages: by kind, by caller and by error."""
 
     __slots__ = ("callers", "errors", "tally")
 
@@ -73,9 +73,9 @@ class Counted:
 
 
 def drain_once(queue: SyncMessageQueue) -> int:
-    """Write as many of the next batches as time allows, and return their number."""
+    """Write as many of the next batches as the time limit allows. Return their number."""
     if not queue.depth():
-        return 0  # An idle check must not take SQLite's write lock.
+        return 0  # A check without new batches must not take SQLite's write lock.
     with transaction.atomic():
         LogCursor.objects.get_or_create(pk=1)
         cursor = LogCursor.objects.select_for_update().get(pk=1)
@@ -91,18 +91,19 @@ def drain_once(queue: SyncMessageQueue) -> int:
         callers.write(counted.callers)
         error_groups.write(counted.errors)
         cursor.save(update_fields=["last_id"])
-    # Also without new batches: the process that wrote the last ones may have died before it trimmed.
+    # The queue is trimmed even if there are no new batches, because a process that wrote the last ones may
+    # have died before it trimmed them.
     queue.trim(cursor.last_id)
     return written
 
 
 def run_forever(stop: threading.Event) -> None:
-    """Write queued batches until ``stop`` is set. Retry while Redis or the database is down."""
+    """Write queued batches until ``stop`` is set. Retries when Redis or the database is unavailable."""
     queue = SyncMessageQueue.connect()
     pause = 0.0
     while not stop.wait(pause):
         try:
-            with undivided():  # A worker's main process forks.
+            with undivided():  # The thread runs in a worker's main process, which forks.
                 pause = GIVE_WAY_SECONDS.get(connection.vendor, 0.0) if drain_once(queue) else IDLE_SECONDS
         except (DatabaseFault, StreamsUnavailable) as error:
             log.warning("The message log is postponed: %s", error)
@@ -111,14 +112,18 @@ def run_forever(stop: threading.Event) -> None:
         except Exception:
             log.exception(
                 "The message log is postponed"
-            )  # Without this thread the log would no longer be written.
+            )  # If this thread ended, the log would no longer be written.
             pause = RETRY_SECONDS
             close_old_connections()
     close_old_connections()
 
 
 def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
-    """Write one batch, or a mark in its place if the database rejects it, so that later ones continue."""
+    """Write one batch.
+
+    If the database rejects it, a message of the kind "skipped" is written instead, so that later batches can
+    be written.
+    """
     try:
         with transaction.atomic():
             written = _write(batch_id, orjson.loads(encoded))
@@ -133,7 +138,7 @@ def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
 
 
 def _size(encoded: bytes) -> int:
-    """Return the number of messages in a batch that cannot be written, as far as it can be parsed."""
+    """Return the number of messages in a batch that cannot be written, or 0 if the batch cannot be parsed."""
     try:
         batch = orjson.loads(encoded)
         return len(batch["lines"]) + min(max(int(batch["skipped"]), 0), cells.MOST_COUNTED)
@@ -142,9 +147,10 @@ def _size(encoded: bytes) -> int:
 
 
 def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
-    """Store the lines of a batch, and return the counts of its lines and skipped lines."""
+    """Store the facts and lines of a batch. Return the counts of its lines and dropped lines."""
     for fact in batch["facts"]:
-        if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may send further kinds
+        # A newer process may send kinds of facts that this version does not know.
+        if (learn := FACTS.get(fact["fact"])) is not None:
             learn(fact)
     counted = Counted()
     messages = [_message(batch["process"], line) for line in batch["lines"]]
@@ -164,7 +170,10 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
 
 
 def _count_skipped(counted: RollupCells, batch: dict[str, Any], at: float) -> None:
-    """Count the lines a process dropped: by kind, or only by number from older processes."""
+    """Count the lines that a process dropped.
+
+    The tally counts them by kind. Older processes send only their number.
+    """
     told = cells.read(batch.get("tally", ()))
     left = batch["skipped"] - sum(cell[cells.COUNT] for _, cell in told)
     if left < 0 or batch["skipped"] > cells.MOST_COUNTED:
@@ -197,7 +206,10 @@ def _message(process: str, line: list[Any]) -> Message:
 
 
 def _storable(text: str) -> str:
-    """Replace NUL, which PostgreSQL rejects in text, so that a hostile client cannot stop the writer."""
+    """Replace NUL characters, which PostgreSQL rejects in text.
+
+    Otherwise a client could stop the writer by sending one.
+    """
     return text.replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
@@ -219,13 +231,13 @@ def _seen(messages: Iterable[Message]) -> None:
 
 
 def _reopen(sessions: Iterable[str]) -> None:
-    """Reopen the records of idle clients that sent a message again."""
+    """Reopen ended session records whose idle clients have sent a new message."""
     again = Session.objects.filter(pk__in=list(sessions), end_reason=IDLE)
     again.update(ended_at=None, end_reason="")
 
 
 def _opened(fact: dict[str, Any]) -> None:
-    # A missing user would be detected only at the commit, which would reject the whole transaction.
+    # The database would detect a missing user only at the commit and would reject the whole transaction.
     user_id = fact["user"]
     if user_id is not None and not get_user_model().objects.filter(pk=user_id).exists():
         user_id = None
@@ -246,7 +258,7 @@ def _opened(fact: dict[str, Any]) -> None:
     if not is_new:
         _touched({"sessions": [fact["session"]], "at": fact["at"]})
     elif early := Message.objects.filter(session_id=fact["session"]).count():
-        # Another process flushed its messages of this session first.
+        # Another process has already flushed messages of this session.
         Session.objects.filter(pk=fact["session"]).update(messages_logged=early)
 
 

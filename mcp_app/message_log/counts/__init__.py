@@ -1,1 +1,1 @@
-"""Counts beside those of messages by tool: callers of tools, errors and refusals."""
+"""Counts of the message log by caller, by error and by refusal code."""

@@ -1,7 +1,7 @@
 """Counts of tool calls by client and by principal, written in the transaction that stores the messages.
 
-Only the log writer writes these rows. Messages dropped from the log by a busy process have no known caller
-and are not counted.
+Only the log writer writes these rows. Lines that a busy process dropped are not counted here, because their
+callers are unknown.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from mcp_app.models.rollup import added
 from mcp_app.protocol.messages.methods import OTHER
 
 SPANS: Final = (TEN_MINUTES, HOUR, DAY)
-# Maximum names counted within an hour. Calls of further names count as OTHER.
+# Maximum number of names counted within an hour, per kind. Calls by further names are counted as OTHER.
 MOST_NAMES: Final = 250
 # Rows per statement, so that the number of parameters stays below the limits of both databases.
 ROWS: Final = 200
-# Keys of a cell: COUNT for the number of calls, others for calls by bucket of their duration. No zeros.
+# Keys of the numbers in a cell. COUNT is the key of the number of calls. A bucket's index is the key of the
+# number of calls whose duration falls into the bucket. Zeros are not stored.
 COUNT: Final = -1
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
 
-# Start of ten minutes (Unix time), principal, session, outcome.
+# Start of ten minutes (Unix time), principal, session id, outcome.
 _Key = tuple[int, str, str | None, str]
 _Numbers = dict[int, int]
-# Start of a span, kind, name, outcome.
+# Start of a span (Unix time), kind of name, name, outcome.
 _Cell = tuple[int, str, str, str]
 
 
 class Callers:
-    """The callers of tools in the messages of one transaction."""
+    """The tool calls among the messages of one transaction, counted by caller."""
 
     __slots__ = ("cells",)
 
@@ -69,7 +70,7 @@ class Callers:
 
 
 def write(callers: Callers) -> None:
-    """Add the counts to the rows of every span."""
+    """Add the counts to the stored rows of every span."""
     if not callers.cells:
         return
     named = _named(callers)
@@ -77,7 +78,7 @@ def write(callers: Callers) -> None:
         spanned: dict[_Cell, _Numbers] = {}
         for (at, *names), numbers in named.items():
             _add(spanned, (at // span * span, *names), numbers)
-        # Only the buckets in use, because each column takes time.
+        # Only buckets with calls are written, because each column takes time.
         used = tuple(sorted(set().union(*spanned.values())))
         rows = [
             [span, _stored(key[0]), *key[1:], *[spanned[key].get(place, 0) for place in used]]
@@ -90,7 +91,7 @@ def write(callers: Callers) -> None:
 
 
 def purge() -> int:
-    """Delete rows older than the retention of their span, and return their number."""
+    """Delete rows past the retention of their span. Return their number."""
     return purge_of(CallerRollup, SPANS)
 
 
@@ -101,7 +102,7 @@ def _add(cells: dict[Any, _Numbers], key: Any, numbers: _Numbers) -> None:
 
 
 def _named(callers: Callers) -> dict[_Cell, _Numbers]:
-    """Group by client and by principal, with at most MOST_NAMES of each per hour."""
+    """Group the counts by client and by principal, with at most MOST_NAMES names of each kind per hour."""
     clients = _clients({key[2] for key in callers.cells if key[2] is not None})
     known = _known({key[0] // HOUR * HOUR for key in callers.cells})
     found: dict[_Cell, _Numbers] = {}
@@ -115,7 +116,7 @@ def _named(callers: Callers) -> dict[_Cell, _Numbers]:
 
 
 def _clients(sessions: Iterable[str]) -> dict[str, str]:
-    """Return the client names of these sessions."""
+    """Map session ids to the names of the sessions' clients."""
     named = sorted(sessions)
     found: dict[str, str] = {}
     for start in range(0, len(named), SLICE):
@@ -125,7 +126,7 @@ def _clients(sessions: Iterable[str]) -> dict[str, str]:
 
 
 def _known(hours: set[int]) -> dict[tuple[int, str], set[str]]:
-    """Return the names that have rows in these hours already."""
+    """Return the names that already have rows in these hours, by hour and kind."""
     rows = CallerRollup.objects.filter(span=HOUR, at__in=[_moment(hour) for hour in hours])
     found: dict[tuple[int, str], set[str]] = {}
     for at, kind, name in rows.order_by().values_list("at", "kind", "name").distinct():

@@ -1,6 +1,6 @@
 """Groups of errors by method, tool, outcome and text, written in the transaction that stores the messages.
 
-Only the log writer writes these rows. Errors dropped from the log by a busy process are not grouped.
+Only the log writer writes these rows. Errors in lines that a busy process dropped are not grouped.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mcp_app.models import ErrorGroup, ErrorHour, Message
 from mcp_app.observability.error_text import LONGEST_READ, said_in, without_what_varies
 from mcp_app.protocol.messages.methods import METHODS, OTHER
 
-# Maximum number of groups in all, and per tool. Errors beyond it share a group without text.
+# Maximum number of groups in total and per tool. Further errors are counted in a common group without text.
 MOST_GROUPS: Final = 1_000
 MOST_OF_TOOL: Final = 100
 ROWS: Final = 200
 NAMED: Final = ("tools/call", "prompts/get")
-# Number of failed messages searched for those of one group.
+# Number of failed messages that are read to find the messages of one group.
 WINDOW: Final = 500
 SLICE: Final = 500
-# The most recent errors first, and within one minute the most frequent.
+# Order of the groups: by the minute of the last error, newest first, and within a minute by frequency.
 LAST_SEEN: Final = (TruncMinute("last_at", tzinfo=UTC).desc(), "-count", "-last_at", "pk")
 _FAILED: Final = frozenset(outcome.value for outcome in ERRORS)
 
 
 class GroupKey(NamedTuple):
-    """The properties that the errors of a group share."""
+    """The properties that all errors of a group have in common."""
 
     method: str
     tool: str
@@ -45,12 +45,15 @@ class GroupKey(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The key of the group's row."""
+        """The primary key of the group's row."""
         return blake2s("\x00".join(self).encode(errors="replace"), digest_size=16).hexdigest()
 
 
 class SeenError(NamedTuple):
-    """The values of an error until the transaction ends. Only the newest of a batch has its answer."""
+    """The values of an error that are held in memory until the transaction ends.
+
+    To save memory, ``answer`` is set only for the newest error of a batch.
+    """
 
     pk: int
     at: datetime
@@ -73,7 +76,7 @@ class Errors:
             self._messages.setdefault(kind, []).append(message)
 
     def merge(self, other: Errors) -> None:
-        """Add the errors of ``other``, whose messages have ids by now."""
+        """Add the errors of ``other``, whose messages have been stored and have ids."""
         for kind, messages in other._messages.items():
             newest = messages[-1]
             seen = self.found.setdefault(kind, [])
@@ -82,7 +85,7 @@ class Errors:
 
 
 def kind_of(method: str, target: str, outcome: str, answer: str) -> GroupKey:
-    """Return the group of a message."""
+    """Return the group to which the error in a message belongs."""
     words = without_what_varies(said_in(answer))
     return GroupKey(
         method if method in METHODS else OTHER, target[:128] if method in NAMED else "", outcome, words
@@ -90,7 +93,7 @@ def kind_of(method: str, target: str, outcome: str, answer: str) -> GroupKey:
 
 
 def write(errors: Errors) -> None:
-    """Add the merged errors to the groups."""
+    """Write the merged errors to the stored groups."""
     if not errors.found:
         return
     groups, hours = [], []
@@ -111,7 +114,7 @@ def write(errors: Errors) -> None:
 
 
 def _bounded(found: dict[GroupKey, list[SeenError]]) -> dict[GroupKey, list[SeenError]]:
-    """Return the same errors, with no more new groups than the limits allow."""
+    """Return the errors, with errors beyond the group limits moved to common groups."""
     digests = {kind.digest: kind for kind in found}
     known = set(ErrorGroup.objects.filter(pk__in=list(digests)).values_list("pk", flat=True))
     if len(known) == len(digests):
@@ -136,7 +139,10 @@ def _bounded(found: dict[GroupKey, list[SeenError]]) -> dict[GroupKey, list[Seen
 
 
 def messages_of(group: ErrorGroup, most: int) -> list[int]:
-    """Return the ids of a group's newest messages, newest first, among the WINDOW newest of its outcome."""
+    """Return the ids of a group's newest messages, newest first.
+
+    Only the newest WINDOW messages with the group's outcome are read, so older ones may be missing.
+    """
     kind = GroupKey(group.method, group.tool, group.outcome, group.words)
     rows = Message.objects.filter(outcome=group.outcome, pk__lte=group.last_id, pk__gte=group.first_id)
     looked_at = rows.order_by("-pk").values_list("pk", "method", "target", Left("answer", LONGEST_READ + 1))
@@ -150,12 +156,12 @@ def messages_of(group: ErrorGroup, most: int) -> list[int]:
 
 
 def new_since(since: datetime) -> Any:
-    """Return the groups whose first error is not older than ``since``, the newest first."""
+    """Return the groups whose first error happened at or after ``since``, newest first."""
     return ErrorGroup.objects.filter(first_at__gte=since).order_by("-first_at")
 
 
 def purge() -> int:
-    """Delete groups without messages, and hours before the oldest message. Return the number of rows."""
+    """Delete groups whose messages have all been deleted, and the hours before the oldest message."""
     oldest = Message.objects.order_by("pk").first()
     if oldest is None:
         return ErrorHour.objects.all().delete()[0] + ErrorGroup.objects.all().delete()[0]
@@ -196,7 +202,8 @@ _GROUP: Final = _Upsert(
         "count",
     ),
     "digest",
-    # The writer works in the order of ids. Times of two processes may be in another order.
+    # The writer stores messages in ascending order of their ids, so the newest id always replaces the stored
+    # one. The times of messages from two processes may be in another order and must be compared.
     "example = excluded.example, last_id = excluded.last_id, "
     "count = mcp_app_errorgroup.count + excluded.count, "
     "first_at = CASE WHEN excluded.first_at < mcp_app_errorgroup.first_at "

@@ -1,4 +1,7 @@
-"""Queries of the counts: calls by tool, client or principal, and the expected results of log filters."""
+"""Queries of the counts: calls by tool, client or principal.
+
+``expected`` returns the number of calls that a filter of the log should find.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from mcp_app.message_log.rollups import HOUR, TEN_MINUTES, time_kept
 from mcp_app.message_log.traffic import CallFigures, Period, between, by_index, calls_of, fewest_cells, summed
 from mcp_app.models import CallerRollup
 
-# Maximum number of names shown. The calls of the others are still part of the total.
+# Maximum number of names listed. Calls by further names are part of the total.
 MOST_NAMED: Final = 500
 TOOL: Final = "tool"
 # The log's filter for each kind of name.
@@ -24,7 +27,10 @@ _OTHER_FILTERS: Final = ("session", "request_id", "direction", "text", "q")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The calls of each name in a period, the most called first. ``until`` None is now."""
+    """The calls in a period by name, the name with the most calls first.
+
+    If ``until`` is None, the period ends now. ``more`` is the number of names that are not listed.
+    """
 
     since: datetime
     until: datetime | None
@@ -33,9 +39,9 @@ class Named:
 
 
 def named(by: str, period: Period, now: datetime) -> Named:
-    """Return the tool calls of a period by tool, client or principal."""
+    """Return the tool calls in a period, grouped by tool, client or principal."""
     if by != TOOL and period.span == MINUTE:
-        # Callers are counted in steps of ten minutes.
+        # Callers have no counts for shorter spans than ten minutes.
         period = _in_ten_minutes(period)
     starts = period.starts(now)
     found: dict[str, CallFigures] = {}
@@ -61,7 +67,7 @@ def _rows(by: str, cells: Q) -> tuple[str, QuerySet[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The number of counted tool calls, and how many of them are missing in the log."""
+    """The number of counted tool calls, and the number of those that are missing from the log."""
 
     calls: int
     left_out: int
@@ -74,7 +80,10 @@ class Expected:
 
 
 def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
-    """Return the calls that the log's filters should find, or None if the counts do not match the filters."""
+    """Return the number of calls that the log's filters should find.
+
+    Returns None if the filters include properties that are not counted.
+    """
     if asked.get("method") != "tools/call" or not asked.get("outcome") or not asked.get("since"):
         return None
     who = [(by, asked[name]) for by, name in _FILTERS.items() if asked.get(name)]
@@ -84,7 +93,7 @@ def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
     span = _span(by, asked["since"], asked.get("until"), now)
     if span is None:
         return None
-    # Rows with an empty name count all calls.
+    # Rows with an empty tool name count the calls of all tools.
     of_span = Q(span=span)
     rows = calls_of(of_span).filter(tool=name) if by == TOOL else _rows(by, of_span)[1].filter(name=name)
     rows = _ended(rows, asked["outcome"]).filter(at__gte=asked["since"], at__lte=asked.get("until") or now)
@@ -99,7 +108,10 @@ def _ended(rows: QuerySet[Any], outcome: str) -> QuerySet[Any]:
 
 
 def _span(by: str, since: datetime, until: datetime | None, now: datetime) -> int | None:
-    """Return the longest retained span whose cells start and end with the requested times, or None."""
+    """Return the longest span whose cells begin and end exactly at the requested times.
+
+    Returns None if there is no such span, or if its cells may already have been deleted.
+    """
     edges = [since] if until is None else [since, until + timedelta(microseconds=1)]
     for span in (HOUR, TEN_MINUTES, MINUTE) if by == TOOL else (HOUR, TEN_MINUTES):
         if all(edge.timestamp() % span == 0 for edge in edges) and since > now - time_kept(span):

@@ -1,4 +1,4 @@
-"""Counts of refused calls by the code of their refusal, from the message log."""
+"""Counts of refused calls by refusal code, read from the message log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.protocol.refusals import ANSWERS, Code
 
 
 class RefusalCount(NamedTuple):
-    """The refusals of one code. ``meaning`` is for operators."""
+    """The number of calls refused with one code. ``meaning`` explains the code to operators."""
 
     code: str
     meaning: str
@@ -21,8 +21,11 @@ class RefusalCount(NamedTuple):
 
 
 def refusal_counts(since: datetime, until: datetime | None = None, tool: str = "") -> list[RefusalCount]:
-    """Return the refusals of a period, of one tool or all, the most frequent code first."""
-    # With all codes listed, the planner uses the index that contains only refusals.
+    """Count the refused calls in a period by code, the most frequent code first.
+
+    If ``tool`` is empty, the calls of all tools are counted.
+    """
+    # If the query lists all codes, the planner uses the index that contains only refused calls.
     found = between(Message.objects.filter(refusal__in=[code.value for code in Code]), since, until)
     if tool:
         found = found.filter(target=tool)

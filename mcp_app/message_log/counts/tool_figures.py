@@ -1,4 +1,4 @@
-"""Counts of one tool's calls by caller, from its newest messages."""
+"""Counts of one tool's calls by caller, computed from the tool's newest messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from mcp_app.message_log.traffic import CallFigures, Period
 from mcp_app.models import CallerRollup, Message
 from mcp_app.models.rollup import BUCKET_COLUMNS
 
-# Maximum number of messages read. Callers are not counted by tool, so their calls are read from the log.
+# Maximum number of messages read. The stored counts by caller do not include the tool, so a tool's calls are
+# counted from the log.
 MOST_READ: Final = 10_000
 
 
 class _Answered(NamedTuple):
-    """The columns read of a message."""
+    """The columns that are read from each message."""
 
     at: datetime
     session: str | None
@@ -31,7 +32,7 @@ class _Answered(NamedTuple):
 
 
 def called_by(kind: str, tool: str, period: Period, now: datetime) -> tuple[Named, bool]:
-    """Return the calls of a tool by client or principal, and True if they cover the whole period."""
+    """Return a tool's calls by client or principal, and True if they cover the whole period."""
     since = period.starts(now)[0]
     messages = between(Message.objects.filter(target=tool), since, period.until).order_by("-pk")
     columns = ("at", "session_id", "principal", "method", "outcome", "duration_ms")

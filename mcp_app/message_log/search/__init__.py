@@ -1,1 +1,1 @@
-"""Search of the log: a language of keys and words, its times, and saved searches."""
+"""Search of the message log: the search language, times in a search, and saved searches."""

@@ -1,7 +1,8 @@
-"""The search language of the log, with one meaning for live and stored lines.
+"""The search language of the log, which matches live and stored lines alike.
 
-In ``tool:echo status:error user:ada since:2h -method:ping "two words"`` all terms must match. A minus negates
-a term, and a star at the end of a value matches any rest. Words without a key are searched in the messages.
+An example is ``tool:echo status:error user:ada since:2h -method:ping "two words"``. All terms must match. A
+minus negates a term, and a star at the end of a value matches any continuation. Words without a key are
+searched in the messages.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mcp_app.models import Message, Session
 T = TypeVar("T")
 LONGEST = 300
 MOST_TERMS = 12
-# A key with its value, either of them quoted, or one word. The closing quote may be missing.
+# A key with a value, or a single word. Value and word may be quoted, and the closing quote may be missing.
 _TERM = re.compile(r'(-?)(?:([A-Za-z_]+):)?(?:"([^"]*)"?|(\S+))')
 _NUMBER = re.compile(r"([<>]?)=?([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s)?")
 
@@ -38,7 +39,7 @@ STATUS: Final = {
     "asked": ("asked",),
 }
 DIRECTIONS: Final = {"in": "in", "out": "out"}
-# The meaning of each key, for users.
+# Description of each key, for users.
 KEYS: Final = {
     "tool": 'the tool a call names; tool:"" names none, or one that is not offered',
     "target": "the tool, prompt or resource named",
@@ -66,16 +67,16 @@ _COLUMNS: Final = {
     "kind": "kind",
     "process": "process",
 }
-# With an empty quoted value they match lines without a target.
+# With an empty quoted value, these keys match lines without a target.
 _MAY_BE_NONE: Final = frozenset({"tool", "target"})
 _LEADING: Final = frozenset({"target", "method", "request_id", "session", "refusal"})
-# Methods of lines that name a tool: calls, and messages sent on their behalf.
+# Methods of lines whose target is a tool: calls, and messages sent on behalf of a call.
 _OF_TOOLS: Final = ("tools/call", "notifications/")
-# Columns whose name in the database differs from that in a line.
+# Maps fields of a line to columns where the names differ.
 _STORED: Final = {"session": "session__pk"}
-# Terms that the database resolves by an index. For others it reads rows.
+# Keys whose terms the database serves from an index. For other terms it reads rows.
 _INDEXED: Final = frozenset({"method", "session", "status", "refusal"})
-# Expressions that no index can serve, so that the planner keeps to the index that yields rows in order.
+# No index can serve these expressions. The planner therefore uses the index that yields rows in order.
 _TIME: Final = Coalesce(F("at"), F("at"))
 _CLIENT: Final = Coalesce(
     Subquery(Session.objects.filter(pk=OuterRef("session_id")).values("client_name")[:1]), Value("")
@@ -83,7 +84,7 @@ _CLIENT: Final = Coalesce(
 
 
 class SearchedLine(Protocol):
-    """The fields of a live line that a search reads. ``client`` is set only if a search needs it."""
+    """The fields of a live line that a search reads. ``client`` is filled only if the search needs it."""
 
     at: float
     client: str
@@ -96,15 +97,15 @@ class SearchedLine(Protocol):
 
     @property
     def text(self) -> str:
-        """The text that free words are searched in, in lower case."""
+        """The text in which words without a key are searched, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A condition, as a function on lines and as a query.
+    """One condition of a search, both as a function of a line and as a database query.
 
-    ``indexed``: the database finds its rows by an index. ``exact`` is a column and its required value.
-    ``begin`` and ``end`` are the times that bound it.
+    ``indexed`` is True if the database finds the rows with an index. ``exact`` is a column and the value it
+    must have, if the term requires one. ``begin`` and ``end`` limit the times that can match.
     """
 
     holds: Callable[[SearchedLine], bool]
@@ -126,7 +127,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A parsed search. ``problems`` describe invalid terms, with which nothing matches."""
+    """A parsed search. ``problems`` describe the invalid terms. A search with problems matches nothing."""
 
     terms: tuple[Term, ...] = ()
     problems: tuple[str, ...] = ()
@@ -136,7 +137,7 @@ class Search:
         return not self.problems and all(term.holds(line) for term in self.terms)
 
     def narrow(self, messages: QuerySet[Message]) -> QuerySet[Message]:
-        """Return the matching messages."""
+        """Return those ``messages`` that match."""
         if self.problems:
             return messages.none()
         for term in self.terms:
@@ -155,26 +156,26 @@ class Search:
 
     @property
     def asks_for_client(self) -> bool:
-        """True if live lines need the name of their client."""
+        """True if the search needs the client name of live lines."""
         return any(term.asks_for_client for term in self.terms)
 
     @property
     def reads_text(self) -> bool:
-        """True if whole messages have to be read, which takes longer."""
+        """True if the database must read whole messages, which takes longer."""
         return any(term.reads_text for term in self.terms)
 
     @property
     def reads_rows(self) -> bool:
-        """True if the database has to read rows that do not match."""
+        """True if the database must read rows that do not match."""
         return not all(term.indexed for term in self.terms)
 
 
 class _Wrong(Exception):
-    """An invalid term. The text explains the problem."""
+    """Raised for an invalid term. The text explains the problem to the user."""
 
 
 def parse(text: str) -> Search:
-    """Parse a search. Queries the database for the names of users."""
+    """Parse a search. Queries the database to resolve user names."""
     if len(text) > LONGEST:
         return Search(problems=(f"A search has at most {LONGEST} characters.",))
     found = list(_TERM.finditer(text.strip()))
@@ -190,7 +191,7 @@ def parse(text: str) -> Search:
 
 
 def term_of(key: str, value: str) -> str:
-    """Return the term that matches exactly this value, or "" if the language has none."""
+    """Return the term that matches exactly this value, or "" if the language cannot express it."""
     if key == "status":
         value = next((name for name, outcomes in STATUS.items() if outcomes == (value,)), "")
     if not value or '"' in value or value.endswith("*"):
@@ -199,7 +200,7 @@ def term_of(key: str, value: str) -> str:
 
 
 def without(key: str, text: str) -> str:
-    """Return a search without its terms of this key."""
+    """Return the text of a search without the terms that have this key."""
     return " ".join(found[0] for found in _TERM.finditer(text) if (found[2] or "").lower() != key)
 
 
@@ -274,7 +275,10 @@ def _text(key: str, value: str) -> Term:
 
 
 def _user(value: str) -> Term:
-    """Return the term for a user's name or principal. A principal is ``user:<number>/key:<number>``."""
+    """Return the term for a user name, a user's number, or a principal.
+
+    A number or a user name matches all principals of that user, such as ``user:<number>/key:<number>``.
+    """
     if value.isascii() and value.isdigit():
         number: int | None = int(value)
     else:
@@ -290,7 +294,7 @@ def _user(value: str) -> Term:
 
 
 def _client(value: str) -> Term:
-    """Return the term for a client's name, without regard to case."""
+    """Return the term for a client name. Case is ignored."""
     lower, begins = value.lower().removesuffix("*"), value.endswith("*")
 
     def holds(line: SearchedLine) -> bool:

@@ -1,4 +1,4 @@
-"""Saved searches: save, rename, share, delete and restore, with access checks. The only writers."""
+"""The only module that writes saved searches: save, rename, share, delete, restore. It checks access."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ LONGEST_NAME: Final = 80
 
 
 def searches_of(user: Any) -> QuerySet[SavedSearch]:
-    """Return a user's own searches and the shared ones."""
+    """Return the user's own searches and all shared searches."""
     return SavedSearch.objects.filter(Q(user_id=user.pk) | Q(shared=True))
 
 
 def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> SavedSearch:
     """Save a search under a name.
 
-    ``pk`` is the key of a deleted search to restore. Raise ValidationError with a text for the user, and
-    PermissionDenied.
+    To restore a deleted search, pass its former primary key as ``pk``. Raises ValidationError with a text for
+    the user, and PermissionDenied.
     """
     if not user.has_perm(READS):
         raise PermissionDenied
@@ -40,22 +40,22 @@ def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> Sa
 
 
 def rename_search(*, search: SavedSearch, user: Any, name: str) -> None:
-    """Rename one of the user's own searches. Raise ValidationError."""
+    """Rename one of the user's own searches. Raises ValidationError for an invalid or used name."""
     _only_own(search, user)
     search.name = _named(name)
     _stored(search)
 
 
 def delete_search(*, search: SavedSearch, user: Any) -> None:
-    """Delete one of the user's own searches, also for the users it was shared with."""
+    """Delete one of the user's own searches. A shared search disappears for all users."""
     _only_own(search, user)
     search.delete()
 
 
 def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) -> SavedSearch:
-    """Restore one of the user's own deleted searches, with its former key.
+    """Restore a deleted search of the user under its former primary key.
 
-    Raise ValidationError. It is shared again if its owner still may share.
+    A search that was shared is shared again if the user may still share searches. Raises ValidationError.
     """
     if SavedSearch.objects.filter(pk=pk).exists():
         raise ValidationError("This search is there again already.")
@@ -68,7 +68,10 @@ def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) ->
 
 
 def share_search(*, search: SavedSearch, user: Any, shared: bool) -> None:
-    """Share a search with all users who may read the log, or unshare it."""
+    """Share a search with all users who may read the log, or stop sharing it.
+
+    Raises PermissionDenied.
+    """
     if not user.has_perms([READS, SHARES]) or not (search.shared or search.user_id == user.pk):
         raise PermissionDenied
     with transaction.atomic():

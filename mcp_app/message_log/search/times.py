@@ -1,6 +1,6 @@
-"""Times in a search: a time ago, a day, a time of day, a moment.
+"""Parsing of times in a search: a duration before now, a day, a time of day, or a date with a time.
 
-Times without a zone are in the zone of the page (`timezone.get_current_timezone`).
+Times without a zone are in the current time zone of the page (``timezone.get_current_timezone``).
 """
 
 from __future__ import annotations
@@ -26,24 +26,30 @@ _LAST: Final = timedelta(microseconds=1)
 
 
 class NotATime(ValueError):
-    """The text is not a time."""
+    """Raised for a text that is not a time."""
 
 
 def begin_of(text: str) -> datetime:
-    """Return the moment a text names, or the first one of its day, minute or second. Raise NotATime."""
+    """Return the time in a text.
+
+    For a day, a minute or a second, its first moment is returned. Raises NotATime.
+    """
     return _read(text)[0]
 
 
 def end_of(text: str) -> datetime:
-    """Return the moment a text names, or the last one of its day, minute or second. Raise NotATime."""
+    """Return the time in a text.
+
+    For a day, a minute or a second, its last moment is returned. Raises NotATime.
+    """
     return _read(text)[1]
 
 
 def _read(text: str) -> tuple[datetime, datetime]:
-    """Return the first and the last moment."""
+    """Return the first and the last moment that a text can mean."""
     try:
         begin, length = _span(text)
-        # In the zone's local time: a day with a clock change is not 24 hours long.
+        # The length is added in local time, because a day on which the clocks change does not last 24 hours.
         end = (begin + length).astimezone(UTC)
         return begin.astimezone(UTC), end - _LAST if length else end
     except (ValueError, OverflowError):
