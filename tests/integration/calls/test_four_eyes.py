@@ -79,17 +79,17 @@ class Means:
 
 
 MEANS = {
-    "one's own key": Means("boss1", ("boss",)),
-    "one's second key": Means("boss2", ("boss",)),
+    "own key": Means("boss1", ("boss",)),
+    "second own key": Means("boss2", ("boss",)),
     "the bench": Means("bench", ("boss",)),
     "the bench as another user": Means("bench as asker", ("boss", "asker")),
     "the API": Means("boss1", ("boss",), api=True),
-    "a call that another made, made again": Means("asker1", ("asker", "boss"), again=("boss",)),
-    "made again twice": Means("asker1", ("asker", "boss", "deputy"), again=("boss", "deputy")),
-    "the bench as another user, made again by a third": Means(
+    "retried by another user": Means("asker1", ("asker", "boss"), again=("boss",)),
+    "retried twice": Means("asker1", ("asker", "boss", "deputy"), again=("boss", "deputy")),
+    "the bench as another user, retried by a third": Means(
         "bench as asker", ("boss", "asker", "deputy"), again=("deputy",)
     ),
-    "the API, made again": Means("asker1", ("asker", "boss"), api=True, again=("boss",)),
+    "the API, retried": Means("asker1", ("asker", "boss"), api=True, again=("boss",)),
 }
 
 

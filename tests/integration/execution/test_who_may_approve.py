@@ -221,29 +221,29 @@ MEANS = {
     "key of an unknown issuer": Means(lambda p: _foreign_key(p.asker), ("asker", "root")),
     "key issued by a command": Means(lambda p: _key(p.asker, None), ("asker",)),
     "machine": Means(lambda p: _machine(p.boss), ("boss",)),
-    "machine entered before that was stored": Means(lambda p: _machine(p.boss, is_old=True), ("boss",)),
+    "machine entered before issuers were stored": Means(lambda p: _machine(p.boss, is_old=True), ("boss",)),
     "machine entered by a command": Means(lambda _: _machine(None), ()),
     "machine of an unknown administrator": Means(lambda _: _unknown_machine(), ("boss", "editor", "root")),
-    "client entered by hand": Means(lambda p: _entered_client(p.asker, p.boss), ("asker", "boss")),
-    "client entered before that was stored": Means(
+    "manual client": Means(lambda p: _entered_client(p.asker, p.boss), ("asker", "boss")),
+    "client entered before issuers were stored": Means(
         lambda p: _entered_client(p.asker, p.boss, is_old=True), ("asker", "boss")
     ),
-    "client that registered itself": Means(lambda p: _registered_client(p.asker), ("asker",)),
-    "key issued with a key that a superuser issued": Means(
+    "self-registered client": Means(lambda p: _registered_client(p.asker), ("asker",)),
+    "key issued with a superuser-issued key": Means(
         lambda p: _own_key_of(_key(p.asker, p.root)), ("asker", "root")
     ),
-    "key issued two steps from a superuser's": Means(
+    "key issued two steps after a superuser": Means(
         lambda p: _own_key_of(_own_key_of(_key(p.asker, p.root))), ("asker", "root")
     ),
-    "key that a machine issued": Means(lambda p: _own_key_of(_machine(p.boss)), ("boss",)),
-    "key issued over a client entered by hand": Means(
+    "key issued by a machine": Means(lambda p: _own_key_of(_machine(p.boss)), ("boss",)),
+    "key issued through a manual client": Means(
         lambda p: _own_key_of(_entered_client(p.asker, p.boss)), ("asker", "boss")
     ),
     "key issued before a superuser issued one": Means(lambda p: _before(p, p.asker), ("asker",)),
     "bench": Means(lambda p: _bench(p.boss, p.boss), ("boss",)),
     "bench as another user": Means(lambda p: _bench(p.boss, p.asker), ("boss", "asker")),
-    "made again": Means(lambda p: _key(p.asker, p.root), ("asker", "root", "boss"), again=("boss",)),
-    "machine's call made again twice": Means(
+    "retried": Means(lambda p: _key(p.asker, p.root), ("asker", "root", "boss"), again=("boss",)),
+    "machine call retried twice": Means(
         lambda p: _machine(p.boss), ("boss", "editor", "root"), again=("editor", "root")
     ),
 }
@@ -265,13 +265,13 @@ def test_four_eyes_excludes_every_user_involved_in_the_call(means: Means, people
     assert decided(call, free) == "approved"
 
 
-@pytest.mark.parametrize("part", ["made again", "changed its tool"])
+@pytest.mark.parametrize("part", ["retried", "changed its tool"])
 def test_four_eyes_excludes_the_creator_of_an_involved_credential(part: str, people: People) -> None:
     """A machine may retry calls and change tools over the API on behalf of the user who created it."""
     machine = get_user_model().objects.get(pk=_machine(people.boss).user_id or 0)
     preset(base="danger")
     call = asked("preset", _key(people.asker, people.asker))
-    if part == "made again":
+    if part == "retried":
         cancel_call(call_id=call.id, actor=people.third)
         call = record(Call.objects.get(pk=retry_call(call_id=call.id, actor=machine)))
     else:
@@ -332,17 +332,17 @@ ANOTHER_WORK: dict[str, Callable[[Any], None]] = {
     "pointed at another tool": partial(_pointed_elsewhere, base="other"),
     "pointed at a tool under four eyes": partial(_pointed_elsewhere, base="danger"),
     "other fixed arguments": partial(_changed, fixed_arguments={"more": "z"}),
-    "deleted and made anew": _made_anew,
-    "renamed, with another in its place": _renamed,
-    "other code behind it": _new_code,
+    "deleted and recreated": _made_anew,
+    "renamed and replaced": _renamed,
+    "new code": _new_code,
 }
 SAME_WORK: dict[str, Callable[[Any], None]] = {
     "four eyes set": partial(_changed, four_eyes=True),
-    "four eyes set on the tool behind": partial(_base, four_eyes=True),
+    "four eyes set on the base tool": partial(_base, four_eyes=True),
 }
 WORDS: dict[str, Callable[[Any], None]] = {
     "another title": partial(_changed, title="Harmless"),
-    "another title of the tool behind": partial(_base, title="Harmless"),
+    "another title of the base tool": partial(_base, title="Harmless"),
     "pointed elsewhere and back": _pointed_away_and_back,
 }
 
@@ -480,19 +480,19 @@ AT_ONCE: dict[str, tuple[str, Ending, str]] = {
     "user deactivated": ("own key", lambda _, p: _deactivated(p.boss), "account"),
     "user deleted": ("own key", lambda _, p: p.boss.delete(), "deleted"),
     "connection ended": (
-        "client that registered itself", lambda c, _: end(_connection(c), "x"), "OAuth connection"
+        "self-registered client", lambda c, _: end(_connection(c), "x"), "OAuth connection"
     ),
-    "client switched off": ("machine", lambda c, p: disable(_connection(c).client, actor=p.root), "OAuth"),
+    "client disabled": ("machine", lambda c, p: disable(_connection(c).client, actor=p.root), "OAuth"),
     "machine's user deactivated": ("machine", lambda c, _: _deactivated(_connection(c).user), "account"),
-    "person on the bench deactivated": (
+    "bench user deactivated": (
         "bench as another user", lambda _, p: _deactivated(p.boss), "account"
     ),
-    "user of the bench deactivated": (
+    "user tried on the bench deactivated": (
         "bench as another user", lambda _, p: _deactivated(p.asker), "account"
     ),
 }  # fmt: skip
 LATER: dict[str, tuple[str, Ending, str]] = {
-    "key revoked by a statement": (
+    "key revoked by SQL": (
         "own key", lambda *_: ApiKey.objects.update(revoked_at=timezone.now()), "API key"
     ),
     "key expired": (

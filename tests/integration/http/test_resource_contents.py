@@ -61,7 +61,7 @@ class Way:
 
 WAYS = {
     "the service": Way("services.save_resource(actor=None, entry=row, text='new')"),
-    "the form in the admin": Way(
+    "the admin form": Way(
         "form = {'name': row.name, 'mime_type': 'text/plain', 'text': 'new', 'annotations': '{}'}\n"
         "form |= {'title': '', 'description': row.description, 'enabled': 'on', 'permission': ''}\n"
         "form |= {'position': row.position, 'icons': '[]', 'meta': '{}', '_save': '1'}\n"
@@ -74,7 +74,7 @@ WAYS = {
         "answer = web.patch(address, body, content_type='application/json', HTTP_HOST='localhost')\n"
         "assert answer.status_code == 200, answer.content"
     ),
-    "a draft that is published": Way(
+    "a published draft": Way(
         "draft = drafts.save_draft(kind=Resource, entry=row, actor=None, text='new')\n"
         "drafts.publish_draft(draft=draft, actor=None)"
     ),
@@ -91,13 +91,13 @@ WAYS = {
     "an upload": Way(
         "services.save_resource(actor=None, entry=row, text='', file=ContentFile(b'new', 'new.txt'))"
     ),
-    "an upload in place of another": Way(
+    "an upload replacing another": Way(
         "services.save_resource(actor=None, entry=row, file=ContentFile(b'new', 'old.txt'))", uploaded=True
     ),
-    "a text in place of an upload": Way(
+    "a text replacing an upload": Way(
         "services.save_resource(actor=None, entry=row, text='new', file=False)", uploaded=True
     ),
-    "text and title at once": Way(
+    "text and title": Way(
         "services.save_resource(actor=None, entry=row, text='new', title='New')", told=(LISTED, UPDATED)
     ),
     "another media type": Way(
@@ -105,7 +105,7 @@ WAYS = {
         new="old",
         told=(LISTED, UPDATED),
     ),
-    "the title alone": Way(
+    "only the title": Way(
         "services.save_resource(actor=None, entry=row, title='New')", new="old", told=(LISTED,)
     ),
 }
