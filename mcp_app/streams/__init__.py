@@ -1,4 +1,4 @@
-"""Event streams, and all access to Redis; independent of HTTP, MCP and the database."""
+"""Event streams and all access to Redis. This package depends on neither HTTP, MCP nor the database."""
 
 from mcp_app.streams.base import (
     Event,

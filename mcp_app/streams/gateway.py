@@ -1,4 +1,4 @@
-"""The ``Streams`` object: all streams and stores of one process, connected."""
+"""The class ``Streams``, which contains all streams and stores of one process."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from mcp_app.streams.stores.windows import RedisWindows
 
 @dataclass(slots=True)
 class Streams:
-    """The event streams and stores of one process, for the event loop it is started on.
+    """The event streams and stores of one process, for the event loop on which it is started.
 
-    ``start`` returns after the first connection attempt, even if it failed. Reconnection continues in the
-    background. Until it succeeds, every method raises StreamsUnavailable immediately.
+    ``start`` returns after the first attempt to connect, even if it failed. Attempts continue in the
+    background. Until one succeeds, every method raises StreamsUnavailable at once.
     """
 
     log: EventLog
@@ -67,14 +67,17 @@ class Streams:
 
     @classmethod
     def connect(cls, url: str, limits: StreamLimits | Settings | None = None) -> Streams:
-        """Build streams for a redis://, rediss:// or unix:// URL without I/O; raise ValueError for others."""
+        """Build streams for a redis://, rediss:// or unix:// URL without I/O.
+
+        Raise ValueError for other URLs.
+        """
         limits = limits_of(limits)
         endpoint = RedisAddress.parse(url)
         batch, channels = Batch(endpoint), Channels(endpoint.database)
         kept = RedisKept(batch, limits)
         log = RedisLog(batch, channels, kept, limits)
         hub = RedisHub(url, batch, channels, log.heads, slow_poll=limits.slow_poll)
-        # Readers retry as soon as Redis is back.
+        # Let readers try again as soon as Redis is back.
         batch.on_up = hub.watchers.wake_all
         batch.on_close = kept.tell_notes
         return cls(
@@ -96,7 +99,7 @@ class Streams:
     def in_memory(
         cls, limits: StreamLimits | Settings | None = None, *, clock: Clock = time.monotonic
     ) -> Streams:
-        """Build streams for a single process: the same behaviour without Redis, lost at its end."""
+        """Build streams for a single process. They behave as on Redis, but are lost when the process ends."""
         limits = limits_of(limits)
         hub = MemoryHub()
         windows = MemoryWindows(clock=clock)
@@ -127,14 +130,14 @@ class Streams:
         )
 
     async def start(self) -> None:
-        """Connect; call it on the event loop that will use the streams."""
+        """Connect. Call this on the event loop that will use the streams."""
         if self._batch is not None and self._redis_hub is not None:
             await asyncio.gather(self._batch.start(), self._redis_hub.start())
         elif isinstance(self.hub, MemoryHub):
             self.hub.start()
 
     async def close(self) -> None:
-        """Disconnect; readers wake once more, later commands raise StreamsUnavailable."""
+        """Disconnect. Readers are woken once more, and later commands raise StreamsUnavailable."""
         await self.tail.close()
         if self._redis_hub is not None:
             await self._redis_hub.close()
@@ -142,18 +145,21 @@ class Streams:
             await self._batch.close()
 
     async def healthy(self) -> bool:
-        """Return True if Redis answers, accepts writes and sends wake-ups. A full Redis is unhealthy."""
+        """Return True if Redis answers, accepts writes and sends wake-ups. A full Redis is not healthy."""
         if self._batch is None or self._redis_hub is None:
             return True
         try:
-            # Writes, because a Redis that cannot write to its disk still answers a ping.
+            # A write, because a Redis that cannot write to its disk still answers a ping.
             await self._batch.command("SET", HEALTH, "1", "EX", 60)
         except StreamsError:
             return False
         return self._redis_hub.is_up
 
     async def full(self) -> bool:
-        """Return True if Redis refuses writes for lack of memory: refuse new work, continue existing work."""
+        """Return True if Redis has no memory left for writes.
+
+        New work is then refused, and accepted work continues.
+        """
         if self._batch is None:
             return False
         try:
@@ -165,18 +171,18 @@ class Streams:
         return False
 
     async def push(self, key: str, message: str) -> None:
-        """Prepend a message to a Redis list; raise StreamsError."""
+        """Prepend a message to a Redis list. Raise StreamsError."""
         if self._batch is None:
             raise StreamsUnavailable("There is no Redis.")
         await self._batch.command("LPUSH", key, message)
 
     def reader(self, session: str, stream: str, epoch: int, after: int) -> Reader:
-        """Return a reader of a stream after an offset; close it after use."""
+        """Return a reader of a stream after an offset. The caller must close it."""
         return Reader(self.log, self.hub, session, stream, epoch, after)
 
 
 def limits_of(given: StreamLimits | Settings | None) -> StreamLimits:
-    """Return the stream limits of the settings; None yields the defaults."""
+    """Return the stream limits in the settings. For None, return the defaults."""
     if isinstance(given, StreamLimits):
         return given
     if given is None:

@@ -1,8 +1,8 @@
-"""The subscriber connection of a process: wakes local watchers and delivers broadcasts.
+"""The subscriber connection of a process. It wakes local watchers and delivers broadcasts.
 
-Publish/subscribe may lose messages (a cut connection, a restart), so it is never the source of truth. After a
-reconnection all waiters are woken to read again. A periodic sweep compares the position of each watcher with
-the log.
+Publish/subscribe may lose messages when a connection is cut or Redis restarts. Therefore no code relies on
+it alone. After a reconnection all waiters are woken to read again. In addition, a periodic sweep compares
+the position of each watcher with the log.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Heads = Callable[[list[tuple[str, str]]], Awaitable[list[Position | None]]]
 
 
 class RedisHub:
-    """``base.Hub`` on Redis publish/subscribe."""
+    """An implementation of ``base.Hub`` with Redis publish/subscribe."""
 
     def __init__(self, url: str, batch: Batch, channels: Channels, heads: Heads, *, slow_poll: float) -> None:
         self._url, self._batch, self._channels, self._heads = url, batch, channels, heads
         self._slow_poll = slow_poll
         self._callbacks: dict[str, list[Callback]] = {}
         self._subscribed: set[str] = set()  # on the current connection
-        # Sessions that lost their last watcher since the last tick. Unsubscribing is delayed: a busy session
-        # opens and closes a stream with every call.
+        # Sessions that have lost their last watcher since the last tick. Unsubscribing waits for the next
+        # tick, because a busy session opens and closes a stream with every call.
         self._leaving: set[str] = set()
         self.watchers = Watchers(on_last=self._leaving.add)
         self._connection = RedisConnection(
@@ -50,7 +50,7 @@ class RedisHub:
             on_up=self._up,
             on_down=self._down,
         )
-        self._missing: list[str] = []  # subscribed, but not sent yet
+        self._missing: list[str] = []  # counted as subscribed, but not sent yet
         self._silent = False
         self._ticker: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -63,13 +63,13 @@ class RedisHub:
         return self._connection.state == "up"
 
     async def start(self) -> None:
-        """Connect; return after the first attempt, even if it failed."""
+        """Connect. Return after the first attempt, even if it failed."""
         self._loop = asyncio.get_running_loop()
         await self._connection.start()
         self._ticker = self._loop.create_task(self._tick())
 
     async def close(self) -> None:
-        """Close the connections; watchers wake once more."""
+        """Close the connections. Watchers are woken once more."""
         if self._ticker is not None:
             self._ticker.cancel()
             await asyncio.wait((self._ticker,))
@@ -107,7 +107,7 @@ class RedisHub:
             raise StreamsUnavailable(f"Redis is unavailable: {type(error).__name__}.") from error
 
     def _want(self, channel: str) -> None:
-        """Subscribe to a channel, batched per event loop turn; ``_up`` renews all subscriptions."""
+        """Subscribe to a channel, together with others of the same turn. ``_up`` renews all subscriptions."""
         if channel in self._subscribed or not self.is_up:
             return
         if not self._missing:
@@ -126,7 +126,8 @@ class RedisHub:
 
     def _up(self) -> None:
         self._silent = False
-        # Always subscribes: a connection without any subscription answers a ping in another shape.
+        # Always subscribe to at least one channel: without a subscription, Redis answers a ping in another
+        # format.
         wanted = {self._channels.topic + topic for topic in ("resync", *self._callbacks)}
         wanted.update(self._channels.wake + waiter.session for waiter in self.watchers)
         self._subscribed = wanted
@@ -143,7 +144,8 @@ class RedisHub:
         self._missing.clear()
 
     def _call(self, callbacks: list[Callback], payload: dict[str, Any]) -> None:
-        # Scheduled, so that an exception in one callback affects neither the others nor this connection.
+        # Schedule the callbacks, so that an exception in one of them affects neither the others nor this
+        # connection.
         for callback in tuple(callbacks):
             self._loop.call_soon(callback, payload)
 
@@ -160,7 +162,8 @@ class RedisHub:
         elif kind == b"message" and (name := reply[2].decode()) != EVERYONE:
             self.watchers.wake(session, name)
         elif kind in (b"message", b"subscribe"):
-            # Events appended before the subscription took effect did not wake its waiters.
+            # Events that were appended before the subscription took effect did not wake the waiters. Wake
+            # them now.
             self.watchers.wake_session(session)
 
     async def _tick(self) -> None:
@@ -171,7 +174,7 @@ class RedisHub:
             await self._sweep()
 
     def _ping(self) -> None:
-        """Replace a connection that was silent since the last ping."""
+        """Replace the connection if nothing has arrived on it since the last ping."""
         if not self.is_up:
             return
         if self._silent:
@@ -189,7 +192,7 @@ class RedisHub:
             self._say("UNSUBSCRIBE", gone)
 
     async def _sweep(self) -> None:
-        """Wake each watcher whose stream has newer events: its wake-up was lost."""
+        """Wake each watcher whose stream has newer events, because its wake-up was lost."""
         waiting = list(self.watchers)
         for start in range(0, len(waiting), SWEEP_CHUNK):
             chunk = [waiter for waiter in waiting[start : start + SWEEP_CHUNK] if waiter.epoch >= 0]

@@ -1,4 +1,4 @@
-"""Readers of streams; a waiting reader uses no task."""
+"""Readers of event streams. A reader needs no task while it waits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from mcp_app.streams.base import Event, EventLog, Hub, Position, StreamsUnavaila
 
 
 class Reader:
-    """A reader of one stream from a position on: first stored events, then new ones.
+    """A reader of one stream from a position on: it returns first the stored events and then new ones.
 
-    ``finished``: no event follows those that ``next`` returned. ``gap``: some events were trimmed before they
-    were read. ``cursor``: offset of the last returned event. Close it after use.
+    ``finished`` is True if no event follows those that ``next`` has returned. ``gap`` is True if events
+    were trimmed before they were read. ``cursor`` is the offset of the last returned event. The reader must
+    be closed after use.
     """
 
     __slots__ = (
@@ -36,15 +37,15 @@ class Reader:
         self.finished = False
         self.gap = False
         self._poked = False
-        # A stream read from its start was opened just now; any other may be about to expire.
+        # A stream that is read from its start was opened just now. Any other stream may be about to expire.
         self._kept = asyncio.get_running_loop().time() if after == 0 else float("-inf")
         self._watch = hub.watch(session, stream)
 
     async def next(self, timeout: float) -> list[Event]:  # noqa: ASYNC109
-        """Return the next events; [] after ``timeout`` seconds, after ``poke``, or at the end of the stream.
+        """Return the next events. Return [] after ``timeout`` seconds, after ``poke``, or at the end.
 
-        While Redis is unreachable the reader waits and then continues. Raise StreamUnknown if the stream no
-        longer exists (dropped, session ended, Redis emptied).
+        While Redis is unreachable, the reader waits and then continues. Raise StreamUnknown if the stream
+        no longer exists because it was dropped, its session ended, or Redis was emptied.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -62,7 +63,7 @@ class Reader:
         return []
 
     def restart(self, epoch: int) -> None:
-        """Continue from the start of a recreated stream; unread events of the old one count as a gap."""
+        """Continue at the start of a recreated stream. Unread events of the earlier stream count as a gap."""
         self.epoch, self.cursor = epoch, 0
         self.finished, self.gap = False, True
         self._kept = asyncio.get_running_loop().time()
@@ -85,7 +86,7 @@ class Reader:
         return page.events
 
     async def _keep(self, now: float) -> None:
-        """Renew the expiry: a stream with a reader must not expire, even without new events."""
+        """Extend the stream's lifetime: it must not expire while it has a reader, even without events."""
         if now - self._kept < self._log.limits.ttl / 4:
             return
         try:
@@ -95,5 +96,5 @@ class Reader:
         self._kept = now
 
     def close(self) -> None:
-        """Stop reading; the stream itself remains. Idempotent."""
+        """Stop reading. The stream itself is not deleted. Idempotent."""
         self._watch.close()

@@ -18,7 +18,7 @@ def _give_up(waiter: asyncio.Future[bool]) -> None:
 
 
 class Waker:
-    """A watcher of (session, name): a flag and, during a wait, a future. Implements ``base.Watch``."""
+    """A watcher of one name in a session: a flag and, during a wait, a future. Implements ``base.Watch``."""
 
     __slots__ = ("_future", "_watchers", "epoch", "name", "news", "offset", "session")
 
@@ -35,7 +35,7 @@ class Waker:
         self.epoch, self.offset = position
 
     def behind(self, head: Position | None) -> bool:
-        """Return True if ``head`` differs from the position read, or the stream is missing."""
+        """Return True if ``head`` is not the position that was read, or if the stream is missing."""
         return head is None or head.epoch != self.epoch or head.offset != self.offset
 
     def wake(self) -> None:
@@ -45,7 +45,7 @@ class Waker:
             self._future.set_result(True)
 
     async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
-        """Return True as soon as ``news`` is set, False after ``timeout`` seconds."""
+        """Return True as soon as ``news`` is set, or False after ``timeout`` seconds."""
         if self.news:
             return True
         loop = asyncio.get_running_loop()
@@ -58,12 +58,15 @@ class Waker:
             self._future = None
 
     def close(self) -> None:
-        """Stop watching; idempotent."""
+        """Stop watching. Idempotent."""
         self._watchers.remove(self)
 
 
 class Watchers:
-    """All waiters of the process; ``on_last`` is called with a session that loses its last waiter."""
+    """All waiters of the process.
+
+    ``on_last`` is called with the id of a session that loses its last waiter.
+    """
 
     def __init__(self, on_last: Callable[[str], None] = _nothing) -> None:
         self._by_session: dict[str, list[Waker]] = {}
@@ -79,7 +82,7 @@ class Watchers:
         return waiter
 
     def remove(self, waiter: Waker) -> None:
-        """Remove a waiter; idempotent."""
+        """Remove a waiter. Idempotent."""
         waiters = self._by_session.get(waiter.session, [])
         if waiter in waiters:
             waiters.remove(waiter)
@@ -103,6 +106,6 @@ class Watchers:
             waiter.wake()
 
     def wake_all(self) -> None:
-        """Wake all watchers after possibly lost messages."""
+        """Wake all watchers, because messages may have been lost."""
         for waiter in self:
             waiter.wake()

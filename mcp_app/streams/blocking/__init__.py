@@ -1,1 +1,1 @@
-"""Access to Redis without an event loop: for admin pages, commands and the worker's main process."""
+"""Access to Redis without an event loop, for admin pages, commands and the main process of workers."""

@@ -1,4 +1,4 @@
-"""Broadcasts from code without an event loop (admin, commands) to web processes."""
+"""Broadcasts to web processes from code without an event loop, such as admin pages and commands."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _client(url: str) -> tuple[redis.Redis, Channels]:
 
 
 def announce(topic: str, payload: dict[str, Any]) -> None:
-    """Broadcast to every process, from any thread.
+    """Broadcast to every process from any thread.
 
-    Log a warning if Redis is unreachable and never raise: the caller has already committed, and listeners
-    reload the stored state within seconds.
+    If Redis is unreachable, log a warning and raise nothing: the caller has already committed its change,
+    and the processes load the stored state again within seconds.
     """
     url = conf.get().redis_url
     if not url:
@@ -41,7 +41,7 @@ def announce(topic: str, payload: dict[str, Any]) -> None:
 
 
 def end_session(session: str, reason: str) -> None:
-    """End a session for all processes, from any thread; log a warning if Redis is unreachable."""
+    """End a session for all processes, from any thread. Log a warning if Redis is unreachable."""
     url = conf.get().redis_url
     if not url:
         return

@@ -16,16 +16,16 @@ from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import window_key
 
-# After a timeout the process skips Redis for this time, instead of waiting at every event.
+# After a timeout, this process does without Redis for this time. Otherwise it would wait at every event.
 AWAY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
 
 def count(key: str, limit: int, seconds: float) -> float:
-    """Count an event in a fixed window; return 0.0 up to ``limit``, else the seconds to wait.
+    """Count an event in a fixed window. Return 0.0 up to ``limit`` events, else the seconds to wait.
 
-    Without Redis, or while it is unreachable, each process counts alone.
+    Without Redis, and while Redis is unreachable, each process counts only its own events.
     """
     url = conf.get().redis_url
     if url and not _own.redis_is_away():
@@ -51,7 +51,7 @@ def _client(url: str) -> redis.Redis:
 
 
 class OwnCounts:
-    """The windows of one process; thread-safe."""
+    """The windows of one process, used without Redis. Thread-safe."""
 
     def __init__(self) -> None:
         self._windows = RateWindow()
@@ -59,17 +59,17 @@ class OwnCounts:
         self._lock = threading.Lock()
 
     def count(self, key: str, limit: int, seconds: float) -> float:
-        """Count an event as the module's ``count`` does, in this process only."""
+        """Count an event as the module's ``count`` does, but only in this process."""
         with self._lock:
             counted, rest = self._windows.hit(key, time.monotonic(), seconds)
         return 0.0 if counted <= limit else rest
 
     def redis_went_away(self) -> None:
-        """Skip Redis for AWAY_SECONDS."""
+        """Do without Redis for AWAY_SECONDS."""
         self._away_until = time.monotonic() + AWAY_SECONDS
 
     def redis_is_away(self) -> bool:
-        """Return True while Redis is skipped."""
+        """Return True as long as this process does without Redis."""
         return time.monotonic() < self._away_until
 
 

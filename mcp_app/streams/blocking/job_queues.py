@@ -9,13 +9,14 @@ import redis
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.connections.client import sync_client
 
-# The broker stores a queue as one list per priority step; the first has the queue's own name.
+# The broker stores a queue as one list per priority step. The list of the first step has the queue's own
+# name.
 SEPARATOR = "\x06\x16"
 STEPS = (3, 6, 9)
 
 
 class JobQueues:
-    """A read-only view of queue lengths; thread-safe."""
+    """A read-only view of queue lengths. Thread-safe."""
 
     __slots__ = ("_client",)
 
@@ -23,7 +24,7 @@ class JobQueues:
         self._client = sync_client(url)
 
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
-        """Return the number of waiting jobs of each queue. Raise StreamsUnavailable."""
+        """Return the number of waiting jobs in each queue. Raise StreamsUnavailable."""
         names = list(dict.fromkeys(queues))
         try:
             with self._client.pipeline(transaction=False) as pipeline:

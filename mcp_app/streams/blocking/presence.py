@@ -1,4 +1,4 @@
-"""Heartbeats of workers: two keys that expire."""
+"""Heartbeats of workers, stored in two keys that expire."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LIFE_SECONDS = 15
 
 @dataclass(frozen=True, slots=True)
 class SeenWorker:
-    """A worker that sent a heartbeat within LIFE_SECONDS, and its queues."""
+    """A worker that sent a heartbeat within the last LIFE_SECONDS, and the queues that it serves."""
 
     name: str
     queues: tuple[str, ...]
 
 
 class Presence:
-    """Heartbeats of workers within the last LIFE_SECONDS; thread-safe."""
+    """The heartbeats that workers sent within the last LIFE_SECONDS. Thread-safe."""
 
     __slots__ = ("_client",)
 
@@ -44,7 +44,7 @@ class Presence:
             raise StreamsUnavailable("Redis does not take the sign of life of this worker.") from error
 
     def _now(self) -> float:
-        # The clock of Redis: clocks of worker and web machines may differ.
+        # The clock of Redis, because the clocks of worker and web machines may differ.
         seconds, micros = self._client.time()
         return int(seconds) + int(micros) / 1e6
 
@@ -56,7 +56,7 @@ class Presence:
             raise StreamsUnavailable("Redis does not say whether a worker is alive.") from error
 
     def workers(self) -> list[SeenWorker]:
-        """Return the active workers by name. Raise StreamsUnavailable."""
+        """Return the active workers in the order of their names. Raise StreamsUnavailable."""
         try:
             since = self._now() - LIFE_SECONDS
             found: list[bytes] = self._client.zrangebyscore(WORKERS, since, "+inf")  # type: ignore[assignment]

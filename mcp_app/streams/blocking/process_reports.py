@@ -1,4 +1,4 @@
-"""The last reports of active processes."""
+"""The last report of each active process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.streams.stores.metrics import LIFE_SECONDS
 
 
 class ProcessReports:
-    """A reader of the reports in ``base.MetricsStore``, without an event loop; thread-safe."""
+    """A reader for the reports in ``base.MetricsStore``, without an event loop. Thread-safe."""
 
     __slots__ = ("_client",)
 

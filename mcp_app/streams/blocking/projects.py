@@ -1,6 +1,6 @@
-"""The registry of projects that use one Redis database.
+"""The registry of the projects that use one Redis database.
 
-Only one project may use a database, because keys do not name their project.
+Only one project may use a database, because the names of keys do not contain the project.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import PROJECTS
 
-# Projects that moved to another Redis are forgotten after this time.
+# Projects that no longer use this Redis are removed after this time.
 REMEMBERED_SECONDS = 86_400
 MOST = 100
 
 
 def note(url: str) -> int:
-    """Register this project in the Redis at ``url``; return the number of other projects within a day.
+    """Register this project in the Redis at ``url``. Return how many other projects used it within a day.
 
     Raise StreamsUnavailable.
     """
@@ -39,7 +39,7 @@ def note(url: str) -> int:
 
 
 def others(url: str) -> int:
-    """Return the number of other projects that used the Redis at ``url`` within a day.
+    """Return how many other projects used the Redis at ``url`` within a day.
 
     Raise StreamsUnavailable.
     """
@@ -52,6 +52,6 @@ def others(url: str) -> int:
 
 
 def _names() -> list[str]:
-    """Return the names of this project, the current first, derived from its secret keys."""
+    """Return the names of this project, derived from its current secret key and the earlier ones."""
     secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return [salted_hmac("mcp_app.project", "", secret=secret).hexdigest()[:16] for secret in secrets]

@@ -1,4 +1,4 @@
-"""Facts about the Redis server: version, memory, persistence, clock."""
+"""Facts about the Redis server: its version, memory, persistence and clock."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import redis
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.connections.client import CLUSTER, CLUSTER_REMEDY, sync_client
 
-# The oldest supported version; commands and scripts use nothing newer.
+# The oldest supported version. All commands and scripts work with it.
 OLDEST = (6, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """Values of INFO; missing values are None or (). ``max_memory`` 0 means no limit, sizes are in bytes."""
+    """Values from INFO. A missing value is None or ().
+
+    Sizes are in bytes; ``max_memory`` 0 means no limit.
+    """
 
     version: tuple[int, ...]
     used_memory: int | None
@@ -29,7 +32,7 @@ class ServerFacts:
 
 
 class RedisServerView:
-    """A read-only view of one Redis server that works on hosted servers, too (no CONFIG)."""
+    """A read-only view of one Redis server. It does not use CONFIG, so it works on hosted servers as well."""
 
     __slots__ = ("_client",)
 
@@ -37,7 +40,7 @@ class RedisServerView:
         self._client = sync_client(url)
 
     def round_trip(self) -> float:
-        """Return the seconds of one PING on an open connection. Raise StreamsUnavailable."""
+        """Return the duration of one PING on an open connection, in seconds. Raise StreamsUnavailable."""
         try:
             self._client.ping()
             begun = time.perf_counter()
@@ -47,7 +50,10 @@ class RedisServerView:
         return time.perf_counter() - begun
 
     def skew(self) -> float:
-        """Return the seconds by which the server's clock is ahead of ours. Raise StreamsUnavailable."""
+        """Return by how many seconds the server's clock is ahead of this machine's.
+
+        Raise StreamsUnavailable.
+        """
         try:
             self._client.ping()
             before = time.time()
@@ -57,11 +63,11 @@ class RedisServerView:
         return float(int(seconds) + int(micros) / 1e6 - (before + time.time()) / 2)
 
     def facts(self) -> ServerFacts:
-        """Return the server's INFO. Raise StreamsUnavailable."""
+        """Return the facts from the server's INFO. Raise StreamsUnavailable."""
         try:
             info: dict[str, Any] = self._client.info()
         except redis.ResponseError as error:
-            # Redis answers, but has no INFO (fakeredis) or forbids it. A cluster has database 0 only.
+            # Redis has no INFO (fakeredis), forbids it, or is a cluster, which has only database 0.
             info = {"cluster_enabled": 1} if "cluster mode" in str(error) else {}
         except redis.RedisError as error:
             raise StreamsUnavailable(f"Redis did not return its INFO: {error}") from error
@@ -77,7 +83,7 @@ class RedisServerView:
 
 
 def cluster_fault(url: str) -> str:
-    """Return the refusal of a Redis Cluster with its remedy; empty for other servers and without one."""
+    """Return an error with its remedy if ``url`` is a Redis Cluster. Return "" for any other or no server."""
     if not url:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Reading of event streams without an event loop, for admin pages."""
+"""Access to event streams without an event loop, for admin pages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from mcp_app.streams.connections.keys import stream_keys
 from mcp_app.streams.stores.redis_log import event_of
 
 MOST = 200
-# Well below the client's socket timeout.
+# Well below the socket timeout of the client.
 MOST_SECONDS = 0.5
 
 
 class StreamView:
-    """A read-only view of streams for threads; it neither renews streams nor wakes readers."""
+    """A read-only view of streams for threads.
+
+    It neither extends the lifetime of streams nor wakes readers.
+    """
 
     __slots__ = ("_client",)
 
@@ -25,20 +28,20 @@ class StreamView:
         self._client = sync_client(url)
 
     def newest(self, session: str, stream: str) -> list[Event]:
-        """Return the last events, oldest first; none for an unknown stream. Raise StreamsUnavailable."""
+        """Return the last events, oldest first, or none for an unknown stream. Raise StreamsUnavailable."""
         return self._read(session, stream, None)
 
     def after(self, session: str, stream: str, position: Position) -> list[Event]:
-        """Return up to MOST events after ``position``; the newest ones if the stream was created again."""
+        """Return up to MOST events after ``position``, or the newest if the stream was created again."""
         events = self._read(session, stream, position)
         if events and events[0].epoch != position.epoch:
             return self.newest(session, stream)
         return events
 
     def wait(self, session: str, stream: str, position: Position | None, seconds: float) -> bool:
-        """Block until an event follows ``position`` (None: any); return False after ``seconds``.
+        """Block until an event follows ``position`` (None: any event). Return False after ``seconds``.
 
-        The wait is at most MOST_SECONDS. Raise StreamsUnavailable.
+        The wait is limited to MOST_SECONDS. Raise StreamsUnavailable.
         """
         key = stream_keys(session, stream).stream
         start = f"{position.epoch}-{position.offset}" if position is not None else "0-0"

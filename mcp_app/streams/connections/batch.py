@@ -1,7 +1,7 @@
-"""The command connection of a process, written once per turn of the event loop.
+"""The connection of a process for commands to Redis. It is written once per turn of the event loop.
 
-Awaiting Redis one command at a time would dominate the cost of a request. Instead, the commands of all tasks
-in one turn, and those issued during a round trip, are sent together.
+Awaiting the reply of each single command would take most of the time of a request. Instead, the commands of
+all tasks in one turn are sent together, and so are all commands issued during one round trip.
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ Run = tuple[Script, Sequence[str], tuple[Argument, ...]]  # a script, its keys a
 MOST_BYTES_WAITING = 64 * 1024 * 1024
 CONFIRMATION = 0.02
 TELL_SECONDS = 0.5
-# Delay of commands without a waiter, to share a write: a socket write costs more than the command.
+# Delay of commands whose reply nobody awaits. They then share a write with others, which costs more than
+# they do.
 COMPANY_SECONDS = 0.02
 
 log = logging.getLogger(__name__)
 
 
 class _Entry(NamedTuple):
-    """Commands whose replies resolve a common future."""
+    """One or more commands whose replies become the result of one future."""
 
     future: asyncio.Future[Any]
     deadline: float
-    expected: int  # 0: a single command, whose reply is the result itself
+    expected: int  # 0: a single command, whose reply itself is the result
     replies: list[Any]
 
 
 class Batch:
-    """Commands to Redis, answered in order, each within ``timeout`` seconds.
+    """Commands to Redis. They are answered in order, each within ``timeout`` seconds.
 
-    Methods raise StreamsUnavailable (immediately while Redis is known to be unreachable), StreamsFull, or
-    StreamsError for a command that Redis refuses. Use it on the event loop it was started on.
+    Methods raise StreamsUnavailable (at once while Redis is known to be unreachable), StreamsFull, or
+    StreamsError for a command that Redis refuses. Use the object only on the event loop on which it was
+    started.
     """
 
     def __init__(self, endpoint: RedisAddress, *, timeout: float = TIMEOUT) -> None:
         self._timeout = timeout
-        # Loaded on each connection, so that a missing script is the exception.
+        # The scripts are loaded on each new connection, so a script is rarely missing.
         self._connection = RedisConnection(
             endpoint,
             greeting=[("SCRIPT", "LOAD", script.source) for script in ALL],
@@ -62,13 +64,13 @@ class Batch:
         self._size = 0
         self._telling: set[asyncio.Future[Any]] = set()
         self._scheduled = False
-        self._urgent = False  # a caller waits for a reply to an unsent command
-        self._leaving: asyncio.TimerHandle | None = None  # timer that sends commands without a waiter
+        self._urgent = False  # a task awaits the reply to an unsent command
+        self._leaving: asyncio.TimerHandle | None = None  # sends the commands whose reply no task awaits
         self._watchdog: asyncio.TimerHandle | None = None
         self._late = False
         self._loop: asyncio.AbstractEventLoop
         self.on_up: Callable[[], None] = lambda: None
-        self.on_close: Callable[[], None] = lambda: None  # last chance to send commands
+        self.on_close: Callable[[], None] = lambda: None  # the last opportunity to send commands
 
     @property
     def is_up(self) -> bool:
@@ -76,7 +78,7 @@ class Batch:
         return self._connection.state == "up"
 
     async def start(self) -> None:
-        """Connect; return after the first attempt, even if it failed."""
+        """Connect. Return after the first attempt, even if it failed."""
         self._loop = asyncio.get_running_loop()
         await self._connection.start()
 
@@ -92,11 +94,14 @@ class Batch:
             self._watchdog.cancel()
 
     def command(self, *arguments: Argument) -> asyncio.Future[Any]:
-        """Send one command; the result is its reply (bytes, int, list or None)."""
+        """Send one command. The result is its reply (bytes, int, list or None)."""
         return self._put(pack(arguments), 0)
 
     def many(self, commands: Sequence[tuple[Argument, ...]]) -> asyncio.Future[list[Any]]:
-        """Send several commands, not atomically; the result lists their replies or raises the first error."""
+        """Send several commands, not atomically.
+
+        Return their replies, or raise the first error among them.
+        """
         if not commands:
             empty: asyncio.Future[list[Any]] = self._loop.create_future()
             empty.set_result([])
@@ -104,16 +109,17 @@ class Batch:
         return self._put(b"".join(map(pack, commands)), len(commands))
 
     async def script(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Any:
-        """Run a script; send its source if Redis does not have it."""
+        """Run a script. Send its source if Redis does not know the script."""
         try:
             return await self._put(pack(("EVALSHA", script.digest, len(keys), *keys, *arguments)), 0)
         except _ScriptMissing:
             return await self.command("EVAL", script.source, len(keys), *keys, *arguments)
 
     async def scripts(self, *wanted: Run, then: Sequence[tuple[Argument, ...]] = ()) -> list[Any]:
-        """Run scripts, ``then`` commands, in one round trip; return their replies. Not atomic.
+        """Run scripts and ``then`` commands in one round trip, not atomically. Return their replies.
 
-        If Redis lacks one of the scripts, everything is sent again, so all commands must be idempotent.
+        If Redis does not know one of the scripts, everything is sent again. Therefore all commands must be
+        idempotent.
         """
         known = [("EVALSHA", script.digest, len(keys), *keys, *more) for script, keys, more in wanted]
         try:
@@ -123,9 +129,9 @@ class Batch:
             return await self.many([*whole, *then])
 
     def tell(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
-        """Run a script without waiting for its reply, before all later commands. Never fails.
+        """Run a script before all later commands, without waiting for its reply. Never fails.
 
-        It is sent with the next command, or after ``COMPANY_SECONDS``.
+        The script is sent with the next command, or after ``COMPANY_SECONDS``.
         """
 
         def told(reply: asyncio.Future[Any]) -> None:
@@ -185,7 +191,7 @@ class Batch:
         self._size = 0
 
     def _reply(self, reply: Any) -> None:
-        if not self._sent:  # an unexpected reply: the connection is out of sync
+        if not self._sent:  # no command awaits this reply, so the order of replies is lost
             self._connection.drop()
             return
         entry = self._sent[0]
@@ -196,14 +202,15 @@ class Batch:
             errors = (each for each in entry.replies if isinstance(each, hiredis.ReplyError))
             reply = next(errors, entry.replies)
         self._sent.popleft()
-        if not entry.future.done():  # otherwise its task was cancelled
+        if not entry.future.done():  # false if the waiting task was cancelled
             if isinstance(reply, hiredis.ReplyError):
                 missing = str(reply).startswith("NOSCRIPT")
                 entry.future.set_exception(_ScriptMissing() if missing else fault(reply))
             else:
                 entry.future.set_result(reply)
         if not self._sent and self._waiting and not self._scheduled:
-            # Scheduled after the tasks that these replies wake, so that their next commands are included.
+            # Scheduled after the tasks that these replies wake, so that the next commands of these tasks
+            # are included.
             self._schedule()
 
     def _up(self) -> None:
@@ -222,7 +229,7 @@ class Batch:
                 entry.future.set_exception(StreamsUnavailable("Redis went away before it answered."))
 
     def _check(self) -> None:
-        """Drop the connection if the oldest command exceeded its deadline."""
+        """Drop the connection if the oldest command has exceeded its deadline."""
         head = self._sent[0] if self._sent else self._waiting[0] if self._waiting else None
         if head is None:
             self._watchdog, self._late = None, False
@@ -230,7 +237,8 @@ class Batch:
             self._late = False
             self._watchdog = self._loop.call_at(head.deadline, self._check)
         elif not self._late:
-            # A blocked event loop may not have read the reply from the socket yet: read once more first.
+            # If the event loop was blocked, the reply may be unread in the socket. Let the loop read it
+            # first.
             self._late = True
             self._watchdog = self._loop.call_later(CONFIRMATION, self._check)
         else:
@@ -240,4 +248,4 @@ class Batch:
 
 
 class _ScriptMissing(StreamsUnavailable):
-    """Redis does not have the script (it was restarted or its scripts were flushed)."""
+    """Redis does not know the script, because it was restarted or its scripts were flushed."""

@@ -1,9 +1,9 @@
-"""Addresses and client factories of Redis.
+"""Redis addresses, and factories for Redis clients.
 
-There is one server at one address. Support for Sentinel or Cluster would be decided here.
+There is one server at one address. Support for Sentinel or Cluster would have to be added here.
 
-redis-py 8 changed two defaults: a 5 second socket timeout, which breaks blocking reads, and the reply shapes
-of protocol 3. All clients made here set both.
+redis-py 8 changed two defaults: it sets a socket timeout of 5 seconds, which breaks blocking reads, and it
+uses the reply formats of protocol 3. All clients created here set both options explicitly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLUSTER_REMEDY = "Give it the address of one Redis or Valkey without cluster mod
 
 
 def address_fault(url: str) -> str:
-    """Return the reason why a URL is not the address of a single Redis; empty if it is."""
+    """Return the reason why a URL is not the address of a single Redis, or "" if it is."""
     if not url.startswith(SCHEMES):
         return "is not the address of one Redis (redis://, rediss:// or unix://; no Sentinel, no Cluster)"
     hosts = "" if url.startswith("unix://") else urlsplit(url).netloc.rpartition("@")[2]
@@ -40,7 +40,10 @@ def address_fault(url: str) -> str:
 
 
 def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
-    """Return a thread-safe client without an event loop; ``blocking`` clients have no read timeout."""
+    """Return a thread-safe client for code without an event loop.
+
+    ``blocking`` clients have no read timeout.
+    """
     return redis.Redis.from_url(
         url,
         protocol=2,
@@ -51,7 +54,7 @@ def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
 
 
 def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
-    """Return an asyncio client for work off the hot path; ``blocking`` clients have no read timeout."""
+    """Return an asyncio client for rare commands. ``blocking`` clients have no read timeout."""
     return redis.asyncio.Redis.from_url(
         url,
         protocol=2,
@@ -63,7 +66,7 @@ def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RedisAddress:
-    """Address and credentials of Redis; without repr, because it holds the password."""
+    """Address and credentials of Redis. It has no repr, because it contains the password."""
 
     host: str
     port: int
@@ -75,7 +78,7 @@ class RedisAddress:
 
     @classmethod
     def parse(cls, url: str) -> RedisAddress:
-        """Parse the URL of a single Redis; raise ValueError for any other URL."""
+        """Parse the URL of a single Redis. Raise ValueError for any other URL."""
         if fault := address_fault(url):
             raise ValueError(f"REDIS_URL {fault}.")
         parts: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
@@ -91,13 +94,13 @@ class RedisAddress:
         )
 
     def login(self) -> list[tuple[str | int, ...]]:
-        """Return the first commands of every new connection."""
+        """Return the commands to send first on every new connection."""
         commands: list[tuple[str | int, ...]] = []
         if self.password:
             commands.append(("AUTH", *((self.username,) if self.username else ()), self.password))
         if self.database:
             commands.append(("SELECT", self.database))
-        # A server that is still loading its file answers this with an error, so it does not count as up.
+        # A server that still loads its data answers this with an error, so it does not count as connected.
         commands.append(("PING",))
         return commands
 

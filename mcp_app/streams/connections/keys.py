@@ -48,9 +48,10 @@ WORKERS = "mcp:workers"
 PROJECTS = "mcp:projects"
 FIGURES = tuple(f"mcp:{{figures}}:{name}" for name in ("totals", "names", "reports", "processes"))
 KEPT = tuple(f"mcp:{{kept}}:{name}" for name in ("expiries", "sizes", "sums"))
-EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
+EVERYONE = "*"  # payload of a wake-up for all watchers of a session
 
-# With a brace, colon or space in a session id, a client could choose the hash tag or forge another key.
+# If a session id contained a brace, colon or space, a client could choose the hash tag or forge another
+# key.
 _SESSION = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
 _STREAM = re.compile(r"[a-z0-9-]{1,40}")
 _REQUEST = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
@@ -72,7 +73,7 @@ PATTERNS = tuple(
 
 
 class SessionKeys(NamedTuple):
-    """The keys of one session; ``base`` is the prefix of its other keys."""
+    """The keys of one session. ``base`` is the prefix of the keys of its streams and requests."""
 
     base: str
     session: str
@@ -90,9 +91,9 @@ class StreamKeys(NamedTuple):
 
 
 class RequestKeys(NamedTuple):
-    """The keys of a request to the client, and the name that wakes the waiter for its answer.
+    """The keys of a request to a client, and the name by which the waiter for its answer is woken.
 
-    The name contains a colon, which stream names cannot have.
+    The name contains a colon, so it never equals the name of a stream.
     """
 
     request: str
@@ -103,7 +104,7 @@ class RequestKeys(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def session_keys(session: str) -> SessionKeys:
-    """Return the keys of a session; raise BadName for an invalid id."""
+    """Return the keys of a session. Raise BadName for an invalid id."""
     if not _SESSION.fullmatch(session):
         raise BadName("A session id has 1 to 128 letters, digits or any of _.~- only.")
     base = f"{PREFIX}{{{session}}}:"
@@ -112,7 +113,7 @@ def session_keys(session: str) -> SessionKeys:
 
 @lru_cache(maxsize=4096)
 def stream_keys(session: str, stream: str) -> StreamKeys:
-    """Return the keys of a stream; raise BadName."""
+    """Return the keys of a stream. Raise BadName for an invalid name."""
     keys = session_keys(session)
     if not _STREAM.fullmatch(stream):
         raise BadName("A stream name has 1 to 40 lower-case letters, digits or hyphens only.")
@@ -120,7 +121,7 @@ def stream_keys(session: str, stream: str) -> StreamKeys:
 
 
 def field_arguments(fields: dict[str, str]) -> list[str]:
-    """Return session fields as script arguments; raise ValueError for invalid fields."""
+    """Return session fields as script arguments. Raise ValueError for invalid fields."""
     if not fields or "ended" in fields:
         raise ValueError("A session needs at least one field, and none may be called 'ended'.")
     return [part for pair in fields.items() for part in pair]
@@ -128,7 +129,7 @@ def field_arguments(fields: dict[str, str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def request_keys(session: str, request_id: str) -> RequestKeys:
-    """Return the keys of a request to the client; raise BadName."""
+    """Return the keys of a request to a client. Raise BadName for an invalid id."""
     keys = session_keys(session)
     if not _REQUEST.fullmatch(request_id):
         raise BadName("A request id has 1 to 64 letters, digits or any of _.~- only.")
@@ -137,12 +138,12 @@ def request_keys(session: str, request_id: str) -> RequestKeys:
 
 
 def digest(text: str) -> str:
-    """Return a name of fixed length for a text of any length."""
+    """Return a digest of fixed length for a text of any length."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def subscribers_key(uri: str) -> str:
-    """Return the key of a resource's subscribers, for any URI."""
+    """Return the key under which the subscribers of a resource are stored, for any URI."""
     return f"{PREFIX}subscribers:{digest(uri)}"
 
 
@@ -151,25 +152,25 @@ def _plain(key: str) -> str:
 
 
 def window_key(key: str) -> str:
-    """Return the key of a rate window; long or unusual names are hashed."""
+    """Return the key of a rate window. A long name or a name with unusual characters is hashed."""
     return f"{PREFIX}window:{_plain(key)}"
 
 
 def places_key(key: str) -> str:
-    """Return the key of a set of places; long or unusual names are hashed."""
+    """Return the key of a set of places. A long name or a name with unusual characters is hashed."""
     return f"{PREFIX}places:{_plain(key)}"
 
 
 def is_known(key: str) -> bool:
-    """Return True if this file lists the key."""
+    """Return True if this module lists the key."""
     return any(pattern.fullmatch(key) for pattern in PATTERNS)
 
 
 class Channels:
-    """The prefixes of one deployment's publish/subscribe channels.
+    """The prefixes of the publish/subscribe channels of one deployment.
 
-    ``wake`` is followed by a session: the names of its streams with new events are published there. ``topic``
-    is followed by the topic of a broadcast.
+    ``wake`` is followed by a session id: the names of its streams that have new events are published there.
+    ``topic`` is followed by the topic of a broadcast.
     """
 
     __slots__ = ("topic", "wake")

@@ -1,7 +1,8 @@
 """A connection to Redis that reconnects automatically.
 
-A library connection costs a coroutine and several awaits per command. Here bytes pass directly from the
-socket to the parser, and replies to a callback. This makes one batch per event loop turn cheap.
+A connection of the Redis library needs a coroutine and several awaits for each command. Here bytes pass
+directly from the socket to the parser, and replies pass to a callback. This makes it cheap to send one
+batch per turn of the event loop.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from mcp_app.streams.connections.client import CLUSTER, TIMEOUT, RedisAddress
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-STEADY = 5.0  # a connection of this duration resets the pause
-# The code of an error reply. For errors inside a script, Redis 6.2 quotes the code within its own message.
+STEADY = 5.0  # a connection that lasted this long resets the pause
+# The code in an error reply. Redis 6.2 puts the code of an error inside a script into the text of another
+# error.
 _CODE = re.compile(r"(?:^|: -)([A-Z]+)\b")
-# Codes of a wrong or forbidden command. Every other code means that Redis cannot serve now.
+# Codes of a wrong or forbidden command. Any other code means that Redis cannot serve at the moment.
 _REFUSED = frozenset({"", "ERR", "NOPERM", "NOSCRIPT", "WRONGTYPE"})
 _CROWDED = "max number of clients"
 _CLUSTER = frozenset({"ASK", "CLUSTERDOWN", "CROSSSLOT", "MOVED"})
@@ -41,12 +43,15 @@ def fault(reply: Exception) -> StreamsError:
     return StreamsUnavailable(f"{CLUSTER if code in _CLUSTER else 'Redis cannot serve now'}: {text}")
 
 
-# Encodes one command. The library's own annotation declares a tuple of exactly one element.
+# Encodes one command. The annotation of the library wrongly declares a tuple of exactly one element.
 pack: Callable[[tuple[str | int | bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
 
 class _Connection(asyncio.Protocol):
-    """A socket: feeds the parser and passes replies on; the first ``greetings`` replies are the login's."""
+    """A socket that feeds the parser and passes replies on.
+
+    The first ``greetings`` replies belong to the login.
+    """
 
     def __init__(self, greetings: int, on_reply: Callable[[Any], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -58,7 +63,7 @@ class _Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports do not inherit from asyncio's, so an assertion would fail.
+        # The transports of uvloop do not inherit from asyncio's transports, so an assertion would fail.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -93,11 +98,11 @@ class _Connection(asyncio.Protocol):
 
 
 class RedisConnection:
-    """A connection that is reopened after a loss, with growing pauses between attempts.
+    """A connection that is opened again when it is lost, with growing pauses between attempts.
 
-    ``state`` is "connecting", "up", "down" (pausing before the next attempt) or "closed". ``greeting``:
-    commands to send after the login of each connection. ``on_down`` is called after a lost connection or a
-    failed attempt, ``on_up`` when a new connection accepts writes.
+    ``state`` is "connecting", "up", "down" (before the next attempt) or "closed". ``greeting`` contains
+    commands to send after each login. ``on_up`` is called when a new connection accepts writes, and
+    ``on_down`` when a connection was lost or an attempt failed.
     """
 
     def __init__(
@@ -118,7 +123,7 @@ class RedisConnection:
         self.state = "closed"
 
     async def start(self) -> None:
-        """Start connecting; return after the first attempt, even if it failed."""
+        """Start connecting. Return after the first attempt, even if it failed."""
         self.state = "connecting"
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._tried.wait()
@@ -132,12 +137,12 @@ class RedisConnection:
             self._task = None
 
     def write(self, data: bytes) -> None:
-        """Send bytes; call it only while ``state`` is "up"."""
+        """Send bytes. Call this only while ``state`` is "up"."""
         if self._connection is not None and self._connection.transport is not None:
             self._connection.transport.write(data)
 
     def drop(self) -> None:
-        """Abort the current connection, which does not answer, and reconnect."""
+        """Abort the current connection because it does not answer, and reconnect."""
         if self._connection is not None:
             self.state = "down"
             self._connection.abort()
@@ -157,7 +162,7 @@ class RedisConnection:
             self.state = "down"
             self._tried.set()
             self._on_down()
-            # Randomized, so that processes do not reconnect simultaneously.
+            # Randomized, so that processes do not reconnect at the same moment.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -166,7 +171,7 @@ class RedisConnection:
             log.warning("Redis is unavailable: %s", str(error) or type(error).__name__)
 
     async def _hold(self) -> None:
-        """Connect, log in, and return after the connection ends."""
+        """Connect, log in, and return when the connection has ended."""
         connection = _Connection(len(self._greeting), self._on_reply)
         self._connection = connection
         try:

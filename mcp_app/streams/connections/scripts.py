@@ -1,4 +1,4 @@
-"""The Lua scripts as loaded texts; the head of each file documents its keys and arguments."""
+"""The Lua scripts as loaded texts. The head of each Lua file documents its keys and arguments."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stores on Redis, and their counterparts in the memory of a single process."""
+"""The stores on Redis, and stores in memory for a single process."""

@@ -1,4 +1,4 @@
-"""The event log and hub of a single process, under the same contract as on Redis."""
+"""The event log and the hub of a single process. They fulfil the same contracts as those on Redis."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from mcp_app.streams.stores.storage_quota import TOMBSTONE, bound_of, check, che
 from mcp_app.streams.wakers import Waker, Watchers
 
 Clock = Callable[[], float]
-# As in lua/stream.lua.
+# The same values as in lua/stream.lua.
 EVENT_COST, STREAM_COST = 64, 5_000
 SWEEP_EVERY = 256  # writes between two sweeps of expired streams
 
 
 class MemoryHub:
-    """``base.Hub`` within one process."""
+    """An implementation of ``base.Hub`` within one process."""
 
     def __init__(self) -> None:
         self.watchers = Watchers()
@@ -48,7 +48,7 @@ class MemoryHub:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Store the event loop that callbacks run on."""
+        """Store the event loop on which callbacks run."""
         self._loop = asyncio.get_running_loop()
 
     def watch(self, session: str, name: str) -> Waker:
@@ -111,7 +111,10 @@ def _no_fields(_: str, __: dict[str, str]) -> None:
 
 
 class MemoryLog:
-    """``base.EventLog`` and ``base.Kept`` within one process; ``clock`` returns monotonic seconds."""
+    """Implements ``base.EventLog`` and ``base.Kept`` within one process.
+
+    ``clock`` returns monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -198,7 +201,7 @@ class MemoryLog:
         self._streams.pop(session, None)
 
     def _find(self, session: str, stream: str) -> _Stream | None:
-        stream_keys(session, stream)  # refuses the same names as the Redis store
+        stream_keys(session, stream)  # refuses the same names as the store on Redis
         found = self._streams.get(session, {}).get(stream)
         if found is not None and found.expires <= self._clock():
             self._forget(session, stream)
@@ -228,7 +231,7 @@ class MemoryLog:
         return Position(found.epoch, found.last)
 
     def _trim(self, found: _Stream) -> None:
-        """Drop the oldest events that are not answers; the newest event always remains."""
+        """Drop the oldest events except answers. The newest event is never dropped."""
         limits = self.limits
         while len(found.events) - len(found.answers) > limits.events or found.size > limits.event_bytes:
             oldest = next(event for event in found.events if event.offset not in found.answers)
@@ -245,7 +248,7 @@ class MemoryLog:
         return held + TOMBSTONE * self._tombstones_of(person)
 
     async def admit(self, owner: str) -> None:
-        """Check the owner's quota only: there is no Redis memory to fill."""
+        """Check only the owner's quota, because there is no Redis whose memory could be full."""
         person = person_of(owner)
         self._refused.add(person)
         check(await self.held(person), bound_of(0, self.limits))

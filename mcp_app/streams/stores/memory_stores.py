@@ -1,4 +1,4 @@
-"""The session, request, window and log stores of a single process, under the same contract as on Redis."""
+"""The session, request, window and log stores of a single process, with the same contracts as on Redis."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ SWEEP_EVERY = 256
 @dataclass(slots=True)
 class _Session:
     expires: float
-    fields: dict[str, str] | None  # None: ended
+    fields: dict[str, str] | None  # None: the session has ended
     subscriptions: set[str]
     touched: bool = False
 
 
 class MemorySessions:
-    """``base.SessionStore`` within one process; ``on_end`` is called for every ended session."""
+    """An implementation of ``base.SessionStore`` in one process.
+
+    ``on_end`` is called for each ended session.
+    """
 
     def __init__(
         self, hub: MemoryHub, limits: StreamLimits, windows: MemoryWindows, *, clock: Clock = time.monotonic
@@ -65,7 +68,7 @@ class MemorySessions:
         return done
 
     def set_fields(self, session: str, fields: dict[str, str]) -> bool:
-        """Update fields as ``update`` does, synchronously and without a broadcast."""
+        """Update fields as ``update`` does, but synchronously and without a broadcast."""
         _check(fields)
         found = self._living(session)
         if found is not None and found.fields is not None:
@@ -129,12 +132,12 @@ class MemorySessions:
         )
 
     def is_ended(self, session: str) -> bool:
-        """Return True if the session has a tombstone."""
+        """Return True if a tombstone of the session is stored."""
         found = self._find(session)
         return found is not None and found.fields is None
 
     def tombstones_of(self, person: str) -> int:
-        """Return the number of a person's ended sessions that still have a tombstone."""
+        """Return the number of a person's ended sessions whose tombstones are still stored."""
         found, now = self._tombstones.get(person, deque()), self._clock()
         while found and found[0] <= now:
             found.popleft()
@@ -143,7 +146,7 @@ class MemorySessions:
         return len(found)
 
     def principal_of(self, session: str) -> str:
-        """Return the owner of a live session; empty if unknown."""
+        """Return the owner of an active session, or "" if the session is unknown."""
         found = self._find(session)
         return (found.fields or {}).get("principal", "") if found is not None else ""
 
@@ -179,7 +182,7 @@ class _Request:
 
 
 class MemoryRequests:
-    """``base.RequestStore`` within one process."""
+    """An implementation of ``base.RequestStore`` within one process."""
 
     def __init__(
         self, hub: MemoryHub, *, is_ended: Callable[[str], bool], clock: Clock = time.monotonic
@@ -188,7 +191,7 @@ class MemoryRequests:
         self._requests: dict[str, dict[str, _Request]] = {}
 
     async def open(self, session: str, request_id: str, ttl: int) -> None:
-        """Expect an answer; raise SessionEnded."""
+        """Expect an answer. Raise SessionEnded."""
         request_keys(session, request_id)
         if self._is_ended(session):
             raise SessionEnded("The session was ended.")
@@ -241,7 +244,7 @@ class MemoryRequests:
 
 
 class MemoryWindows:
-    """``base.Windows`` within one process."""
+    """An implementation of ``base.Windows`` within one process."""
 
     def __init__(self, *, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -280,13 +283,13 @@ class MemoryWindows:
 
 
 class MemoryMessages:
-    """``base.MessageQueue`` within one process."""
+    """An implementation of ``base.MessageQueue`` within one process."""
 
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
         self._batches: deque[tuple[int, bytes]] = deque()
         self.last = 0
-        self.grown = asyncio.Event()  # set, and replaced, with each batch
+        self.grown = asyncio.Event()  # set with each batch, and then replaced
 
     async def push(self, batch: bytes) -> None:
         check_size(batch, self._limits)
@@ -314,7 +317,7 @@ class MemoryMessages:
 
 
 class MemoryTail:
-    """``base.MessageTail`` within one process."""
+    """An implementation of ``base.MessageTail`` within one process."""
 
     def __init__(self, messages: MemoryMessages) -> None:
         self._messages = messages

@@ -1,4 +1,4 @@
-"""The queue of log batches between the processes that log and the process that stores them."""
+"""The queue of log batches between the processes that log messages and the process that stores them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.storage_quota import memory_if_told
 
 Batches = Sequence[tuple[str, bytes]]
-# This many batches fit into any Redis, so their size is not queried.
+# This number of batches fits into any Redis, so their size need not be queried.
 FEW = 8
 _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 
 class RedisMessages:
-    """``base.MessageQueue`` on one Redis stream."""
+    """An implementation of ``base.MessageQueue`` with one Redis stream."""
 
     def __init__(self, batch: Batch, limits: StreamLimits) -> None:
         self._batch, self._limits = batch, limits
 
     async def push(self, batch: bytes) -> None:
         check_size(batch, self._limits)
-        # Without a worker the queue would fill Redis, and lost batches would not be counted.
+        # Checked first: without a worker the queue would fill Redis, and lost batches would not be counted.
         if await self.full():
             raise StreamsFull("The message log waits for a worker to write it.")
         await self._batch.many(
@@ -57,22 +57,22 @@ class RedisMessages:
         return waiting >= FEW and await self._share_is_used()
 
     async def _share_is_used(self) -> bool:
-        # One caller with long messages must not fill Redis and so block all others (R31).
+        # One caller with long messages must not fill Redis, which would block all other callers (R31).
         _, most = await memory_if_told(self._batch)
         if not most:
             return False
         try:
-            # SAMPLES 0 measures every entry: a sample of them is not representative.
+            # SAMPLES 0 measures every entry. The size of a few entries would not be representative.
             used = await self._batch.command("MEMORY", "USAGE", MESSAGES, "SAMPLES", 0)
         except StreamsUnavailable:
             raise
         except StreamsError:
-            return False  # The command is unknown or forbidden.
+            return False  # Redis does not know the command or forbids it.
         return int(used or 0) * 100 >= most * self._limits.log_percent
 
 
 class RedisTail:
-    """``base.MessageTail`` on its own connection, which blocks inside Redis until the next batch."""
+    """An implementation of ``base.MessageTail`` whose own connection blocks until the next batch."""
 
     def __init__(self, url: str, batch: Batch) -> None:
         self._url, self._batch = url, batch
@@ -94,8 +94,8 @@ class RedisTail:
             self._client = async_client(self._url, blocking=True)
         block = max(1, int(seconds * 1000))
         try:
-            # The timeout covers connections that are cut silently. Not wait_for: in Python 3.11 it loses a
-            # cancellation that arrives together with the answer.
+            # The timeout also covers connections that were cut silently. wait_for is not used, because in
+            # Python 3.11 it loses a cancellation that arrives together with the answer.
             async with asyncio.timeout(seconds + TIMEOUT):
                 found: Any = await self._client.xread({MESSAGES: batch_id}, count=count, block=block)
         except (redis.RedisError, TimeoutError) as error:
@@ -111,14 +111,17 @@ class RedisTail:
 
 
 class SyncMessageQueue:
-    """The consumer side for threads and workers without an event loop. Raises StreamsUnavailable."""
+    """The reading side of the queue for threads and workers without an event loop.
+
+    Raises StreamsUnavailable.
+    """
 
     def __init__(self, url: str) -> None:
         self._client = sync_client(url)
 
     @classmethod
     def connect(cls) -> SyncMessageQueue:
-        """Return the queue of the Redis in the settings."""
+        """Return the queue on the Redis that the settings name."""
         return cls(conf.get().redis_url)
 
     def read(self, after_id: str, count: int) -> Batches:
@@ -132,7 +135,7 @@ class SyncMessageQueue:
         return [(entry.decode(), fields[b"b"]) for entry, fields in reversed(entries)]
 
     def one(self, batch_id: str) -> bytes | None:
-        """Return the pending batch with this id, or None; raise ValueError for a malformed id."""
+        """Return the pending batch with this id, or None. Raise ValueError for a malformed id."""
         if not _ID.fullmatch(batch_id):
             raise ValueError("An id of a log batch is two numbers with a hyphen between them.")
         entries: Any = self._ask(lambda: self._client.xrange(MESSAGES, min=batch_id, max=batch_id))
@@ -147,12 +150,12 @@ class SyncMessageQueue:
         return int(self._ask(lambda: self._client.xlen(MESSAGES)))
 
     def waiting(self) -> tuple[int, float]:
-        """Return the number of pending batches and the age of the oldest in seconds."""
+        """Return the number of pending batches, and the age of the oldest batch in seconds."""
         waiting = self.depth()
         oldest = self.read("0", 1) if waiting else ()
         if not oldest:
             return 0, 0.0
-        # The id is a time of Redis' clock, so it is compared with that clock only.
+        # The id contains a time of Redis' clock, so it must be compared with that clock.
         now: Any = self._ask(self._client.time)
         return waiting, max(now[0] + now[1] / 1e6 - int(oldest[0][0].partition("-")[0]) / 1000, 0.0)
 

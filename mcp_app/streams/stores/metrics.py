@@ -1,7 +1,7 @@
-"""The counters of all processes, and the last report of each.
+"""The counters of all processes, and the last report of each process.
 
-Reports contain increments only, so that counts outlive their process. A report of unknown delivery may be
-sent again: its number shows if it was counted.
+Reports contain only increments, so that the counts stay when a process ends. If it is not known whether a
+report was delivered, it is sent again: its number shows whether it has been counted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from mcp_app.streams.connections.batch import Batch
 from mcp_app.streams.connections.keys import FIGURES
 from mcp_app.streams.stores.storage_quota import memory
 
-# A process without a report for this time is not running.
+# A process that has not reported for this time counts as ended.
 LIFE_SECONDS = 15
-# The time within which a repeated report is recognized.
+# The time for which a repeated report is recognized.
 REMEMBER_SECONDS = 3_600
 TTL_SECONDS = 7 * 86_400
 MOST_NAMES = 200
@@ -25,7 +25,7 @@ OTHER = "other"
 
 
 class RedisMetrics:
-    """``base.MetricsStore`` on Redis."""
+    """An implementation of ``base.MetricsStore`` on Redis."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -61,7 +61,7 @@ class RedisMetrics:
 
 
 class MemoryMetrics:
-    """``base.MetricsStore`` of a single process."""
+    """An implementation of ``base.MetricsStore`` within one process."""
 
     def __init__(self) -> None:
         self._totals: dict[str, int] = {}

@@ -35,7 +35,10 @@ _REASONS = {
 
 
 class RedisLog:
-    """``base.EventLog`` on Redis. An event's entry id is ``<epoch>-<offset>``, never a time."""
+    """An implementation of ``base.EventLog`` on Redis.
+
+    The id of an entry is ``<epoch>-<offset>``, not a time.
+    """
 
     def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
         self._batch = batch
@@ -73,17 +76,17 @@ class RedisLog:
         return (await self.heads([(session, stream)]))[0]
 
     async def heads(self, streams: list[tuple[str, str]]) -> list[Position | None]:
-        """Return the newest position of each (session, stream), in one write; None for absent streams."""
+        """Return the newest position of each (session, stream), or None if absent, in one round trip."""
         replies = await self._batch.many(
             [("HMGET", stream_keys(session, name).meta, "epoch", "last") for session, name in streams]
         )
         return [Position(int(epoch), int(last)) if epoch else None for epoch, last in replies]
 
     async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
-        """Read two replies, not atomically, and return a page of events.
+        """Return a page of events, built from two replies that are not atomic.
 
-        An event appended between the two commands changes only the metadata, and the next read returns it.
-        For this reason a page with events is finished only if its last event is final.
+        An event that is appended between the two commands appears only in the metadata, and the next read
+        returns it. Therefore a page that contains events is finished only if its last event is final.
         """
         keys = stream_keys(session, stream)
         entries, facts = await self._batch.many(
@@ -114,10 +117,10 @@ class RedisLog:
     async def _run(
         self, script: Script, session: str, stream: str, owner: str, *arguments: Argument, size: int = 0
     ) -> Position:
-        """Run a script that writes a stream, and record the new size in the owner's account.
+        """Run a script that writes to a stream, and record the stream's new size in the owner's account.
 
-        Data of a large ``size`` first waits for quota. Return the resulting position; raise StreamFinished if
-        the write is refused.
+        A write with a large ``size`` must first reserve quota. Return the resulting position. Raise
+        StreamFinished if the write is refused.
         """
         limits = self.limits
         async with self._kept.room(owner, size) if owner and size > LARGE_BYTES else _NO_NEED:
@@ -140,7 +143,7 @@ class RedisLog:
 
 
 def event_of(entry_id: bytes, kind: bytes, data: bytes) -> Event:
-    """Return the event of a stored entry."""
+    """Convert a stored entry to an event."""
     epoch, offset = entry_id.split(b"-")
     return Event(int(epoch), int(offset), _LONG[kind], data)
 

@@ -1,4 +1,4 @@
-"""Requests to clients that await an answer, in Redis."""
+"""Requests to clients that await their answers, stored in Redis."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from mcp_app.streams.connections.keys import Channels, request_keys
 
 
 class RedisRequests:
-    """``base.RequestStore`` on Redis. The hub wakes the waiter, which also polls slowly."""
+    """An implementation of ``base.RequestStore`` on Redis.
+
+    The hub wakes the waiter, which also polls slowly.
+    """
 
     def __init__(self, batch: Batch, hub: Hub, channels: Channels, limits: StreamLimits) -> None:
         self._batch, self._hub, self._channels, self._limits = batch, hub, channels, limits
 
     async def open(self, session: str, request_id: str, ttl: int) -> None:
-        """Expect an answer; raise SessionEnded."""
+        """Expect an answer. Raise SessionEnded."""
         keys, index_ttl = request_keys(session, request_id), max(self._limits.session_ttl, ttl)
         opened = await self._batch.script(
             scripts.OPEN_REQUEST, [keys.request, keys.members, keys.session], request_id, ttl, index_ttl
@@ -29,7 +32,7 @@ class RedisRequests:
     async def answer(self, session: str, request_id: str, payload: bytes) -> bool:
         try:
             keys = request_keys(session, request_id)
-        except BadName:  # clients choose the id
+        except BadName:  # clients choose the id, so it may be invalid
             return False
         channel = self._channels.wake + session
         return bool(
@@ -37,7 +40,7 @@ class RedisRequests:
         )
 
     async def wait(self, session: str, request_id: str, timeout: float) -> bytes | None:  # noqa: ASYNC109
-        """Wait as ``RequestStore.wait`` does, also while Redis is unreachable."""
+        """Wait as ``RequestStore.wait`` does. Continue to wait while Redis is unreachable."""
         keys = request_keys(session, request_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout

@@ -1,4 +1,4 @@
-"""Cached sessions in Redis."""
+"""Cached sessions, stored in Redis."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from mcp_app.streams.connections.keys import (
 from mcp_app.streams.stores.storage_quota import RedisKept
 
 CHUNK = 500
-# An internal field: another process than the creator uses the session and needs its changes.
+# An internal field. It is set once another process uses the session and therefore needs its changes.
 TOUCHED = "touched"
 _ENDED = "The session was ended."
 
 
 class RedisSessions:
-    """``base.SessionStore`` on Redis. An ended session leaves a tombstone in place of its fields."""
+    """An implementation of ``base.SessionStore`` on Redis.
+
+    The fields of an ended session become a tombstone.
+    """
 
     def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
         self._batch, self._channels, self._kept, self._limits = batch, channels, kept, limits
@@ -40,7 +43,8 @@ class RedisSessions:
 
     async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
         key, place = session_keys(session).session, places_key(places)
-        # Two scripts, because the keys share no hash tag. A connection loss between them is harmless.
+        # Two scripts, because the keys have different hash tags. It does no harm if the connection is lost
+        # in between.
         taken, stored = await self._batch.scripts(
             (scripts.ACQUIRE, [place], (session, limit, ttl * 1000)),
             (scripts.CREATE_SESSION, [key], (ttl, *field_arguments(fields))),
@@ -53,7 +57,7 @@ class RedisSessions:
         return False
 
     async def load(self, session: str) -> dict[str, str] | None:
-        """Return the fields; None for unknown sessions and invalid ids; raise SessionEnded."""
+        """Return the fields, or None for an unknown session or an invalid id. Raise SessionEnded."""
         try:
             key = session_keys(session).session
         except BadName:
@@ -101,7 +105,7 @@ class RedisSessions:
         )
 
     def _ended(self, session: str, reply: list[Any], ttl: int) -> str:
-        """Record the end of a session in its owner's account; return the principal."""
+        """Record the end of a session in its owner's account. Return the principal."""
         found, streams = reply
         if streams:
             self._kept.forget(session, [stream.decode() for stream in streams])
@@ -122,7 +126,8 @@ class RedisSessions:
             scripts.SUBSCRIBE, [keys.session, keys.subscriptions], digest(uri), limit, ttl
         )
         if added:
-            # Another hash tag, so a separate step; ``subscribers`` tolerates a crash between the two.
+            # A separate step, because the hash tag differs. ``subscribers`` tolerates a crash between the
+            # two steps.
             key = subscribers_key(uri)
             await self._batch.many([("SADD", key, session), ("EXPIRE", key, ttl)])
         return bool(added)
@@ -145,7 +150,7 @@ class RedisSessions:
         return found
 
     async def subscribers(self, uri: str) -> list[str]:
-        """Return the active subscribers and remove expired sessions from the set."""
+        """Return the active subscribers, and remove ended sessions from the set."""
         key = subscribers_key(uri)
         sessions = sorted(member.decode() for member in await self._batch.command("SMEMBERS", key))
         living: list[str] = []

@@ -1,6 +1,6 @@
-"""The account of each person's data in Redis, and the quota checks.
+"""The account of the data that Redis stores for each person, and the quota checks.
 
-An owner is named by the key of a principal. All principals of a person share one account.
+The account belongs to the person. All principals of one person share it.
 """
 
 from __future__ import annotations
@@ -28,38 +28,40 @@ from mcp_app.streams.connections.batch import Argument, Batch
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import KEPT
 
-# Expired streams removed per script run: a few milliseconds of Redis' time.
+# Expired streams removed by one run of the script, which takes a few milliseconds of Redis' time.
 SWEEP = 1_000
-# Cache time of Redis' memory usage: much shorter than it takes to fill the remaining memory.
+# How long the memory usage of Redis is cached: much less than the time in which its memory could fill up.
 MEMORY_SECONDS = 0.1
-# Delay that collects the notes of a process, with the same tolerance: one script costs as much as ten notes.
+# How long the notes of a process are collected before they are sent. One script costs as much as ten notes.
 NOTE_SECONDS = MEMORY_SECONDS
-# Upper bound of unsent notes: large writes are sent immediately.
+# Limit for the sizes in unsent notes. When it is exceeded, the notes are sent at once.
 NOTE_BYTES = LARGE_BYTES
-# Accepted work may use twice a person's share before its large answers are refused.
+# Accepted work may use twice the quota of a person before its large answers are refused.
 OVERDRAFT = 2
-# Measured size of an ended session in Redis: a key of about 50 characters, a small hash, its expiry.
+# Measured size of an ended session in Redis: a key of about 50 characters, a small hash and its expiry.
 TOMBSTONE = 200
-# Refused people that one process remembers.
+# Maximum number of refused people that one process remembers.
 REMEMBERED = 10_000
 NO_NOTES: Mapping[str, tuple[int | str, str, int]] = MappingProxyType({})
 
 
 class RedisKept:
-    """``base.Kept`` on Redis.
+    """An implementation of ``base.Kept`` on Redis.
 
-    The account has its own hash tag, so it is updated after the stream was written. An update lost in between
-    is corrected by the next note of that stream, at the latest by its expiry.
+    The account has its own hash tag, so it is updated in a separate step after the stream was written. If
+    that update is lost, the next note about the stream corrects the account, or the expiry of the stream
+    does.
     """
 
     def __init__(self, batch: Batch, limits: StreamLimits) -> None:
         self._batch, self._limits = batch, limits
         self._notes: dict[str, tuple[int, str, int]] = {}
-        self._waiting = 0  # bytes in the unsent notes
-        self._ended: dict[str, int] = {}  # ended sessions of each person, not sent yet
+        self._waiting = 0  # bytes of the streams in the unsent notes
+        self._ended: dict[str, int] = {}  # ended sessions of each person that were not sent yet
         self._ended_ttl = 0
         self._telling: asyncio.TimerHandle | None = None
-        # Time and value of each person's last known usage, plus the sessions that ended since.
+        # For each person the time and value of the last known usage. The value includes sessions that ended
+        # later.
         self._told: dict[str, tuple[float, int]] = {}
         self._memory = (0, 0)  # bytes in use and their limit (0: no limit)
         self._bound = bound_of(0, limits)
@@ -104,9 +106,10 @@ class RedisKept:
 
     @asynccontextmanager
     async def room(self, owner: str, size: int) -> AsyncIterator[None]:
-        """Reserve quota for one large write (in bytes) of accepted work; raise KeptFull if it does not fit.
+        """Reserve quota for one large write of accepted work, in bytes. Raise KeptFull if it does not fit.
 
-        One at a time per process: concurrent checks would all see the same free memory.
+        A process makes one reservation at a time, because concurrent checks would all see the same free
+        memory.
         """
         async with self._large:
             used, memory = await memory_if_told(self._batch)
@@ -122,14 +125,16 @@ class RedisKept:
         at, held = self._told.get(person, (float("-inf"), 0))
         return held * 2 < self._bound and now - at < MEMORY_SECONDS
 
-    # The methods below send without waiting for the reply, after the write that they record. Notes are
-    # collected briefly and sent together, at the latest with the next query: a process reads its own notes.
+    # The methods below do not wait for replies, and are called after the write that they record. Notes are
+    # collected for a short time and sent together, at the latest before the next query. So a process sees
+    # its own notes.
 
     def note(self, owner: bytes, session: str, stream: str, size: int, offset: int) -> None:
-        """Replace a stream's entry in the account. Never fails: the stream has already been written.
+        """Replace a stream's entry in the account. Never fails, because the stream has already been written.
 
-        ``offset`` is that of the stream's newest event. A delayed note may arrive after the note of a later
-        write by another process, such as a worker's answer, and must not replace it.
+        ``offset`` is the offset of the newest event in the stream. It protects the account against a
+        delayed note, which must not replace the note that another process, such as a worker, made for a
+        later write.
         """
         person = person_of(owner.decode())
         self._notes[f"{session}/{stream}"] = size, person, offset
@@ -147,7 +152,7 @@ class RedisKept:
             self._batch.tell(scripts.KEPT, KEPT, *account("", notes, self._limits.ttl))
 
     def note_tombstone(self, owner: str, ttl: int) -> None:
-        """Add an ended session's tombstone for ``ttl`` seconds; "" is ignored. Never fails."""
+        """Add the tombstone of an ended session for ``ttl`` seconds. Ignore an empty owner. Never fails."""
         if not owner:
             return
         if ttl != self._ended_ttl:
@@ -183,14 +188,14 @@ class RedisKept:
 
 
 async def memory(batch: Batch) -> tuple[int, int]:
-    """Return the bytes that Redis uses and its limit (0: no limit). Raise StreamsError if INFO fails."""
+    """Return how many bytes Redis uses, and its limit (0: no limit). Raise StreamsError if INFO fails."""
     text = (await batch.command("INFO", "memory")).decode()
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
 
 
 async def memory_if_told(batch: Batch) -> tuple[int, int]:
-    """Return the same as ``memory``, or zeros if INFO is unknown (fakeredis) or forbidden."""
+    """Return the same as ``memory``. Return zeros if Redis has no INFO (fakeredis) or forbids it."""
     try:
         return await memory(batch)
     except StreamsUnavailable:
@@ -200,7 +205,10 @@ async def memory_if_told(batch: Batch) -> tuple[int, int]:
 
 
 def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
-    """Check the quota as ``Kept.admit`` does, without an event loop; may raise StreamsUnavailable."""
+    """Check the quota as ``Kept.admit`` does, for code without an event loop.
+
+    Raise StreamsUnavailable as well.
+    """
     client, held, more = _client(url), 0, 1
     try:
         facts = _facts(client)
@@ -214,7 +222,7 @@ def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
 
 
 def _facts(client: redis.Redis) -> dict[str, Any]:
-    """Return the memory section of INFO; empty if INFO is unknown or forbidden."""
+    """Return the memory section of INFO. Return {} if Redis has no INFO or forbids it."""
     try:
         facts: Any = client.info("memory")
     except redis.ResponseError:
@@ -233,7 +241,7 @@ def account(
     ttl: int = 0,
     gone: Sequence[str] = (),
 ) -> list[Argument]:
-    """Return arguments of ``lua/kept.lua``: an owner to query, notes of streams, deleted streams."""
+    """Return arguments for ``lua/kept.lua``: an owner to query, notes of streams, and deleted streams."""
     arguments: list[Argument] = [told, SWEEP, len(notes), ttl]
     for stream, (size, owner, offset) in notes.items():
         arguments += stream, size, owner, offset
@@ -241,38 +249,38 @@ def account(
 
 
 def tombstones(ended: Mapping[str, int], ttl: int) -> list[Argument]:
-    """Return arguments of ``lua/kept.lua`` that record ended sessions, counted by person.
+    """Return arguments for ``lua/kept.lua`` that record how many sessions of each person have ended.
 
-    Sessions of one minute share an entry of the account: single entries would need more memory than the
-    tombstones.
+    Sessions that end within a minute share an entry of the account. Single entries would use more memory
+    than the tombstones themselves.
     """
     notes = {f"ended/{person}": (f"+{TOMBSTONE * count}", person, 0) for person, count in ended.items()}
     return account("", notes, ttl)
 
 
 def check_room(used: int, memory: int, percent: int) -> None:
-    """Raise StreamsFull if more than ``percent`` of ``memory`` is ``used``; 0 of either is no limit."""
+    """Raise StreamsFull if more than ``percent`` of ``memory`` is ``used``. A 0 in either means no limit."""
     if memory and percent and used * 100 > memory * percent:
         raise StreamsFull(f"Redis uses {used} of its {memory} bytes.")
 
 
 def check(held: int, bound: int) -> None:
-    """Raise KeptFull if the bytes ``held`` for an owner reach ``bound`` (0: no limit)."""
+    """Raise KeptFull if the bytes ``held`` for an owner have reached ``bound`` (0: no limit)."""
     if bound and held >= bound:
         raise KeptFull(f"{held} bytes are kept, and {bound} may be.")
 
 
 def check_accepted(held: int, bound: int) -> None:
-    """Raise KeptFull if accepted work must not store ``held`` bytes for an owner."""
+    """Raise KeptFull if accepted work must not store as many as ``held`` bytes for an owner."""
     check(held, bound * OVERDRAFT)
 
 
 def accepted_percent(limits: StreamLimits) -> int:
-    """Return the percentage of Redis' memory above which large answers are refused; 0: no limit."""
+    """Return the percentage of Redis' memory above which large answers are refused (0: no limit)."""
     return limits.full_percent and (limits.full_percent + 100) // 2
 
 
 def bound_of(memory: int, limits: StreamLimits) -> int:
-    """Return the quota of an owner in bytes, for a store with ``memory`` bytes; 0: no limit."""
+    """Return the quota of an owner in bytes, for a store with ``memory`` bytes (0: no limit)."""
     share = memory * limits.kept_percent // 100
     return min(share, limits.kept_bytes) if share and limits.kept_bytes else share or limits.kept_bytes

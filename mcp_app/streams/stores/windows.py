@@ -8,7 +8,7 @@ from mcp_app.streams.connections.keys import places_key, window_key
 
 
 class RedisWindows:
-    """``base.Windows`` on Redis."""
+    """An implementation of ``base.Windows`` on Redis."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
