@@ -1,1 +1,1 @@
-"""Database access: queries, threads and their connections, clocks, bounded waits."""
+"""Access to the database: queries, threads and their connections, the database clock, bounded waits."""

@@ -1,7 +1,7 @@
-"""Datetime fields that are aware in Python and UTC in the database, even if a project disables USE_TZ.
+"""Datetime fields that are aware in Python and UTC in the database, even if a project sets USE_TZ to False.
 
-Django would otherwise use naive times in the project's zone. Twice a year these are off by an hour or
-ambiguous, but leases and expiries must be exact.
+Without USE_TZ, Django uses naive times in the project's zone. Twice a year such times are ambiguous or off
+by an hour, but leases and expiry times must be exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.utils import timezone
 
 
 class _AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
-    """Django's DateTimeField, but aware without USE_TZ; identical in migrations."""
+    """Django's DateTimeField, but aware even without USE_TZ. In migrations it is Django's own field."""
 
     def deconstruct(self) -> Any:
         name, _, arguments, options = super().deconstruct()
@@ -29,7 +29,7 @@ class _AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
         return getattr(model_instance, self.attname)
 
     def to_python(self, value: Any) -> Any:
-        """Interpret input without a zone in the project's time zone."""
+        """Interpret a time without a zone in the project's time zone."""
         return aware(super().to_python(value))
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
@@ -42,32 +42,32 @@ class _AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
 
 
 if TYPE_CHECKING:
-    # Type checkers know the value types of Django's field, with and without null.
+    # Type checkers know the value types of Django's own field, with and without null.
     AwareDateTimeField = models.DateTimeField
 else:
     AwareDateTimeField = _AwareDateTimeField
 
 
 def aware(at: datetime | None) -> datetime | None:
-    """Make a time aware that comes from code or forms of a project without time zones."""
+    """Return a time as an aware time. A naive time comes from a project without USE_TZ and is in its zone."""
     if at is None or settings.USE_TZ or timezone.is_aware(at):
         return at
     return timezone.make_aware(at, timezone.get_default_timezone())
 
 
 def parameter(at: datetime | None, connection: Any) -> Any:
-    """Return a time as an SQL parameter."""
+    """Convert a time to an SQL parameter."""
     if at is not None and not settings.USE_TZ and not connection.features.supports_timezones:
-        # Django rejects aware times there.
+        # Django rejects aware times for a database without time zone support.
         at = at.astimezone(UTC).replace(tzinfo=None)
     return connection.ops.adapt_datetimefield_value(at)
 
 
 def _as_read(value: Any, _expression: Any, connection: Any) -> Any:
-    """Make a value aware that Django read as naive; databases without time zones return UTC."""
+    """Make a value aware that Django read as naive. A database without time zone support returns UTC."""
     if not isinstance(value, datetime) or timezone.is_aware(value):
         return value
     if not connection.features.supports_timezones:
         return value.replace(tzinfo=UTC)
-    # `replace` preserves `fold`, which distinguishes the repeated hour.
+    # `replace` preserves `fold`, which distinguishes the two occurrences of the hour that is repeated.
     return value.replace(tzinfo=ZoneInfo(connection.timezone_name)).astimezone(UTC)

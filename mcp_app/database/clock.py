@@ -1,7 +1,7 @@
-"""The database clock, by which all row times are written and compared.
+"""The clock of the database. All times in rows are written and compared by it.
 
-The clocks of two machines may differ by seconds or hours. A lease written by one and checked by the other
-could then seem expired while its call runs.
+The clocks of two machines may differ by seconds or hours. If one machine wrote a lease and another one
+checked it by its own clock, the lease could seem expired while its call runs.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from django.db.models.sql import Query
 
 from mcp_app.database.aware_times import AwareDateTimeField, parameter
 
-# SQLite compares times as text. Django stores six digits, but SQLite's clock has three. Django's own sum of a
-# time and a duration would be a Python function, called for each row.
+# SQLite compares times as text. Django stores six digits of a second, but SQLite's clock has three.
+# Django's own sum of a time and a duration is not used, because on SQLite it is a Python function called
+# for each row.
 _SQLITE = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW', %(expressions)s)"
 
-# Clocks synchronized by NTP differ by less, and the query takes time as well.
+# A smaller difference is ignored: clocks synchronized by NTP differ by less, and the query takes time too.
 NOTICED_SECONDS = 0.5
 
 
 def now(plus: float = 0.0) -> Any:
-    """Return an expression for the database time at the start of the statement, plus ``plus`` seconds.
+    """Return an expression for the database's time at the start of the statement, plus ``plus`` seconds.
 
-    The start of the transaction would be wrong: transactions may be long.
+    The time at the start of the transaction would be wrong, because a transaction may be long.
     """
     if connection.vendor == "sqlite":
         return Func(Value(_modifier(plus)), template=_SQLITE, output_field=AwareDateTimeField())
@@ -38,11 +39,11 @@ def now(plus: float = 0.0) -> Any:
 
 
 def lease(plus: float = 0.0) -> Any:
-    """Return an expression like ``now``, by the clock for leases.
+    """Return an expression like ``now``, but by the clock for leases.
 
-    SQLite has no server clock: it uses the clock of the calling process. Its processes share one machine and
-    that machine's monotonic clock, which cannot be set. There a lease is a time since the machine started,
-    written as a date in 1970.
+    SQLite has no server and uses the clock of the calling process. All its processes run on one machine, so
+    leases use that machine's monotonic clock, which nobody can set. A lease on SQLite is therefore the time
+    since the machine started, written as a date in 1970.
     """
     if connection.vendor != "sqlite":
         return now(plus)
@@ -50,9 +51,9 @@ def lease(plus: float = 0.0) -> Any:
 
 
 def lease_left(until: datetime | None) -> timedelta | None:
-    """Return the remaining time of a stored lease, for display; None without a lease.
+    """Return the remaining time of a stored lease for display, or None without a lease.
 
-    On SQLite ``lease`` does not write a time of day: only the difference is meaningful.
+    On SQLite a lease is not a time of day, so only this difference means anything.
     """
     if until is None:
         return None
@@ -60,7 +61,7 @@ def lease_left(until: datetime | None) -> timedelta | None:
 
 
 def lease_in_sql() -> str:
-    """Return ``lease`` as SQL with one ``%s`` for ``lease_parameter``."""
+    """Return ``lease`` as SQL. It has one ``%s``, for the value of ``lease_parameter``."""
     return "%s" if connection.vendor == "sqlite" else in_sql()
 
 
@@ -76,19 +77,19 @@ def _since_start(plus: float) -> datetime:
 
 
 def read_at() -> dict[str, Any]:
-    """Return an annotation ``read_at``: the database time when the row was read."""
+    """Return the annotation ``read_at``: the database's time when the row was read."""
     return {"read_at": now()}
 
 
 def in_sql() -> str:
-    """Return ``now`` as SQL of the current database, with one ``%s`` for ``seconds``."""
+    """Return ``now`` as SQL for the current database. It has one ``%s``, for the value of ``seconds``."""
     query = Query(None)
     sql, _ = query.get_compiler(connection=connection).compile(now().resolve_expression(query))
     return str(sql)
 
 
 def seconds(plus: float | None) -> Any:
-    """Return the parameter of ``in_sql``; None yields NULL."""
+    """Return the parameter for ``in_sql``, ``plus`` seconds from now. None stands for NULL."""
     return _later(connection.vendor, plus)
 
 
@@ -106,7 +107,7 @@ def _modifier(plus: float) -> str:
 
 
 def moment(said: Any) -> datetime:
-    """Convert a database value of ``in_sql`` to a datetime."""
+    """Convert the database's value of ``in_sql`` to a datetime."""
     for convert in _converters(connection.vendor):
         said = convert(said, None, connection)
     told: datetime = said
@@ -120,14 +121,14 @@ def _converters(_vendor: str) -> list[Any]:
 
 
 def read() -> datetime:
-    """Query the database time and record its offset to the local clock; raise DatabaseError."""
+    """Query the database's time, and record its offset from the local clock. Raise DatabaseError."""
     global _ahead  # noqa: PLW0603 - a fact about the process
     asked = time.time()
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {in_sql()}", [seconds(0)])
         said = moment(cursor.fetchone()[0])
     answered = time.time()
-    # A slow query yields an inaccurate offset.
+    # If the query was slow, the offset would be inaccurate.
     if answered - asked < NOTICED_SECONDS:
         ahead = said.timestamp() - (asked + answered) / 2
         _ahead = ahead if abs(ahead) > NOTICED_SECONDS else 0.0
@@ -140,12 +141,12 @@ def timestamp() -> float:
 
 
 def utcnow() -> datetime:
-    """Return ``timestamp`` as a datetime, to compare with values of rows."""
+    """Return ``timestamp`` as a datetime that can be compared with values in rows."""
     return datetime.fromtimestamp(timestamp(), UTC)
 
 
 def own(said: float) -> float:
-    """Convert the database time ``said`` to the local clock; both in seconds since the epoch."""
+    """Convert the database time ``said`` to the local clock. Both are in seconds since the epoch."""
     return said - _ahead
 
 

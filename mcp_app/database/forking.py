@@ -1,7 +1,8 @@
-"""Safe forks of a process with threads: during a fork, no thread is inside a library.
+"""Safe forks of a process that has threads: during a fork, no thread is inside a library.
 
-A forked child has only the forking thread. A lock that another thread held at that moment, such as one of
-SQLite or of a resolver, stays locked in the child. The child then hangs at its first use of that library.
+A forked child has only the thread that forked. If another thread held a lock at that moment, such as a lock
+of SQLite or of a resolver, the lock stays locked in the child. The child then hangs at its first use of
+that library.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from socket import socket
 
-# Time that a fork waits for work to pause. After it, a risky fork is better than a hanging process.
+# How long a fork waits for the work of threads to end. After that, a risky fork is better than a hanging
+# process.
 FORK_SECONDS = 5.0
 
 
 @contextmanager
 def undivided() -> Iterator[None]:
-    """Prevent forks during a unit of a thread's work that uses the database or the network."""
+    """Prevent forks during a piece of a thread's work that uses the database or the network."""
     global _working  # noqa: PLW0603 - one number for the process, which a fork must reset
     with _changed:
         _working += 1
@@ -35,7 +37,7 @@ _working = 0
 
 
 def _before() -> None:
-    # Held during the fork, so that no thread starts such work.
+    # The lock is held during the fork, so that no thread starts such work.
     _changed.acquire()
     _changed.wait_for(lambda: _working == 0, FORK_SECONDS)
 
@@ -49,9 +51,9 @@ os.register_at_fork(before=_before, after_in_parent=_changed.release, after_in_c
 
 
 def keep_from_children(listening: Iterable[socket]) -> None:
-    """Remove these sockets from forked children: a surviving child would keep the port occupied.
+    """Remove these sockets from forked children, because a child that survives would keep the port in use.
 
-    Forked children get /dev/null in their place. Started programs never inherit them.
+    In a forked child, /dev/null takes their place. Programs that are started never inherit them.
     """
     sockets = tuple(listening)
     for each in sockets:
@@ -61,7 +63,8 @@ def keep_from_children(listening: Iterable[socket]) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for each in sockets:
             if each.fileno() >= 0:
-                # Not closed: other code knows the number and could later close an unrelated file with it.
+                # Not closed: other code knows the file descriptor, and could later close an unrelated file
+                # with that number.
                 os.dup2(nothing, each.fileno(), inheritable=False)
         os.close(nothing)
 

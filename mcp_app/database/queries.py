@@ -1,8 +1,8 @@
-"""Database access from the server's threads: Django manages connections only for its own HTTP requests.
+"""Database access from the server's own threads: Django manages connections only for HTTP requests.
 
-Queries of the server itself run in a few threads with persistent connections (``query``, ``aquery``), because
-opening a connection takes longer than most queries. Threads that run application code follow stricter rules
-(``threads.kept_connections``).
+Queries by the server itself run in a few threads with persistent connections (``query``, ``aquery``),
+because it takes longer to open a connection than to run most queries. Threads that run application code
+follow stricter rules (``threads.kept_connections``).
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from django.dispatch import receiver
 from mcp_app.database import unresponsive
 from mcp_app.database.threads.context import run_in
 
-# The maximum of connections of one process.
+# The maximum number of connections that one process opens for this.
 THREADS = 8
-# A caller that waits for a locked table gets an error, and refuses its client or retries: eight waiting
-# queries would occupy all threads (R15). SQLite uses its own setting, except in ``aquery_soon``.
+# A query that waits for a locked table fails after this time, and its caller refuses the client or tries
+# again. Otherwise eight waiting queries would occupy all threads (R15). SQLite uses its own setting, except
+# in ``aquery_soon``.
 LOCK_MILLISECONDS = 1_500
 # Python's default timeout for a locked SQLite file.
 SQLITE_SECONDS = 5.0
-# The database aborts an idle transaction after this time, so that a frozen process loses its locks.
+# The database aborts a transaction that is idle for this time, so that a frozen process loses its locks.
 IDLE_MILLISECONDS = 5_000
 CLOSING_SECONDS = 3.0
 
-# A query that waits longer for a thread is refused: its answer would be too late for the caller.
+# A query that waits for a thread longer than this is refused, because its answer would be too late.
 QUEUE_SECONDS = 5.0
 
 log = logging.getLogger("mcp.database")
@@ -49,10 +50,11 @@ T = TypeVar("T")
 
 @contextmanager
 def thread_connection() -> Iterator[None]:
-    """Manage connections around a thread's database use; as ``with`` or as a decorator.
+    """Manage connections around a thread's use of the database.
 
-    Broken or expired connections are not reused, and none stays open longer than ``CONN_MAX_AGE`` allows:
-    connections of idle threads count against the database's limit.
+    Works as a context manager and as a decorator. Connections that are broken or expired are not used
+    again. No connection stays open longer than ``CONN_MAX_AGE`` allows, because connections of idle threads
+    count against the limit of the database.
     """
     close_old_connections()
     try:
@@ -62,7 +64,7 @@ def thread_connection() -> Iterator[None]:
 
 
 def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run ``function`` in a database thread; return its result or raise its exception. Blocks."""
+    """Run ``function`` in a database thread. Return its result or raise its exception. This blocks."""
     return _submit(partial(function, *args, **kwargs)).result()
 
 
@@ -72,15 +74,19 @@ async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
 
 
 async def aquery_soon(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run ``function`` as ``aquery`` does, for requests that are refused rather than delayed.
+    """Run ``function`` as ``aquery`` does, for requests that should rather be refused than delayed.
 
-    A locked SQLite file raises after ``LOCK_MILLISECONDS``, as locks on PostgreSQL always do here.
+    If an SQLite file is locked, raise after ``LOCK_MILLISECONDS``, the limit that always applies on
+    PostgreSQL here.
     """
     return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs), soon=True))
 
 
 def later(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Run ``function``, a write, without waiting; if the database is unreachable it is lost and logged."""
+    """Run a write without waiting for it.
+
+    If the database is unreachable, the write is lost and this is logged.
+    """
     try:
         _submit(partial(function, *args, **kwargs)).add_done_callback(_regret)
     except OperationalError as away:
@@ -93,22 +99,22 @@ def _regret(done: Future[Any]) -> None:
 
 
 def is_silent() -> bool:
-    """Return True if the database is unresponsive; queries are then refused immediately."""
+    """Return True if the database is unresponsive. All queries are then refused at once."""
     return _silence.lasts
 
 
 def watch() -> None:
-    """Bound all waits of this process for an unresponsive database; called by servers."""
+    """Limit all waits of this process for an unresponsive database. Servers call this."""
     unresponsive.watch()
 
 
 def close() -> None:
-    """Close the persistent connections; the next query reopens one. Blocks for up to CLOSING_SECONDS."""
+    """Close the persistent connections. The next query opens a new one. Blocks for up to CLOSING_SECONDS."""
     if _pool is not None:
-        # Each thread can close only its own connections. The barrier occupies all threads, so that none
-        # closes twice.
+        # Each thread can close only its own connections. The barrier keeps every thread busy, so that no
+        # thread runs two of these functions.
         together = threading.Barrier(THREADS)
-        # A thread that waits for a locked database closes its connections afterwards.
+        # A thread that waits for a locked database closes its connections after that.
         wait([_pool.submit(_close_own, together) for _ in range(THREADS)], CLOSING_SECONDS)
 
 
@@ -121,7 +127,8 @@ _making = threading.Lock()
 def _submit(function: Callable[[], T], *, soon: bool = False) -> Future[T]:
     if _silence.lasts:
         raise OperationalError(unresponsive.NOTHING)
-    # In the caller's context, as in Django's own threads: it holds the language, for example.
+    # In the context of the caller, as in Django's own threads. The context contains the active language,
+    # for example.
     return (_pool or _threads()).submit(
         run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS, soon
     )
@@ -143,14 +150,14 @@ def _work(function: Callable[[], T], until: float, soon: bool) -> T:
 
 
 def _set_patience(connection: Any, soon: bool) -> None:
-    """Set the time that this thread's SQLite connection waits for a locked file."""
+    """Set how long this thread's SQLite connection waits for a locked file."""
     if soon:
         connection.ensure_connection()
     driver = connection.connection
     if driver is None:
         return
     usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS) * 1000
-    # On the driver: Django's cursor takes longer than many queries.
+    # Set through the driver, because Django's cursor takes longer than many queries.
     driver.execute(f"PRAGMA busy_timeout = {LOCK_MILLISECONDS if soon else usual:.0f}").close()
     _thread.impatient = driver if soon else None
 
@@ -164,7 +171,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _keep() -> None:
-    """Make this thread's connections persistent, with a health check before each use."""
+    """Make this thread's connections persistent. Each is checked before use."""
     _thread.connections = [(connection, _is_of_a_pool(connection)) for connection in connections.all()]
     default = connections[DEFAULT_DB_ALIAS]
     _thread.sqlite = default if default.vendor == "sqlite" else None
@@ -176,7 +183,10 @@ def _keep() -> None:
 
 
 def _is_of_a_pool(connection: Any) -> bool:
-    """Return True if the driver pools the connections: they are returned after each use, unchanged."""
+    """Return True if the driver pools its connections.
+
+    Such a connection is given back after each use, unchanged.
+    """
     return bool(connection.settings_dict["OPTIONS"].get("pool"))
 
 
@@ -186,8 +196,8 @@ def _be_impatient(connection: Any, **_: Any) -> None:
         hasattr(_thread, "connections")
         and connection.vendor == "postgresql"
         and not _is_of_a_pool(connection)
-        # Django requires this setting behind a transaction pooler, where session settings would affect
-        # others.
+        # Django requires this setting behind a transaction pooler. There, session settings would affect
+        # other clients.
         and not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
     ):
         with connection.cursor() as cursor:
@@ -202,7 +212,7 @@ def _close_own(together: threading.Barrier) -> None:
 
 
 def _forget() -> None:
-    """Reset the pool in a forked child, which lacks the parent's threads and must not use its connections."""
+    """Reset the pool in a forked child, which has no threads and must not use the parent's connections."""
     global _pool, _making
     _pool, _making = None, threading.Lock()
 

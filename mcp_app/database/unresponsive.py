@@ -1,8 +1,9 @@
-"""Detection of an unresponsive database (frozen, or behind a network that drops packets).
+"""Detection of an unresponsive database: one that is frozen, or behind a network that drops packets.
 
-Such a database breaks no connection and ends no statement. A slow one must not be mistaken for it. After a
-short wait, the database is probed on a separate connection. If the probe gets no answer either, all waits end
-and new ones are refused immediately. Slow statements and waits for locks continue.
+Such a database neither breaks its connections nor ends its statements. It must not be confused with a slow
+database. If a statement takes more than a short time, a probe checks the database on a separate connection.
+If the probe gets no answer either, all waits are ended and new ones are refused at once. If the probe gets
+an answer, slow statements and waits for locks continue.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-# Together below the 2 seconds within which requests must be refused if nothing can be stored (R15).
+# Their sum is below 2 seconds, within which requests must be refused if nothing can be stored (R15).
 SUSPECT_SECONDS = 0.5
 PROBE_SECONDS = 1.0
-# The interval of probes grows with the duration of a statement, while the database answers them.
+# While the database answers probes, the interval between them grows: it is the statement's duration /
+# SHARE.
 SHARE = 4
 NOTHING = "The database does not respond."
 
@@ -25,13 +27,16 @@ log = logging.getLogger("mcp.database")
 
 
 class Silent(Exception):
-    """The database is unresponsive. It may still execute one statement that it has already received."""
+    """Raised if the database is unresponsive.
+
+    It may still execute one statement that it has already received.
+    """
 
 
 class Silence:
-    """The responsiveness of one database, as known to this process. Thread-safe.
+    """What this process knows about the responsiveness of one database. Thread-safe.
 
-    ``answers`` probes the database within seconds and returns True if it responded.
+    ``answers`` probes the database within seconds, and returns True if the database responded.
     """
 
     def __init__(self) -> None:
@@ -40,7 +45,7 @@ class Silence:
         self.forget()
 
     def forget(self) -> None:
-        """Reset the state: no probe is running."""
+        """Reset the state, as if no probe were running."""
         self._changing = threading.Lock()
         self._asked_at: float | None = None
 
@@ -56,9 +61,9 @@ class Silence:
             raise Silent(NOTHING)
 
     def bounded(self, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Wrap the driver's wait on a connection so that it ends if the database is unresponsive.
+        """Wrap the driver's wait on a connection, so that the wait ends if the database is unresponsive.
 
-        While there is nothing to read, the driver polls ten times a second and sends 0.
+        While there is nothing to read, the driver resumes the generator ten times a second and sends 0.
         """
         begun = time.monotonic()
         try:
@@ -72,7 +77,7 @@ class Silence:
             return end.value
 
     def found(self) -> None:
-        """Treat the database as unresponsive: it did not even accept a connection."""
+        """Treat the database as unresponsive, because it did not even accept a connection."""
         self._ask(time.monotonic() - PROBE_SECONDS)
 
     def _wonder(self, begun: float) -> None:
@@ -104,23 +109,23 @@ class Silence:
 
 
 def be_patient(*, patient: bool) -> None:
-    """Set if this thread, which runs application code, waits for the database without a limit."""
+    """Set whether this thread waits for the database without a limit, as threads with application code do."""
     _thread.is_patient = patient
 
 
 def watch() -> None:
-    """Bound the waits of this process by the database's silence. For servers; commands may wait."""
+    """Limit the waits of this process for an unresponsive database. For servers only: commands may wait."""
     global _watched  # noqa: PLW0603 - a fact about the process
     _watched = True
 
 
 def is_watched() -> bool:
-    """Return True if this thread stops waiting for an unresponsive database."""
+    """Return True if this thread must not wait for an unresponsive database."""
     return _watched and not _is_patient()
 
 
 def of(alias: str) -> Silence:
-    """Return the state of the database with this ``alias`` in Django's settings."""
+    """Return the state of the database that has this ``alias`` in Django's settings."""
     return _known.get(alias) or _known.setdefault(alias, Silence())
 
 
@@ -134,7 +139,7 @@ def _is_patient() -> bool:
 
 
 def _forget() -> None:
-    """Reset all states in a forked child, which lacks the probing threads of its parent."""
+    """Reset all states in a forked child, because it has none of its parent's probing threads."""
     for silence in _known.values():
         silence.forget()
 

@@ -1,1 +1,1 @@
-"""Metrics: counts and reports of processes, their readings, and the Prometheus format."""
+"""Metrics: counts and reports of processes, the collection of all values, and the Prometheus format."""

@@ -1,4 +1,4 @@
-"""Counts of one process since its last report; plain numbers, because every request updates them."""
+"""Counts of one process since its last report. They are plain numbers, because every request updates them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final
 
 from mcp_app.protocol.messages.methods import METHODS, OTHER
 
-# Upper bounds of a duration's buckets, in seconds; the last bucket has none.
+# Upper bounds of the duration buckets, in seconds. One more bucket has no upper bound.
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 Increment = tuple[str, str, str, int]
 
 
 class Counts:
-    """Requests by method, outcome and tool with their durations; for use on one event loop.
+    """Numbers and durations of requests by method, outcome and tool. For use on one event loop.
 
-    The caller must bound the keys: ``tool`` is a name in the catalogue, OTHER or "".
+    The caller must limit the number of keys: ``tool`` must be a name in the catalogue, OTHER or "".
     """
 
     __slots__ = ("_cells",)
@@ -24,7 +24,7 @@ class Counts:
         self._cells: dict[tuple[str, str, str], list[float]] = {}
 
     def done(self, method: str, outcome: str, tool: str, seconds: float) -> None:
-        """Count an answered request; ``tool`` is "" unless it called one."""
+        """Count an answered request. ``tool`` is "" unless the request called a tool."""
         cell = self._cells.get((method, outcome, tool))
         if cell is None:
             cell = self._new(method, outcome, tool)
@@ -32,7 +32,7 @@ class Counts:
         cell[-1] += seconds
 
     def take(self) -> list[Increment]:
-        """Return the counts since the last call as increments, and reset them."""
+        """Return the counts since the previous call as increments, and reset them."""
         cells, self._cells = self._cells, {}
         found: dict[tuple[str, str, str], int] = {}
         for (method, outcome, tool), cell in cells.items():

@@ -1,4 +1,4 @@
-"""Readings as Prometheus metric families; the library escapes their values."""
+"""The Prometheus metric families for the collected values. The library escapes label values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from mcp_app.protocol.messages.methods import OTHER
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 MOST_QUEUES = 100
 BOUNDS = [*(str(float(bound)) for bound in BUCKETS), "+Inf"]
-# Summed over all processes, by kind: the key in a report, the metric's name and meaning.
+# The gauges, each summed over all processes: the key in a report, and the name and description of the
+# metric.
 GAUGES = {
     "running_calls": ("mcp_running_calls", "Calls that run now"),
     "open_streams": ("mcp_open_event_streams", "Event streams that clients hold open"),
     "sessions": ("mcp_sessions_in_memory", "Sessions that processes have in memory; one may be in several"),
 }
-# The counts of ``metrics.tally``: name, meaning, labels.
+# The counters of ``metrics.tally``: name, description and labels.
 RARE = {
     "oauth_registration": ("mcp_oauth_registrations", "Registrations of OAuth clients", "result"),
     "oauth_consent": ("mcp_oauth_consents", "Clients that people allowed or denied", "result"),
@@ -51,7 +52,7 @@ class Families(Collector):
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families in a fixed order; unreadable ones are missing."""
+        """Yield the families in a fixed order. A family is missing if its values could not be read."""
         found = self._readings
         labels = {"version": self._version, "python": platform.python_version()}
         yield InfoMetricFamily("mcp_build", "The server's version", value=labels)
@@ -68,7 +69,7 @@ class Families(Collector):
 
 
 def exposition(readings: Readings, version: str) -> bytes:
-    """Return the body of the answer in Prometheus text format."""
+    """Return the body of a response in the Prometheus text format."""
     return generate_latest(Families(readings, version))
 
 
@@ -77,7 +78,7 @@ def _gauge(name: str, meaning: str, value: float) -> Metric:
 
 
 def _by_kind(counts: dict[str, int]) -> dict[str, list[tuple[str, str, int]]]:
-    """Group counts by their first word: name, last word and count."""
+    """Group counts by the first word of their key. Each result has a name, the last word, and the count."""
     found: dict[str, list[tuple[str, str, int]]] = {}
     for text, count in sorted(counts.items()):
         kind, _, rest = text.partition(" ")

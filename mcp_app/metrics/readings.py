@@ -1,4 +1,4 @@
-"""Readings of all metric sources: counts of processes, Redis, the queues, the database."""
+"""The current values of all metric sources: the counts of processes, Redis, the queues, and the database."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mcp_app.streams.gateway import Streams
 
 DATABASE_SECONDS = 2.0
 
-# A separate thread: a hanging database must not occupy the threads that look up credentials.
+# A thread of its own: if the database hangs, this query must not occupy a thread that looks up credentials.
 _threads = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
-# Counts unfinished background calls by queue and state, and lists all queues.
+# A function that counts unfinished background calls by queue and state, and lists all queues.
 OpenCalls = Callable[[], tuple[Counter[tuple[str, str]], list[str]]]
 
 log = logging.getLogger("mcp.metrics")
@@ -33,7 +33,10 @@ log = logging.getLogger("mcp.metrics")
 
 @dataclass(slots=True)
 class Readings:
-    """The values of all sources; None if the database (``calls``) or Redis (the others) did not answer."""
+    """The values of all sources.
+
+    ``calls`` is None if the database did not answer, all others if Redis did not.
+    """
 
     calls: Counter[tuple[str, str]] | None = None
     queues: list[str] = field(default_factory=list)
@@ -45,7 +48,7 @@ class Readings:
 
 
 async def read(streams: Streams, metrics: MetricsReporter, redis_url: str, calls: OpenCalls) -> Readings:
-    """Read all sources now; those without an answer within seconds are None."""
+    """Read all sources. A source that does not answer within seconds has the value None."""
     found = Readings()
     await asyncio.gather(_ask_database(found, calls), _ask_streams(found, streams, metrics))
     if redis_url and found.totals is not None:
@@ -67,14 +70,15 @@ def _counted(calls: OpenCalls) -> tuple[Counter[tuple[str, str]], list[str]]:
 
 
 async def _ask_streams(found: Readings, streams: Streams, metrics: MetricsReporter) -> None:
-    # Includes the latest counts of this process; the counts of others are at most a second old.
+    # Report the latest counts of this process first. The counts of other processes are at most a second
+    # old.
     await metrics.report()
     try:
         found.log_batches = await streams.messages.depth()
         found.totals = await streams.metrics.read()
     except StreamsError as error:
         log.warning("Counters could not be read from Redis: %s", error)
-    # Separate, because a hosted Redis may refuse only this.
+    # In a separate step, because a hosted Redis may refuse only this command.
     with suppress(StreamsError):
         found.memory = await streams.metrics.memory()
 

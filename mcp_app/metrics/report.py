@@ -1,4 +1,7 @@
-"""Reports of a process's counts and state, once a second, to the store that adds up all processes."""
+"""Reports of a process's counts and state.
+
+They are sent once a second to the store that adds up all processes.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,16 @@ STATM = Path("/proc/self/statm")
 
 
 class Lines(Protocol):
-    """The message log of a process, as reports use it."""
+    """The part of a process's message log that reports use."""
 
     process: str
     left_out: int
 
 
 class MetricsReporter:
-    """The reporter of one process, ``web`` or ``worker``, for the event loop it is started on.
+    """The reporter of one process, ``web`` or ``worker``, for the event loop on which it is started.
 
-    ``gauges`` are read at each report: modules add a function for each number.
+    ``gauges`` are called for each report. Other modules add one function for each gauge.
     """
 
     def __init__(self, kind: str, streams: Streams, counts: Counts, log: Lines) -> None:
@@ -40,7 +43,8 @@ class MetricsReporter:
         self._counts = counts
         self._log = log
         self._left_out = 0
-        # A restarted process may have the host and process id of the old one.
+        # A random suffix, because a restarted process may have the host name and process id of an earlier
+        # process.
         self._process = f"{log.process}:{secrets.token_hex(4)}"
         self._facts = {"kind": kind, "name": self._process, "started": time.time()}
         self._number = 0
@@ -49,11 +53,11 @@ class MetricsReporter:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start reporting; needs a running event loop."""
+        """Start reporting. This needs a running event loop."""
         self._task = asyncio.create_task(self._report_forever())
 
     async def close(self) -> None:
-        """Stop after a last report."""
+        """Stop reporting after one last report."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -61,13 +65,13 @@ class MetricsReporter:
             await self.report()
 
     async def report(self) -> bool:
-        """Send all counts so far; return False and retain them if Redis is unavailable."""
+        """Send all counts collected so far. If Redis is unavailable, keep them and return False."""
         async with self._reporting:
             if self._unconfirmed is None:
                 self._number += 1
                 self._unconfirmed = [*self._counts.take(), *tally.take(), *self._lines_left_out()]
             try:
-                # A retry has the same number, because the first attempt may have arrived.
+                # A repeated report has the same number, because the first attempt may have succeeded.
                 await self._streams.metrics.add(self._process, self._number, self._unconfirmed, self._state())
             except StreamsError:
                 return False
@@ -89,7 +93,7 @@ class MetricsReporter:
 
 
 def _resident_bytes() -> int | None:
-    """Return the memory of this process; None if the system does not provide it."""
+    """Return the memory used by this process, or None if the system does not provide this number."""
     try:
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

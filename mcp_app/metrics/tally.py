@@ -1,4 +1,4 @@
-"""Counts of rare events in one process since its last report; thread-safe."""
+"""Counts of rare events in one process since its last report. Thread-safe."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _counted: Counter[tuple[str, str]] = Counter()
 
 
 def note(kind: str, result: str) -> None:
-    """Count one event; both arguments are constants of this app, so that clients cannot create labels."""
+    """Count one event. Both arguments must be constants of this app, so that clients cannot create labels."""
     with _counting:
         _counted[kind, result] += 1
 
 
 def take() -> list[Increment]:
-    """Return the counts since the last call as increments, and reset them."""
+    """Return the counts since the previous call as increments, and reset them."""
     with _counting:
         found = [(f"{kind} ", "", result, count) for (kind, result), count in _counted.items()]
         _counted.clear()

@@ -1,1 +1,1 @@
-"""Log records, spans, correlation, redaction and rollup counts."""
+"""Log records, spans, the correlation of log lines, redaction, and the grouping of errors."""

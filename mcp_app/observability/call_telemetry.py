@@ -1,4 +1,4 @@
-"""The telemetry of a call: the ids of its log lines, its trace context and its span."""
+"""The telemetry of a call: the ids in its log lines, its trace context and its span."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class CallTelemetry:
-    """The telemetry of a request or attempt; ``context`` is its trace context, None without a trace.
+    """The telemetry of a request or attempt. ``context`` is its trace context, or None without a trace.
 
-    The context manager covers work that ends in the same scope. ``enter`` and ``end`` are for calls, which
-    end in several places.
+    Use it as a context manager around work that ends in the same scope. Use ``enter`` and ``end`` for
+    calls, which can end in several places.
     """
 
     __slots__ = ("_span", "_token", "context", "correlation")
@@ -34,13 +34,13 @@ class CallTelemetry:
         self._token: Token[Correlation | None] | None = None
 
     def enter(self) -> None:
-        """Set the correlation and span of the current task, and of the threads and tasks it starts."""
+        """Set correlation and span for the current task, and for threads and tasks that this task starts."""
         self._token = CURRENT.set(self.correlation)
         if self._span is not None:
             spans.enter(self._span)
 
     def end(self, outcome: str, answer: bytes = b"") -> None:
-        """End the span; ``outcome`` is an outcome of the message log."""
+        """End the span. ``outcome`` is one of the outcomes in the message log."""
         if self._span is not None:
             spans.end(self._span, outcome, answer)
 
@@ -67,10 +67,10 @@ def of_request(
     meta: Mapping[str, Any],
     fields: Mapping[str, str] | None,
 ) -> CallTelemetry:
-    """Return the telemetry of a client's request; ``fields`` are the trace headers of its POST.
+    """Return the telemetry of a client's request. ``fields`` are the trace headers of its POST.
 
-    The parent span is the one in ``meta``. If ``meta`` names one, headers belong to the connection and are
-    linked (META-10).
+    The parent is the span that ``meta`` refers to. In that case the headers describe the connection, so
+    their span is only linked (META-10).
     """
     named = read(meta) if "traceparent" in meta else None
     beside = read(fields) if fields is not None else None
@@ -98,7 +98,7 @@ def of_attempt(
     request_id: str | int,
     meta: Mapping[str, Any],
 ) -> CallTelemetry:
-    """Return the telemetry of one attempt at a background call; ``meta`` was stored with the call."""
+    """Return the telemetry of one attempt of a background call. ``meta`` was stored with the call."""
     context = read(meta) if "traceparent" in meta else None
     span = None
     if (making := spans.active) is not None:

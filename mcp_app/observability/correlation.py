@@ -1,4 +1,4 @@
-"""The correlation of log lines: the current call, its principal and its trace."""
+"""The correlation of log lines: the ids of the current call, its principal and its trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Correlation(NamedTuple):
-    """The ids of a log line's session, call and trace; unknown ids are empty."""
+    """The ids of the session, call and trace that a log line belongs to. An unknown id is empty."""
 
     session: str = ""
     call: str = ""
@@ -18,13 +18,13 @@ class Correlation(NamedTuple):
     trace_id: str = ""
 
 
-# Set by the task or thread that runs a call. Requests that are answered inline do not set it.
+# Set by the task or thread that runs a call. Requests that are answered at once do not set it.
 CURRENT: ContextVar[Correlation | None] = ContextVar("mcp_correlation", default=None)
 
 
 @contextmanager
 def correlated(correlation: Correlation) -> Iterator[None]:
-    """Set the correlation of log lines in this context."""
+    """Within this context, set the correlation of log lines."""
     token = CURRENT.set(correlation)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The text of errors without variable parts, to group equal errors."""
+"""The texts of errors without their variable parts, by which equal errors are grouped."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, Final
 
 import orjson
 
-# Limits of the characters read from an answer and from its text: tools choose their length.
+# How many characters are read of an answer and of its text. Tools choose the lengths of both.
 LONGEST_READ: Final = 4_000
 LONGEST_WORDS: Final = 600
 LONGEST: Final = 200
 
-# The first text of a truncated answer, which is not valid JSON.
+# Finds the first text in an answer that was cut and is therefore not valid JSON.
 _FIRST_TEXT: Final = re.compile(r'"(?:text|message)"\s*:\s*("(?:[^"\\]|\\.){0,600})')
-# Quoted values; within a word addresses, ids and words with digits. Each alternative starts at a word
-# boundary and is read once, so matching is linear. Alternatives with a common first character are found by a
-# fast search for it, so the look-behind follows the quote.
+# These patterns match quoted values, addresses, ids and words with digits. Each alternative starts at a
+# word boundary and reads each character once, so matching takes linear time. The look-behind follows the
+# quote, because the regular expression engine searches fast for alternatives that begin with a fixed
+# character.
 _QUOTED: Final = re.compile(r'"[^"\n]{0,300}"|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)|`[^`\n]{0,300}`')
 _VARIES: Final = re.compile(
     r"\b[a-z]{2,10}://\S+"
@@ -25,14 +26,14 @@ _VARIES: Final = re.compile(
     r"|(?<!\w)\w*\d\w*(?:[-.:]\w+)*"
 )
 QUOTES: Final = frozenset("\"'`")
-# Punctuation around a word that is not part of an address or a number.
+# Punctuation that may surround a word without making it an address or a number.
 MARKS: Final = ".,:;!?()[]…"
 VARIED: Final = "…"
 
 
 def said_in(answer: str) -> str:
-    """Return the text of a logged error answer, at most LONGEST_WORDS characters; "" without text."""
-    # PostgreSQL cannot store NUL in text, and an answer may contain an escaped one.
+    """Return at most LONGEST_WORDS characters of the text of a logged error answer, or ""."""
+    # An answer may contain an escaped NUL, which PostgreSQL cannot store in text.
     return _said_in(answer)[:LONGEST_WORDS].replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
@@ -47,7 +48,7 @@ def _said_in(answer: str) -> str:
 
 
 def _words(answer: Any) -> str:
-    """Return the message of an error, or the first text of a result; "" for other JSON."""
+    """Return the message of an error or the first text of a result, or "" for other JSON."""
     if not isinstance(answer, dict):
         return ""
     error, result = answer.get("error"), answer.get("result")
@@ -61,7 +62,7 @@ def _words(answer: Any) -> str:
 
 
 def _unescaped(cut: str) -> str:
-    """Decode a JSON string that may be truncated, even inside an escape."""
+    """Decode a JSON string that may have been cut, possibly inside an escape sequence."""
     for end in range(len(cut), max(len(cut) - 12, 0), -1):
         try:
             return str(orjson.loads(cut[:end] + '"'))
@@ -70,14 +71,14 @@ def _unescaped(cut: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=2048)  # Most failures repeat the same text.
+@lru_cache(maxsize=2048)  # Most failures repeat an earlier text.
 def without_what_varies(words: str) -> str:
-    """Return the text on one line without numbers, ids, addresses and quoted values, truncated."""
+    """Return the text on one line without numbers, ids, addresses and quoted values, cut to LONGEST."""
     words = words[: LONGEST * 2]
     if not QUOTES.isdisjoint(words):
         words = _QUOTED.sub(VARIED, words)
-    # Most words are plain. A regular expression search in each would dominate the log writer's cost of an
-    # error.
+    # Most words consist of letters only. Searching each word with a regular expression would be most of the
+    # work that the log writer does for an error.
     kept = [
         word if word.isalpha() or word.strip(MARKS).isalpha() else _VARIES.sub(VARIED, word)
         for word in words.split()

@@ -1,7 +1,7 @@
-"""Log formatters: one safe line per record, as text or JSON, with the ids of its call.
+"""Log formatters. They write one safe line for each record, as text or JSON, with the ids of its call.
 
-Messages contain text from clients and tools. Characters that could forge a line, control a terminal or
-reorder text are escaped. Credentials are removed from every message.
+Messages contain text from clients and tools. Therefore characters that could forge a line, control a
+terminal or reorder text are escaped, and credentials are removed from every message.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mcp_app.observability.correlation import CURRENT, Correlation
 from mcp_app.observability.hidden_characters import escaped
 from mcp_app.observability.redaction import Redactor
 
-# The environment variable with the process name; a supervisor sets it.
+# The environment variable with the name of the process. A supervisor sets it.
 PROCESS: Final = "MCP_PROCESS"
 _PROGRAM: Final = Path(sys.argv[0] or "python").name
 SESSION_CHARACTERS: Final = 12
 ID_CHARACTERS: Final = 120
-# Supervisors and other programs read the lines and must not truncate them.
+# Supervisors and other programs that read the lines must not have to cut them.
 LINE_BYTES: Final = 60_000
-# An escaped character can become six characters.
+# Escaping can turn one character into six.
 SHORT_MESSAGE: Final = 2_000
 SHORT_TRACEBACK: Final = 6_000
 _PLAIN: Final = re.compile(r"[^\s\[\]\"=]+")
@@ -35,13 +35,13 @@ _CLEAN: Final = Redactor(("password", "passwd", "secret", "token", "apikey", "au
 
 
 def _ids(record: logging.LogRecord) -> dict[str, str | int]:
-    """Return the known ids of a record by their member names."""
+    """Return the known ids for a record, by their names in the log line."""
     found = getattr(record, "correlation", None) or CURRENT.get()
     if not isinstance(found, Correlation):
         return {}
     request_id = found.request_id
     ids = {
-        # Enough to find the session; log readers need no more.
+        # Enough characters to find the session.
         "session": found.session[:SESSION_CHARACTERS],
         "call": found.call,
         "request_id": request_id[:ID_CHARACTERS] if isinstance(request_id, str) else request_id,
@@ -52,21 +52,22 @@ def _ids(record: logging.LogRecord) -> dict[str, str | int]:
 
 
 class BriefRefusals(logging.Filter):
-    """Removes tracebacks of refused requests from any logger: the code is not at fault."""
+    """A filter for any logger that removes tracebacks of refused requests: no code is at fault."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop the traceback of 4xx responses and return True; Django sets ``status_code`` on the record."""
+        """Drop the traceback of a 4xx response. Return True. Django sets ``status_code`` on the record."""
         if HTTPStatus.BAD_REQUEST <= getattr(record, "status_code", 0) < HTTPStatus.INTERNAL_SERVER_ERROR:
             record.exc_info = None
         return True
 
 
 class _Lines(logging.Formatter):
-    """The common part of both formats."""
+    """The part that both formats have in common."""
 
     def trouble(self, record: logging.LogRecord) -> str:
-        """Return the traceback and stack of a record, without credentials; empty if it has none."""
-        # Cached on the record by convention, so that several handlers format it once.
+        """Return the traceback and stack of a record without credentials, or "" if it has neither."""
+        # Stored on the record, as formatters do by convention, so that several handlers format it only
+        # once.
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         parts = [record.exc_text, self.formatStack(record.stack_info) if record.stack_info else None]
@@ -74,10 +75,10 @@ class _Lines(logging.Formatter):
 
 
 class TextLines(_Lines):
-    """``2026-11-20 12:00:00,000 WARNING mcp.tool message [call=… principal=…]``; tracebacks are indented."""
+    """The format ``2026-11-20 12:00:00,000 WARNING mcp.tool message [call=… principal=…]``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as text; indented traceback lines follow, so that none looks like a record."""
+        """Return the record as text. Lines of a traceback are indented, so that none looks like a record."""
         ids = " ".join(f"{name}={_readable(value)}" for name, value in _ids(record).items())
         line = f"{self.formatTime(record)} {record.levelname} {record.name} "
         line += escaped(_CLEAN(record.getMessage()))
@@ -88,21 +89,21 @@ class TextLines(_Lines):
 
 
 class JsonLines(_Lines):
-    """A JSON object per line: time, level, logger, message, process, pid, ids, and any traceback."""
+    """The format with one JSON object per line: time, level, logger, message, process, pid, ids, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON of at most LINE_BYTES."""
         message, trouble = _CLEAN(record.getMessage()), self.trouble(record)
         line = _encoded(record, message, trouble)
         if len(line.encode("utf-8", "replace")) > LINE_BYTES:
-            # The end of a traceback is the informative part.
+            # The last lines of a traceback tell the most, so keep them.
             cut = f"{message[:SHORT_MESSAGE]}…" if len(message) > SHORT_MESSAGE else message
             line = _encoded(record, cut, trouble[-SHORT_TRACEBACK:])
         return line
 
 
 def json_line(*, logger: str, message: str, process: str, level: str = "INFO", **more: Any) -> str:
-    """Return a JSON line for output without a logger: of other programs, or of a supervisor."""
+    """Return a JSON log line for text that comes from no logger, such as the output of another program."""
     now = datetime.now(UTC)
     return _dumped(
         {"time": _time(now), "level": level, "logger": logger, "message": message, "process": process} | more
@@ -132,12 +133,12 @@ def _time(at: datetime) -> str:
 
 
 def _dumped(members: dict[str, Any]) -> str:
-    # Letters of all languages stay readable; escaping hidden characters does not change the JSON value.
+    # Letters of all languages stay readable. Escaping hidden characters does not change the JSON value.
     return escaped(json.dumps(members, ensure_ascii=False))
 
 
 def _readable(value: str | int) -> str:
-    """Return an id for a text line, quoted if it is ambiguous."""
+    """Return an id for a text line. Quote it if it would be ambiguous otherwise."""
     if isinstance(value, int):
         return str(value)
     shown = escaped(value)

@@ -11,27 +11,30 @@ from typing import Any
 import orjson
 
 MARK = "[redacted]"
-# Protocol members whose names end like a secret's but only hold a position, a running request or a limit.
+# Protocol members whose names end like the name of a secret. They only contain a position, a request or a
+# limit.
 HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
-# The prefixes of all secrets that this server issues. Tokens of identity providers are found by their scheme.
+# The prefixes of all secrets that this server issues. Tokens of identity providers are found by "bearer".
 PREFIXES = ("mcp_", "mcpat_", "mcprt_", "mcpac_", "mcpcs_")
 CREDENTIALS = (b"bearer", b"basic", *(prefix.encode() for prefix in PREFIXES))
 _BEARER = re.compile(
     rf"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{{8,}}|\b(?:{'|'.join(PREFIXES)})[A-Za-z0-9_-]{{16,}}"
 )
-# Up to the last @ before the path: a password may contain one. The user may be missing, as for Redis.
+# Matches up to the last @ before the path, because a password may contain an @. The user may be missing, as
+# in Redis URLs.
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
-# The same in encoded text. A check for @ alone would mostly find e-mail addresses.
+# The same for encoded text. A search for @ alone would mostly find e-mail addresses.
 _ENCODED_PASSWORD = re.compile(rb"://[^/@\s:]*:[^/\s]+@")
-# Escaped letters hide words from a search. So does the Kelvin sign, whose lower case is k.
+# Escaped letters would hide a word from the search, and so would the Kelvin sign, whose lower case is k.
 _ESCAPED = re.compile(rb"\\u(?:00[2-7]|212[aA])")
 _KELVIN = "\u212a".encode()
-# A string is first cut _BEHIND characters after its limit, so that secrets that begin before the limit are
-# recognized. The result is then shortened by _UNFINISHED, more than an unrecognized start of a secret has.
+# A string is first cut _BEHIND characters after its limit, so that a secret which begins before the limit
+# is recognized. A secret at the cut may have lost so much that it is not recognized. What is left of it is
+# shorter than _UNFINISHED, so that number of characters is removed from the end.
 _BEHIND, _UNFINISHED = 4_096, 32
 _UPPER = bytes(range(ord("A"), ord("Z") + 1))
 _LOWERING = bytes.maketrans(_UPPER, _UPPER.lower())
-# With the look-behind each word is tried only once, whatever its length.
+# Because of the look-behind, each word is tried only once, however long it is.
 _PAIR = re.compile(r"(?<![\w-])([\w-]{1,64})=([^\s&;#\"']+)")
 
 
@@ -40,9 +43,9 @@ def _plain(name: str) -> str:
 
 
 def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
-    """Group words by a common search key: one search, mostly without a match, covers several words.
+    """Group words by a common search key. One search, which mostly finds nothing, then covers many words.
 
-    The key is three letters that more than two words share, else all letters of the word.
+    The key consists of three letters if more than two words contain them, else of all letters of the word.
     """
     threes = {word: {piece[at : at + 3] for at in range(len(piece) - 2)} for word, piece in letters.items()}
     shared = Counter(three for each in threes.values() for three in each)
@@ -54,15 +57,18 @@ def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
 
 
 def as_far_as_kept(message: bytes, limit: int) -> bytes:
-    """Return the part of a message that is stored: the rest, which may be large, needs no search."""
+    """Return the part of a message that will be stored. The rest may be large and need not be searched."""
     if len(message) <= limit:
         return message
-    # An @ after the cut marks the text before it in a URL as a password, so one is added.
+    # In a URL, an @ marks the text before it as a password. The @ may be after the cut, so add one.
     return message[:limit] + (b"@" if b"@" in message else b"")
 
 
 class _Room:
-    """The number of characters still allowed; ``cut`` is set once content was dropped for lack of room."""
+    """The number of characters still allowed.
+
+    ``cut`` is set once content was dropped because of the limit.
+    """
 
     __slots__ = ("cut", "left")
 
@@ -77,21 +83,23 @@ class _Room:
 
 
 class Redactor:
-    """Replaces values of members with secret names, and credentials inside text.
+    """Replaces the values of members with secret names, and credentials inside text.
 
-    ``names`` are compared without case, dashes and underscores, and also as the end of a longer name. So
-    ``token`` covers ``access_token`` and ``refreshToken``.
+    ``names`` are compared without regard to case, dashes and underscores. They also match the end of a
+    longer name: ``token`` covers ``access_token`` and ``refreshToken``.
     """
 
     __slots__ = ("_dropped", "_names", "_roots")
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(sorted({_plain(name) for name in names}))
-        # A few plain searches for letters find the few messages that need the slow walk.
+        # A few fast searches for letters find the few messages that have to be decoded and checked member
+        # by member.
         words = (*(name.encode() for name in self._names), *CREDENTIALS)
         letters = {word: word.translate(None, b" _-") for word in words}
         self._roots = _by_root(letters)
-        # Characters that occur in none of these words are removed first, so that fewer bytes are searched.
+        # Characters that are in none of these words are removed before the search, which leaves fewer bytes
+        # to search.
         kept = frozenset(b"".join(letters.values()))
         self._dropped = bytes(byte for byte in range(256) if _LOWERING[byte] not in kept)
 
@@ -113,7 +121,10 @@ class Redactor:
         return self._copy(value, _Room(sys.maxsize))
 
     def _copy(self, value: Any, room: _Room) -> Any:
-        """Copy as much as ``room`` allows; the count never exceeds the length as JSON."""
+        """Copy as much as ``room`` allows.
+
+        The number of counted characters never exceeds the length as JSON.
+        """
         if isinstance(value, dict):
             members = {}
             room.left -= 2
@@ -148,7 +159,7 @@ class Redactor:
         return found
 
     def is_suspect(self, encoded: bytes) -> bool:
-        """Return True if a text, such as many joined messages, may contain secrets."""
+        """Return True if a text may contain secrets. The text can also be many joined messages."""
         if (b"@" in encoded and _has_password(encoded)) or _hides_letters(encoded):
             return True
         letters = encoded.translate(_LOWERING, self._dropped)
@@ -168,8 +179,9 @@ class Redactor:
     def message(self, encoded: bytes, limit: int, *, clean: bool = False) -> str:
         """Return one encoded JSON message as text without secrets, cut to about ``limit`` bytes.
 
-        A cut message ends with a mark and its original length. A message that is not JSON is treated as plain
-        text. ``clean``: its stored part is known not to be suspect.
+        A message that was cut ends with a mark and its original length. A message that is not JSON is
+        treated as plain text. Pass ``clean`` if ``is_suspect`` has returned False for the part that is
+        stored.
         """
         size, room = len(encoded), _Room(limit)
         if not clean and self.is_suspect(as_far_as_kept(encoded, limit)):
@@ -183,7 +195,7 @@ class Redactor:
 
 
 def _hides_letters(encoded: bytes) -> bool:
-    # A quicker check before each search, usually without a match.
+    # A fast check before each search. Usually it already fails.
     if b"\\" in encoded and rb"\u" in encoded and _ESCAPED.search(encoded):
         return True
     return not encoded.isascii() and _KELVIN in encoded

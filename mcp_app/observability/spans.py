@@ -1,7 +1,7 @@
-"""OpenTelemetry spans; the only module that uses the library, and only if it is active.
+"""OpenTelemetry spans. No other module uses the library, and this one uses it only if spans are enabled.
 
-Names and attributes follow its semantic conventions for MCP and for generative AI. They never contain
-arguments, answers or exception texts.
+Names and attributes follow OpenTelemetry's semantic conventions for MCP and for generative AI. They never
+contain arguments, answers or the texts of exceptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_EN
 PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 INSTALL: Final = "pip install -r requirements-otel.txt"
 MAX_TEXT: Final = 200
-# The attribute for the target of a method. A resource URI is client text, so it is not part of the span name.
+# The attribute for the target of each method. A URI is text from the client, so it is not in the span's
+# name.
 TARGETS: Final = {
     "tools/call": "gen_ai.tool.name",
     "prompts/get": "gen_ai.prompt.name",
@@ -33,14 +34,15 @@ TARGETS: Final = {
 }
 
 log = logging.getLogger("mcp.spans")
-# Set if OpenTelemetry is active in this process.
+# The factory of spans if OpenTelemetry is active in this process, else None.
 active: Spans | None = None
 
 
 def start() -> None:
-    """Enable spans if a provider exists or the environment configures one; once per process.
+    """Enable spans if there is a provider, or if environment variables configure one.
 
-    Nothing is imported if the library is missing or not requested.
+    Call it once per process. Nothing is imported if the library is not installed or spans are not
+    requested.
     """
     global active  # noqa: PLW0603 - a fact about the process
     wanted = _exporters(os.environ)
@@ -58,13 +60,13 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Stop making spans; the provider still exports finished ones."""
+    """Stop creating spans. The provider still exports spans that have ended."""
     global active  # noqa: PLW0603 - as above
     active = None
 
 
 def _exporters(environment: Mapping[str, str]) -> list[str]:
-    """Return the exporters that the environment requests, by entry point name."""
+    """Return the entry point names of the exporters that environment variables request."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
     default = "otlp" if any(environment.get(name) for name in ENDPOINTS) else ""
@@ -76,7 +78,7 @@ def _exporters(environment: Mapping[str, str]) -> list[str]:
 
 
 def _configure(exporters: list[str]) -> bool:
-    """Install a provider for these exporters; OTEL_* variables control sampling, batches and resource.
+    """Install a provider for these exporters. OTEL_* variables control sampling, batches and the resource.
 
     Return False if a library is missing.
     """
@@ -120,7 +122,10 @@ class Spans:
         parent: TraceContext | None,
         linked: TraceContext | None = None,
     ) -> Span:
-        """Start the span of a client's request below the client's span; ``linked`` is a link (META-10)."""
+        """Start a span for a client's request below the client's span.
+
+        ``linked`` is added as a link (META-10).
+        """
         from opentelemetry.trace import Link, SpanKind, get_current_span
 
         name = method if method == "resources/read" else f"{method} {target}"[:MAX_TEXT]
@@ -134,7 +139,7 @@ class Spans:
         )
 
     def attempt(self, *, tool: str, attributes: Mapping[str, Any], parent: TraceContext | None) -> Span:
-        """Start the span of one attempt at a background call, in a worker."""
+        """Start a span for one attempt of a background call in a worker."""
         return self._tracer.start_span(
             f"execute_tool {tool}"[:MAX_TEXT],
             context=_context(parent),
@@ -143,7 +148,7 @@ class Spans:
 
 
 def end(span: Span, outcome: str, answer: bytes) -> None:
-    """End a request's span; ``answer`` is only read for an error code."""
+    """End the span of a request. ``answer`` is used only to find an error code."""
     from opentelemetry.trace import StatusCode
 
     if outcome == "tool_error":
@@ -154,21 +159,21 @@ def end(span: Span, outcome: str, answer: bytes) -> None:
         span.set_attribute("error.type", "cancelled" if outcome == "cancelled" else code or "_OTHER")
         if code:
             span.set_attribute("rpc.response.status_code", code)
-        # A call cancelled by its client did not fail.
+        # A call that its client cancelled has not failed.
         if outcome != "cancelled":
             span.set_status(StatusCode.ERROR)
     span.end()
 
 
 def _code(answer: bytes) -> str:
-    """Return the code of an error response; empty for other answers."""
+    """Return the code of an error response, or "" for any other answer."""
     message = orjson.loads(answer) if answer else {}
     error = message.get("error")
     return str(error["code"]) if isinstance(error, dict) else ""
 
 
 def context_of(span: Span, came: TraceContext | None) -> TraceContext | None:
-    """Return the trace context for work below ``span``: the same trace, with the span as parent."""
+    """Return the trace context for work below ``span``: the same trace, with ``span`` as the parent."""
     found = span.get_span_context()
     if not found.is_valid:
         return came
@@ -178,7 +183,7 @@ def context_of(span: Span, came: TraceContext | None) -> TraceContext | None:
 
 
 def enter(span: Span) -> None:
-    """Make ``span`` the parent of further spans in this task or thread; baggage is not propagated."""
+    """Make ``span`` the parent of further spans in this task or thread. Baggage is not passed on."""
     from opentelemetry import context
     from opentelemetry.trace import set_span_in_context
 
@@ -186,7 +191,7 @@ def enter(span: Span) -> None:
 
 
 def _context(parent: TraceContext | None) -> Context:
-    """Return a context from the client's headers only, so that no span of this process becomes the parent."""
+    """Return a context made only from the client's headers, so that no span of this process is the parent."""
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend with waits that end when the server is unresponsive."""
+"""Django's PostgreSQL backend, extended so that waits end if the server is unresponsive."""

@@ -1,4 +1,4 @@
-"""Django's PostgreSQL backend (ENGINE = "mcp_app.postgresql") with bounded waits on all connections."""
+"""Django's PostgreSQL backend (ENGINE = "mcp_app.postgresql") with limited waits on all connections."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from mcp_app.database import unresponsive
 from mcp_app.database.forking import undivided
 from mcp_app.database.unresponsive import NOTHING, Silence, Silent
 
-# The driver's minimum: a server that does not even greet is unresponsive.
+# The lowest value that the driver allows. A server that does not greet within this time is unresponsive.
 CONNECT_SECONDS = 2
-# Limit of one probe: its connection may be the dead one.
+# Limit for each step of a probe, because the server may not answer the probe either.
 TRY_SECONDS = 2.0
 
 
 class DatabaseSilent(psycopg.OperationalError):
-    """The database server is unresponsive: a wait was ended, or a new one refused."""
+    """The database server is unresponsive, so a wait was ended or a new connection refused."""
 
 
 class WatchedConnection(psycopg.Connection[Any]):
-    """A connection whose waits end, and which is closed, when its server is found unresponsive."""
+    """A connection that ends its waits and is closed if its server is found to be unresponsive."""
 
     silence: Silence | None = None
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """Wait as the driver's method does, which all blocking calls use: statements, commits, rows."""
+        """Wait as the driver's method does.
+
+        All blocking calls use it: statements, commits and reads of rows.
+        """
         if self.silence is None or not unresponsive.is_watched():
             return super().wait(gen, *args, **options)
         try:
@@ -43,7 +46,7 @@ class WatchedConnection(psycopg.Connection[Any]):
 
 
 class _Driver(ModuleType):
-    """psycopg for Django, which has no other way to set the class of its connections."""
+    """A replacement for psycopg in Django, which has no other way to set the class of connections."""
 
     connect = staticmethod(WatchedConnection.connect)
 
@@ -52,7 +55,7 @@ class _Driver(ModuleType):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A database connection that is refused, or ended, while the server is unresponsive."""
+    """A database connection that is refused or ended while the server is unresponsive."""
 
     Database = _Driver("psycopg")
 
@@ -61,7 +64,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return {"connect_timeout": CONNECT_SECONDS, **super().get_connection_params()}
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """Return a connection; raise DatabaseSilent immediately while the server is unresponsive."""
+        """Return a new connection. Raise DatabaseSilent at once while the server is unresponsive."""
         watch = unresponsive.of(self.alias)
         if unresponsive.is_watched() and watch.lasts:
             raise DatabaseSilent(NOTHING)
@@ -72,13 +75,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if unresponsive.is_watched():
                 watch.found()
             raise
-        # Also set before this process is watched: the connection may be reused for long.
+        # Set even if this process does not watch the database yet, because the connection may be used for
+        # long.
         connection.silence = watch
         return connection
 
 
 class _Question(psycopg.Connection[Any]):
-    """A connection for a probe, each step of which has a time limit."""
+    """The connection of a probe. Each of its steps has a time limit."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         return super().wait(_until(time.monotonic() + TRY_SECONDS, gen), *args, **options)
@@ -97,7 +101,7 @@ def _until(end: float, work: Generator[Any, Any, Any]) -> Generator[Any, Any, An
 
 
 def _answers(params: dict[str, Any]) -> bool:
-    """Return True if the server responds at all; refusing further connections counts as a response."""
+    """Return True if the server responds in any way. A refused connection counts as a response."""
     try:
         with undivided(), closing(_Question.connect(**params)) as connection:
             connection.execute("SELECT 1")

@@ -1,1 +1,1 @@
-"""The environment of threads: the caller's context, persistent database connections, scheduling."""
+"""The environment in which threads run code: the caller's context, persistent connections, and scheduling."""

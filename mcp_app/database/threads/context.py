@@ -1,6 +1,7 @@
-"""Runs functions in a caller's context in another thread, including asgiref's thread-bound values.
+"""Execution of functions in another thread, in the context of their caller.
 
-Django's language and time zone are such values. asgiref's own thread functions do the same.
+Values that asgiref binds to a thread, such as Django's language and time zone, are included. The thread
+functions of asgiref do the same.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from asgiref import local
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Older versions of asgiref do not bind values to a thread.
+# Older versions of asgiref do not bind values to threads.
 _Storage: Any = getattr(local, "_Storage", ())
 _rehome: Any = getattr(local, "_rehome", None)
 
 
 def run_in(context: Context, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run ``function`` in ``context``, a copy that only this thread uses; return its result."""
+    """Run ``function`` in ``context``, a copy that only this thread uses, and return its result."""
     for variable, value in context.items():
         if isinstance(value, _Storage):
             context.run(variable.set, _rehome(value))

@@ -1,7 +1,7 @@
-"""Database connections that a thread reuses between units of application code.
+"""Database connections that a thread uses again for its next work.
 
-Opening a connection takes longer than most queries. A reused connection is as good as a new one: no change by
-one unit of work affects the next.
+Opening a connection takes longer than most queries. A connection used again behaves like a new one: no
+change that one piece of work makes to it affects the next.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from django.db.backends.signals import connection_created
 
 from mcp_app.database import unresponsive
 
-# Lifetime of a connection, unless the project's CONN_MAX_AGE is longer. It also limits connections in use:
-# undetected leftovers of work, such as a server-side cursor, do not last.
+# Lifetime of a connection, unless the project's CONN_MAX_AGE is longer. It applies to connections in use as
+# well, so that nothing left in them unnoticed, such as a server-side cursor, stays for long.
 KEPT_SECONDS = 10.0
-# A recently used connection is not checked: a check takes as long as a small query.
+# A connection used less long ago is not checked, because a check takes as long as a small query.
 TRUSTED_SECONDS = 1.0
 
-# Statements of the ORM, and most handwritten ones: they leave nothing in a session.
+# The ORM uses only these statements, and so does most handwritten SQL. They leave nothing behind in a
+# session.
 _HARMLESS = frozenset(
     ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "VALUES", "EXPLAIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
 )
 _HARMLESS_OF = {
-    # Django begins transactions with it; the driver knows if one is open.
+    # Django begins transactions with it, and the driver knows whether a transaction is open.
     "sqlite": frozenset(("BEGIN",)),
-    # These end with their transaction.
+    # Their effect ends with their transaction.
     "postgresql": frozenset(("SET LOCAL", "SET TRANSACTION", "SET CONSTRAINTS")),
 }
-# Functions that change the session from inside such a statement.
+# Functions that change the session although they are called in such a statement.
 _HARMFUL = ("set_config", "advisory_lock", "get_lock")
 
 P = ParamSpec("P")
@@ -42,19 +43,19 @@ T = TypeVar("T")
 
 
 class KeptConnections:
-    """The reusable connections of the creating thread, to all databases of the project."""
+    """The reusable connections of the thread that created the object, to all databases of the project."""
 
     def __init__(self) -> None:
         self._open: dict[str, Any] = {}
         self._changed: set[str] = set()
         self._trusted_until = 0.0
-        # Connected after all apps are ready, so that this receiver runs last: a SET by receivers of the
-        # project applies to every connection.
+        # Connected after all apps are ready, so that this receiver runs last. A SET statement in a receiver
+        # of the project belongs to every new connection and does not count as a change.
         connection_created.connect(_on_created, dispatch_uid=__name__)
         _thread.kept = self
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run ``function`` and return its result; its queries wait without a limit."""
+        """Run ``function`` and return its result. Its queries may wait for the database without a limit."""
         if self._open:
             self._look_before()
         unresponsive.be_patient(patient=True)
@@ -66,7 +67,7 @@ class KeptConnections:
                 self._clear_up()
 
     def seconds_left(self) -> float:
-        """Return the seconds until the first unused connection must close; -1 if none has a limit."""
+        """Return the seconds until the first idle connection must be closed, or -1 if none has a limit."""
         ends = [
             each.close_at
             for each in self._open.values()
@@ -80,7 +81,7 @@ class KeptConnections:
         for each in self._open.values():
             if each.close_at is not None and each.close_at <= now:
                 _close(each)
-                # An in-memory database stays open, or its data would be lost.
+                # An in-memory database stays open, because its data would be lost.
                 each.close_at = None
 
     def close(self) -> None:
@@ -89,11 +90,11 @@ class KeptConnections:
             _close(each)
 
     def on_created(self, connection: Any) -> None:
-        """Register a new connection as unchanged, and for reuse where possible."""
+        """Register a new connection as unchanged. Use it again if that is possible."""
         self._changed.discard(connection.alias)
         settings = connection.settings_dict
-        # Django returns connections of a driver's pool and refuses to keep them. Without AUTOCOMMIT a
-        # connection is always in a transaction, which must end with the work.
+        # If the driver has a pool, Django returns the connection to it and cannot keep it open. Without
+        # AUTOCOMMIT, a connection is always in a transaction, which must end with the work.
         if connection.close_at is not None and settings["AUTOCOMMIT"] and not settings["OPTIONS"].get("pool"):
             connection.close_at = max(connection.close_at, time.monotonic() + KEPT_SECONDS)
         connection.health_check_enabled = True
@@ -102,7 +103,7 @@ class KeptConnections:
             connection.execute_wrappers.append(self._execute)
 
     def forget(self) -> None:
-        """Set aside the connections in a forked child: only its parent may use or close them."""
+        """Set the connections aside in a forked child, because only the parent may use or close them."""
         for alias, connection in self._open.items():
             _inherited.append(connection)
             with suppress(AttributeError):
@@ -115,7 +116,8 @@ class KeptConnections:
             if untrusted or each.settings_dict["CONN_HEALTH_CHECKS"]:
                 each.health_check_done = False
             if unresponsive.of(each.alias).lasts:
-                # A new connection is refused within seconds; work on this one would wait without a limit.
+                # Work on this connection would wait without a limit, but an attempt to open a new one fails
+                # within seconds.
                 _close(each)
 
     def _clear_up(self) -> None:
@@ -129,7 +131,7 @@ class KeptConnections:
                     each.close_if_unusable_or_obsolete()
 
     def _discard(self, connection: Any) -> None:
-        """Close and remove a connection, because Django's object still remembers open blocks."""
+        """Close and remove a connection, because Django's object for it still remembers open blocks."""
         _close(connection)
         del self._open[connection.alias]
         self._changed.discard(connection.alias)
@@ -158,7 +160,7 @@ def may_outlast_work(sql: Any, vendor: str) -> bool:
 
 
 def _is_in_transaction(connection: Any) -> bool:
-    """Return True if Django or the driver reports an open or broken transaction."""
+    """Return True if Django or the driver reports an open or failed transaction."""
     if connection.in_atomic_block or connection.needs_rollback or not connection.autocommit:
         return True
     driver = connection.connection
@@ -168,7 +170,7 @@ def _is_in_transaction(connection: Any) -> bool:
 
 
 def _close(connection: Any) -> None:
-    # A driver may fail to close a broken connection cleanly.
+    # Closing a broken connection may fail in the driver.
     with suppress(Error):
         connection.close()
 
@@ -180,7 +182,7 @@ def _on_created(connection: Any, **_: Any) -> None:
 
 
 _thread = threading.local()
-# Referenced forever: a driver may end the session of a garbage-collected connection.
+# These references are never dropped: if the object were freed, the driver might end the parent's session.
 _inherited: list[Any] = []
 
 
