@@ -89,7 +89,7 @@ class TextLines(_Lines):
 
 
 class JsonLines(_Lines):
-    """The format with one JSON object per line: time, level, logger, message, process, pid, ids, traceback."""
+    """The format with one JSON object per line, which includes the message, ids and any traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON of at most LINE_BYTES."""

@@ -1,1 +1,1 @@
-"""Protocol core: bytes and dataclasses in, decisions out; independent of Django, Redis, event loop, clock."""
+"""The protocol core: pure functions and dataclasses without Django, Redis, an event loop or a clock."""

@@ -1,15 +1,15 @@
-"""The states of a call and its transitions.
+"""The states of a call and the transitions between them.
 
-A call is *accepted*, then *running* under an attempt, and may wait as *input_required* for the client. It
-ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expires, the call is
-*retried*: it becomes accepted again. A task that asks its client ends its attempt. The client's answer
-*resumes* it as accepted, for a further attempt.
+A call is first *accepted*, then *running* in an attempt, and it may wait for the client as
+*input_required*. It ends exactly once, as *completed*, *failed* or *cancelled*. When the lease of an
+attempt expires, the call is *retried*, which makes it accepted again. If a task asks its client, its
+attempt ends. The client's answer *resumes* the task: it is accepted again, for a further attempt.
 
-A call that needs approval starts as *approval_needed*, from which no attempt can start. It is *approved*, and
-so accepted like any other call, or *refused*. No transition leaves a terminal state: of a concurrent finish
-and cancel only the first counts.
+A call that needs approval starts as *approval_needed*. No attempt can start from this state. The call is
+either *approved*, which makes it accepted like any other call, or *refused*. No transition starts from a
+terminal state, so if a call is finished and cancelled at the same time, only the first of the two counts.
 
-Code that updates stored calls takes the states of its compare-and-sets from ``Transition``.
+Code that updates stored calls takes the states for its compare-and-sets from ``Transition``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-# No process runs these calls: a cancel ends them immediately.
+# No process runs these calls, so a cancellation ends them at once.
 UNSTARTED: Final = (State.APPROVAL_NEEDED, State.ACCEPTED)
 # An attempt runs the call, or the call waits for its client.
 ACTIVE: Final = (State.RUNNING, State.INPUT_REQUIRED)
@@ -49,7 +49,7 @@ class Transition(Enum):
     ANSWER = ((State.INPUT_REQUIRED,), State.RUNNING)
     RESUME = ((State.INPUT_REQUIRED,), State.ACCEPTED)
     RETRY = (ACTIVE, State.ACCEPTED)
-    # Questions and answers are recorded with a delay, so a call may end before they are.
+    # Questions and answers are recorded with a delay, so a call may end before its questions are recorded.
     COMPLETE = (ACTIVE, State.COMPLETED)
     FAIL = (ACTIVE, State.FAILED)
     CANCEL = (OPEN, State.CANCELLED)
@@ -67,10 +67,10 @@ _SHOWN: Final = {
 
 
 def shown_state(state: str) -> str:
-    """Return the text that pages show for a state; a waiting call shows its reason."""
+    """Return the text that pages show for a state. For a waiting call, it includes the reason."""
     return _SHOWN.get(State(state), state)
 
 
 def is_terminal(state: str) -> bool:
-    """Return True if the call has its final outcome."""
+    """Return True if the call has finished."""
     return state in TERMINAL

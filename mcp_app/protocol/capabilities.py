@@ -1,4 +1,4 @@
-"""Capabilities of both sides at ``initialize``, by protocol revision."""
+"""The capabilities of client and server at ``initialize``, by protocol revision."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import orjson
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2024_11_05, V2025_06_18, V2025_11_25, is_modern
 
-# Capabilities of clients that the server supports.
+# The client capabilities that the server can use, each with its members.
 CLIENT: Final = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
 EXTENSIONS: Final = "extensions"
 EXPERIMENTAL: Final = "experimental"
-# Larger declarations are not memoized: clients choose their size, and the memo must stay small.
+# Longer declarations are not cached: clients choose the length, and the cache must stay small.
 MEMO_BYTES: Final = 2048
 MAX_EXTENSIONS: Final = 20
 MAX_EXTENSION_NAME: Final = 128
-# For the settings of all extensions of a client. Extensions beyond it are stored by name only.
+# Limit for the settings of all extensions of a client. Beyond it, extensions are stored without settings.
 MAX_SETTINGS_BYTES: Final = 2048
 
 
@@ -36,9 +36,9 @@ def server_capabilities(
     extensions: Mapping[str, Any] | None = None,
     tasks: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the ``capabilities`` of an InitializeResult: exactly those served (CAP-01, CAP-06).
+    """Return the ``capabilities`` of an InitializeResult: exactly what the server offers (CAP-01, CAP-06).
 
-    ``extensions`` are settings by id (CAP-05).
+    ``extensions`` maps the ids of extensions to their settings (CAP-05).
     """
     changes: dict[str, Any] = {"listChanged": True} if list_changed else {}
     found: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def server_capabilities(
         found["prompts"] = dict(changes)
     if resources:
         found["resources"] = {"subscribe": True, **changes} if subscribe else dict(changes)
-    # 2024-11-05 has the method without a capability for it (COMP-01).
+    # 2024-11-05 has the completion method, but no capability for it (COMP-01).
     if completions and version != V2024_11_05:
         found["completions"] = {}
     if logging:
@@ -62,7 +62,7 @@ def server_capabilities(
 
 @dataclass(frozen=True, slots=True)
 class ClientCapabilities:
-    """The requests that the server may send to a client (CAP-02)."""
+    """The requests that the server may send to one client (CAP-02)."""
 
     roots: bool = False
     sampling: bool = False
@@ -73,7 +73,7 @@ class ClientCapabilities:
 
     @classmethod
     def parse(cls, capabilities: object, version: str = V2025_11_25) -> ClientCapabilities:
-        """Parse the ``capabilities`` of an ``initialize`` as the negotiated version defines them.
+        """Parse the ``capabilities`` of an ``initialize`` request as the negotiated version defines them.
 
         Unknown members are ignored (GEN-02, DLG-000-04). Raise InvalidParams if a known member is not an
         object.
@@ -97,7 +97,7 @@ class ClientCapabilities:
 
 
 def required(needed: Iterable[str]) -> dict[str, Any]:
-    """Return the capabilities, in client form, for the ``needed`` fields of ClientCapabilities (CAP-03)."""
+    """Convert names of ClientCapabilities fields to capabilities as a client declares them (CAP-03)."""
     found: dict[str, Any] = {}
     for name in needed:
         kind, _, part = name.partition("_")
@@ -106,9 +106,9 @@ def required(needed: Iterable[str]) -> dict[str, Any]:
 
 
 def known(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the supported capabilities and drop all others (GEN-02).
+    """Return only the capabilities that the server knows (GEN-02).
 
-    The size of the result is bounded, because it is stored with each session.
+    The size of the result is limited, because it is stored with each session.
     """
     found: dict[str, Any] = {
         name: {member: {} for member in members if type(declared.get(member)) is dict}
@@ -123,7 +123,7 @@ def known(capabilities: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(extensions: dict[str, Any]) -> dict[str, Any]:
-    """Return the first well-formed extensions; settings that exceed the size limit become ``{}``."""
+    """Return the first valid extensions. Settings that exceed the size limit are replaced with ``{}``."""
     found: dict[str, Any] = {}
     room = MAX_SETTINGS_BYTES
     for name, settings in extensions.items():
@@ -138,18 +138,18 @@ def _bounded(extensions: dict[str, Any]) -> dict[str, Any]:
 
 
 def extension_members(version: str) -> tuple[str, ...]:
-    """Return the capabilities that hold extensions, on both sides; the last one wins (DLG-000-12).
+    """Return the capabilities that contain extensions, for client and server. The last one wins (DLG-000-12).
 
-    Revisions before 2026-07-28 define ``experimental`` only. Published extensions such as MCP Apps are
-    negotiated in ``extensions`` there as well.
+    Revisions before 2026-07-28 define only ``experimental``. Nevertheless, published extensions such as MCP
+    Apps are negotiated in ``extensions`` in these revisions as well.
     """
     return (EXTENSIONS,) if is_modern(version) else (EXPERIMENTAL, EXTENSIONS)
 
 
 def declared_extensions(capabilities: dict[str, Any], version: str) -> dict[str, dict[str, Any]]:
-    """Return the settings of the extensions that a client declared, by id.
+    """Return the settings of the extensions that a client declared, by extension id.
 
-    For an id in both members, the settings in ``extensions`` replace the others: the two are not merged.
+    If both members contain an id, the settings in ``extensions`` apply, and the other settings are dropped.
     """
     found: dict[str, dict[str, Any]] = {}
     for member in extension_members(version):
@@ -160,7 +160,7 @@ def declared_extensions(capabilities: dict[str, Any], version: str) -> dict[str,
 
 
 def declares(capabilities: dict[str, Any], extension: str, version: str) -> bool:
-    """Return True if a client declared the extension with this id where its revision has extensions."""
+    """Return True if a client declared the extension in a member that its revision uses for extensions."""
     return any(
         type(declared := capabilities.get(member)) is dict and type(declared.get(extension)) is dict
         for member in extension_members(version)

@@ -1,13 +1,13 @@
-"""Deviations of early clients: accepted in the legacy era, each by its own switch, and never sent.
+"""Deviations of early clients. Each has a switch, is accepted in the legacy era only, and is never sent.
 
-The published legacy revisions give none of these another meaning. Messages of the modern era are unaffected.
+In the published legacy revisions, none of these has another meaning. The modern era is not affected.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# The values of the setting DIALECTS. Some are names of notifications that early clients send.
+# The values of the setting DIALECTS. Some are the names of notifications that early clients send.
 INITIALIZED: Final = "initialized"
 EXIT: Final = "exit"
 CANCEL_REQUEST: Final = "$/cancelRequest"
@@ -27,7 +27,7 @@ ALL: Final = (
     EARLY_ADDRESS,
 )
 
-# The values of the setting ROUTING_HEADERS: the check of the headers in ``interim_headers``.
+# The values of the setting ROUTING_HEADERS: how strictly ``interim_headers`` checks the headers.
 OFF: Final = "off"
 PRESENT: Final = "present"
 STRICT: Final = "strict"

@@ -1,7 +1,7 @@
-"""Cuts definitions, results and messages to the members that a revision knows (GEN-01).
+"""Reduction of definitions, results and messages to the members that a revision knows (GEN-01).
 
-The internal form is that of 2025-11-25 with all its members. Arguments are never changed. ``complete`` adds
-the members that 2026-07-28 requires in every result.
+Internally everything has the form of 2025-11-25 with all its members. Arguments are never changed.
+``complete`` adds the members that 2026-07-28 requires in every result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mcp_app.protocol.versions import V2025_03_26, V2025_06_18, V2025_11_25, V20
 
 Wire = dict[str, Any]
 
-# The revision that introduced each member; the others exist since 2024-11-05.
+# The revision that introduced each member. Members not listed here have existed since 2024-11-05.
 _TITLED: Final = {"title": V2025_06_18, "_meta": V2025_06_18, "icons": V2025_11_25}
 _SINCE: Final[dict[str, dict[str, str]]] = {
     "tool": {
@@ -41,7 +41,7 @@ _METHOD_SINCE: Final = {
     "notifications/elicitation/complete": V2025_11_25,
     "notifications/tasks/status": V2025_11_25,
 }
-# Messages that only the legacy era had.
+# Messages that exist only in the legacy era.
 _ENDED: Final = frozenset(("notifications/elicitation/complete", "notifications/tasks/status"))
 _LISTS: Final = {
     "tools/list": ("tools", "tool"),
@@ -49,8 +49,8 @@ _LISTS: Final = {
     "resources/list": ("resources", "resource"),
     "resources/templates/list": ("resourceTemplates", "template"),
 }
-# CACHE-01. Results depend on the caller's permissions, so they may not be shared (CACHE-04). Subscribers are
-# notified of changes, so the time to live is 0.
+# CACHE-01: the methods whose results have cache hints. Results depend on the caller's permissions and must
+# not be shared (CACHE-04). Subscribers are notified of changes, so the time to live is 0.
 CACHEABLE: Final = frozenset((*_LISTS, "resources/read", "server/discover"))
 CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
 
@@ -61,7 +61,7 @@ def _cut(kind: str, wire: Wire, version: str) -> Wire:
 
 
 def definition(kind: str, wire: Wire, version: str) -> Wire:
-    """Cut a ``tool``, ``prompt``, ``resource`` or ``template`` of a list to the revision."""
+    """Reduce a ``tool``, ``prompt``, ``resource`` or ``template`` in a list to the revision."""
     if kind == "tool":
         return _tool(wire, version)
     if version >= V2025_11_25:
@@ -77,7 +77,7 @@ def _tool(wire: Wire, version: str) -> Wire:
     if version >= V2026_07_28:
         cut.pop("execution", None)
         return cut
-    # TOOL-18: before 2026-07-28 structured results are objects only.
+    # TOOL-18: before 2026-07-28 a structured result is always an object.
     if "outputSchema" in cut and cut["outputSchema"].get("type") != "object":
         del cut["outputSchema"]
     for member in ("inputSchema", "outputSchema"):
@@ -87,7 +87,7 @@ def _tool(wire: Wire, version: str) -> Wire:
 
 
 def _without_boolean_properties(schema: Wire) -> Wire:
-    """Rewrite ``true`` and ``false`` as objects: before 2026-07-28 the schema of a property is an object."""
+    """Rewrite ``true`` and ``false`` as objects. Before 2026-07-28, the schema of a property is an object."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not any(isinstance(each, bool) for each in properties.values()):
         return schema
@@ -97,14 +97,14 @@ def _without_boolean_properties(schema: Wire) -> Wire:
 
 
 def _with_annotations(cut: Wire, version: str) -> Wire:
-    """Cut the annotations of a resource or block in place; ``cut`` must be a copy."""
+    """Reduce the annotations of a resource or content block in place. ``cut`` must be a copy."""
     if "annotations" in cut:
         cut["annotations"] = _cut("annotations", cut["annotations"], version)
     return cut
 
 
 def block(wire: Wire, version: str) -> Wire:
-    """Cut a content block to the revision; unsupported kinds become a text block (TOOL-14)."""
+    """Reduce a content block to the revision. A kind that it lacks becomes a text block (TOOL-14)."""
     if version >= V2025_11_25:
         return wire
     kind = wire["type"]
@@ -122,7 +122,7 @@ def block(wire: Wire, version: str) -> Wire:
 
 
 def result(method: str, result: Wire, version: str) -> Wire:
-    """Cut the result of ``method`` to the revision."""
+    """Reduce the result of ``method`` to the revision."""
     if method == "tools/call":
         return _call_result(result, version)
     if method in _LISTS:
@@ -165,10 +165,10 @@ def _initialize_result(result: Wire, version: str) -> Wire:
 
 
 def complete(method: str, result: Wire, meta: Wire) -> Wire:
-    """Add the members that 2026-07-28 requires: type (META-05), cache hints and the server's ``meta``.
+    """Add what 2026-07-28 requires: the result type (META-05), cache hints and the server's ``meta``.
 
-    A result with its own ``resultType``, such as a question to the user, is incomplete and gets no hints
-    (CACHE-02).
+    A result that already has a ``resultType``, such as a question to the user, is not complete. It gets no
+    hints (CACHE-02).
     """
     told = {**result["_meta"], **meta} if "_meta" in result else meta
     if "resultType" in result:
@@ -178,7 +178,7 @@ def complete(method: str, result: Wire, meta: Wire) -> Wire:
 
 
 def message(method: str, params: Wire, version: str) -> Wire | None:
-    """Return the params of a message to the client, or None if the revision does not support it."""
+    """Return the params of a message to the client, or None if the revision does not have the message."""
     if version >= V2026_07_28:
         return None if method in _ENDED else _without_elicitation_id(params)
     if version >= V2025_11_25:
@@ -195,14 +195,14 @@ def message(method: str, params: Wire, version: str) -> Wire | None:
 
 
 def _without_elicitation_id(params: Wire) -> Wire:
-    """Drop ``elicitationId`` (ELI-09): the server tracks the call of an elicitation itself."""
+    """Drop ``elicitationId`` (ELI-09), because the server knows which call an elicitation belongs to."""
     if "elicitationId" not in params:
         return params
     return {name: value for name, value in params.items() if name != "elicitationId"}
 
 
 def why_not(method: str, params: Wire, version: str) -> str:
-    """Return the reason why ``message`` returned None, as a sentence for the caller of a tool."""
+    """Return the reason why ``message`` returned None, as a sentence for the author of a tool."""
     if version < _METHOD_SINCE.get(method, ""):
         return f"{method} does not exist in protocol revision {version}, which the client uses."
     if params.get("mode") == "url":
@@ -213,7 +213,7 @@ def why_not(method: str, params: Wire, version: str) -> str:
 
 
 def _form(params: Wire) -> Wire | None:
-    """Cut a form to 2025-06-18: no mode, no multiple choice, defaults only for booleans (ELI-04)."""
+    """Reduce a form to 2025-06-18: no mode, no multiple choice, defaults only for booleans (ELI-04)."""
     if params.get("mode", "form") != "form":
         return None
     schema = params["requestedSchema"]
@@ -236,9 +236,9 @@ def _member(member: Wire) -> Wire | None:
 
 
 def _sampling(params: Wire, version: str) -> Wire | None:
-    """Cut sampling to revisions before 2025-11-25: no tools, one block per message.
+    """Reduce sampling to revisions before 2025-11-25: no tools, and one content block per message.
 
-    A message with several blocks is split into several messages. Return None if it needs tools.
+    A message with several blocks is split. Return None if the request needs tools.
     """
     if "tools" in params or "toolChoice" in params:
         return None

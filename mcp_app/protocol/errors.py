@@ -1,4 +1,4 @@
-"""Errors that the server answers with: their codes, HTTP statuses and origin.
+"""The errors that the server answers with, their codes and HTTP statuses, and the side at fault.
 
 ::
 
@@ -11,8 +11,8 @@
     │   ├── ResourceNotFound             -32002  200
     │   ├── RequestCancelled             -32800  200
     │   ├── UrlElicitationRequired       -32042  200
-    │   ├── InvalidAnswer                -32600  200   the client's answer to a request of ours
-    │   ├── HeaderMismatch               -32020  400   2026-07-28 only, as the next two
+    │   ├── InvalidAnswer                -32600  200   the client's answer to a request of the server
+    │   ├── HeaderMismatch               -32020  400   2026-07-28 only, like the next two
     │   ├── MissingCapability            -32021  400   data: requiredCapabilities
     │   ├── UnsupportedVersion           -32022  400   data: supported, requested
     │   └── Refused                      -32600  400   refused at the HTTP layer
@@ -28,12 +28,12 @@
     │       ├── MisdirectedRequest               421
     │       ├── TooManyRequests                  429   Retry-After
     │       └── HeadersTooLarge                  431
-    └── ServerFault                      we did something wrong
+    └── ServerFault                      this server did something wrong
         ├── InternalError                -32603  200
         └── Unavailable                  -32603  503   Retry-After
 
-The statuses are those of the legacy era. ``http_status_for`` supports both eras. The first docstring line of
-an exception is its default message, so it must be fit for clients.
+These statuses apply in the legacy era. ``http_status_for`` knows both eras. The first line of an exception's
+docstring is its default message to clients.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class McpError(Exception):
 
     code: int = -32603
     http_status: int = 200
-    # In seconds; 0.0 if unknown.
+    # The value for Retry-After in seconds. 0.0 if it is unknown.
     retry_after: float = 0.0
-    # The code of a refused call (``refusals.Code``).
+    # The code for the reason why a call was refused (``refusals.Code``).
     refusal: str = ""
 
     def __init__(
@@ -69,7 +69,7 @@ class McpError(Exception):
         http_status: int | None = None,
         request_id: str | int | None = None,
     ) -> None:
-        """Set message and overrides; the answer repeats ``request_id``, the id of the refused request."""
+        """Set the message and overrides. ``request_id`` is the id of the refused request, for the answer."""
         self.message = message if message is not None else _default_message(type(self))
         super().__init__(self.message)
         self.data = data
@@ -81,7 +81,7 @@ class McpError(Exception):
 
     @property
     def headers(self) -> Headers:
-        """HTTP header fields, lower-case, that the answer must carry besides the usual ones."""
+        """The additional HTTP header fields of the answer, with lower-case names."""
         return ()
 
     def to_wire(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class MissingCapability(PeerError):
     def __init__(
         self, message: str | None = None, *, required: dict[str, Any] | None = None, **rest: Any
     ) -> None:
-        """Put ``required``, in the form of a client's capabilities, into the data."""
+        """Put ``required`` into the data, in the form in which clients declare capabilities."""
         super().__init__(message, data={"requiredCapabilities": required or {}}, **rest)
 
 
@@ -176,7 +176,7 @@ class UnsupportedVersion(PeerError):
     def __init__(
         self, message: str | None = None, *, requested: str = "", supported: tuple[str, ...] = (), **rest: Any
     ) -> None:
-        """Put ``requested``, as it was sent, and all ``supported`` versions into the data (VER-08)."""
+        """Put the ``requested`` version, as sent, and all ``supported`` versions into the data (VER-08)."""
         super().__init__(message, data={"supported": list(supported), "requested": requested}, **rest)
 
 
@@ -198,7 +198,7 @@ class Refused(PeerError):
 
     @property
     def headers(self) -> Headers:
-        """The header fields of this refusal."""
+        """The additional header fields of the answer."""
         return self._headers
 
 
@@ -208,7 +208,7 @@ class Unauthorized(Refused):
     http_status = 401
 
     def __init__(self, message: str | None = None, *, challenge: str = "Bearer", **rest: Any) -> None:
-        """Set ``challenge`` as the whole WWW-Authenticate value (required by RFC 9110 section 11.6.1)."""
+        """Set the whole WWW-Authenticate value to ``challenge`` (required by RFC 9110 section 11.6.1)."""
         super().__init__(message, headers=((b"www-authenticate", challenge.encode("latin-1")),), **rest)
 
 
@@ -218,7 +218,10 @@ class Forbidden(Refused):
     http_status = 403
 
     def __init__(self, message: str | None = None, *, challenge: str | None = None, **rest: Any) -> None:
-        """Set ``challenge``, which names missing scopes (RFC 6750 section 3.1); other refusals omit it."""
+        """Set ``challenge`` if scopes are missing (RFC 6750 section 3.1).
+
+        Other refusals have no challenge.
+        """
         self.challenge = challenge
         headers = ((b"www-authenticate", challenge.encode("latin-1")),) if challenge else ()
         super().__init__(message, headers=headers, **rest)
@@ -242,7 +245,7 @@ class MethodNotAllowed(Refused):
     http_status = 405
 
     def __init__(self, message: str | None = None, *, allow: str = "GET, POST, DELETE", **rest: Any) -> None:
-        """Set ``allow`` as the list of allowed methods (required by RFC 9110 section 15.5.6)."""
+        """Set the list of allowed methods to ``allow`` (required by RFC 9110 section 15.5.6)."""
         super().__init__(message, headers=((b"allow", allow.encode("ascii")),), **rest)
 
 
@@ -277,7 +280,7 @@ class MisdirectedRequest(Refused):
 
 
 def _retry_after(seconds: float) -> Headers:
-    # Rounded up: a client that waits a truncated time would be refused again.
+    # Rounded up: if a client waited for a rounded-down time, it would be refused again.
     return ((b"retry-after", b"%d" % max(1, ceil(seconds))),)
 
 
@@ -287,7 +290,7 @@ class TooManyRequests(Refused):
     http_status = 429
 
     def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
-        """Set Retry-After; ``retry_after`` is in seconds and is rounded up."""
+        """Set Retry-After to ``retry_after`` seconds, rounded up."""
         super().__init__(message, headers=_retry_after(retry_after), **rest)
         self.retry_after = retry_after
 
@@ -312,7 +315,7 @@ class Unavailable(ServerFault):
     http_status = 503
 
     def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
-        """Set Retry-After; ``retry_after`` is in seconds and is rounded up."""
+        """Set Retry-After to ``retry_after`` seconds, rounded up."""
         super().__init__(message, **rest)
         self.retry_after = retry_after
 
@@ -322,7 +325,7 @@ class Unavailable(ServerFault):
         return _retry_after(self.retry_after)
 
 
-# T-MOD-08. Other codes use the status of the error itself.
+# T-MOD-08: the statuses in the modern era. For other codes, the status of the error itself applies.
 MODERN_STATUS: Final = {
     -32700: 400,
     -32600: 400,
@@ -332,22 +335,25 @@ MODERN_STATUS: Final = {
     -32021: 400,
     -32022: 400,
 }
-# RPC-09: of the codes that JSON-RPC reserves, the modern era defines only these. ``_MODERN_CODE`` maps codes
-# of the legacy era. Other reserved codes become internal errors.
+# RPC-09: of the codes that JSON-RPC reserves, the modern era defines only these. ``_MODERN_CODE`` replaces
+# two codes of the legacy era. Any other reserved code becomes an internal error.
 _MODERN_CODES: Final = frozenset((*MODERN_STATUS, -32603))
 _MODERN_CODE: Final = {-32002: -32602, -32800: -32603}
 _RESERVED: Final = range(-32768, -31999)
 
 
 def http_status_for(error: McpError, version: str) -> int:
-    """Return the HTTP status of an answer that is only this error, for a legacy or modern ``version``."""
+    """Return the HTTP status of an answer that consists of this error only, in the era of ``version``."""
     if isinstance(error, Refused) or not is_modern(version):
         return error.http_status
     return MODERN_STATUS.get(error.code, error.http_status)
 
 
 def fitted(error: McpError, version: str) -> McpError:
-    """Return the error with a code that ``version`` defines; other reserved codes become internal errors."""
+    """Return the error with a code that ``version`` defines.
+
+    Any other reserved code becomes an internal error.
+    """
     code = _MODERN_CODE.get(error.code, -32603 if error.code in _RESERVED else error.code)
     if error.code in _MODERN_CODES or code == error.code or not is_modern(version):
         return error

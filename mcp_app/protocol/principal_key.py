@@ -1,11 +1,11 @@
-"""Parses the key of a principal: ``user:<id>``, ``user:<id>/<credential>`` or ``user:<id>/bench/by:<id>``.
+"""Parsing of principal keys: ``user:<id>``, ``user:<id>/<credential>`` or ``user:<id>/bench/by:<id>``.
 
-Every limit counts people, never credentials: a person can create any number of API keys and OAuth clients.
-``share_of`` returns the name of a person's counter for one limit.
+Every limit counts people and not credentials, because a person can create any number of API keys and OAuth
+clients. ``share_of`` returns the name of a person's counter for one limit.
 
-Data that one client must not see or change of another is keyed by the whole key, so by credential: sessions,
-event streams and their ids, replay, tasks, ``requestState``, cursors and idempotency keys. Audit and message
-log name the credential as well.
+Some data must be separate for each client of a person: sessions, event streams and their ids, replay,
+tasks, ``requestState``, cursors and idempotency keys. Such data is stored under the whole key, which
+includes the credential. The audit trail and the message log contain the whole key as well.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NewType
 
-# Separates the user from the person who acts as that user.
+# Separates the user from the person who acts on behalf of that user.
 ACTOR: Final = "/by:"
-# The person behind a principal, for limits.
+# The person behind a principal. Limits count people.
 Person = NewType("Person", str)
-# The name of one person's counter.
+# The name of a person's counter for one limit.
 Share = NewType("Share", str)
 
 
 class Bound(StrEnum):
-    """A quantity that is limited for each person. Each has its row in ``docs/limits.md``."""
+    """A quantity that is limited for each person. ``docs/limits.md`` has one row for each."""
 
     TOOL_CALLS = "tool"
     RUNNING_CALLS = "running"
@@ -41,21 +41,22 @@ class Bound(StrEnum):
 
 
 def actor_of(key: str) -> str:
-    """Return the primary key of the person acting under a principal's key; "" if it is the user."""
+    """Return the primary key of the person who acts as the key's user, or "" if the user acts."""
     _, found, actor = key.partition(ACTOR)
     return actor if found else ""
 
 
 def person_of(key: str) -> Person:
-    """Return the person behind a principal, whatever the credential; a key without a user is its own person.
+    """Return the person behind a principal, with any credential.
 
-    Calls that a person makes as another user count for that person. A machine counts as its service user. All
-    callers without a credential, on loopback, are one person.
+    A key without a user counts as a person of its own. If a person calls as another user, the call counts
+    for the person. A machine counts as its service user. All callers without a credential, on loopback,
+    count as one person.
     """
     actor = actor_of(key) if ACTOR in key else ""
     return Person(f"user:{actor}" if actor else key.partition("/")[0])
 
 
 def share_of(bound: Bound, key: str, what: str = "") -> Share:
-    """Return the counter name of a principal's person for a limit; ``what`` separates several counters."""
+    """Return the counter name of a principal's person for a limit. ``what`` separates several counters."""
     return Share(f"{bound}/{what}/{person_of(key)}" if what else f"{bound}/{person_of(key)}")

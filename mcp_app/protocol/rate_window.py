@@ -1,6 +1,6 @@
 """Rate limit windows by key, and the grouping of client addresses into networks.
 
-The number of keys is bounded. The caller passes the time.
+The number of keys is limited. The caller passes the current time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ KEYS: Final = 10_000
 
 
 class RateWindow:
-    """Counters in windows that start at a key's first hit; beyond the bound the oldest keys are dropped."""
+    """Counters in windows that start with a key's first hit.
+
+    If there are too many keys, the oldest are dropped.
+    """
 
     __slots__ = ("_keys", "_windows")
 
@@ -21,10 +24,10 @@ class RateWindow:
         self._windows: dict[str, tuple[float, int]] = {}
 
     def hit(self, key: str, now: float, seconds: float = 60.0) -> tuple[int, float]:
-        """Count a hit; return the count in this window and the seconds until the window ends."""
+        """Count a hit. Return the count in this window and the seconds until the window ends."""
         until, count = self._windows.get(key, (0.0, 0))
         if until <= now:
-            # Reinserted at the end, so that the oldest keys are dropped first.
+            # Inserted at the end, so that the keys with the oldest windows are dropped first.
             self._windows.pop(key, None)
             until, count = now + seconds, 0
             if len(self._windows) >= self._keys:
@@ -34,9 +37,9 @@ class RateWindow:
 
 
 def client_network(address: str) -> str:
-    """Return the network that is counted as one client: an IPv4 address, or the /64 of an IPv6 address.
+    """Return the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address.
 
-    One client can use every address of its /64.
+    One client may use every address of its /64.
     """
     try:
         found = ip_address(address)

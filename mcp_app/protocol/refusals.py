@@ -1,7 +1,7 @@
-"""The refusals of calls: a closed list of codes, each with the error that carries it.
+"""The reasons for refusing a call: a closed list of codes, each with the error that carries the code.
 
-A code has the same name in an answer, in the message log, in the metrics and in the figures.
-``docs/refusals.md`` lists all codes for callers and operators.
+A code has the same name in answers, in the message log, in metrics and in statistics. ``docs/refusals.md``
+lists all codes for callers and operators.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from mcp_app.protocol.errors import InvalidParams, McpError, TooManyRequests, Unavailable
 
-# The member of an error's data that holds the code, and its name in the ``_meta`` of a tool error.
+# The key of the code in an error's data, and its key in the ``_meta`` of a tool error.
 MEMBER: Final = "refusal"
 META: Final = "django-mcp/refusal"
 
@@ -35,10 +35,10 @@ class Code(StrEnum):
 
 
 class RefusalAnswer(NamedTuple):
-    """The answer to a refused call: its error over MCP and its status over the API.
+    """The answer to a refused call: its error for MCP clients and its status for the API.
 
-    ``meaning`` is for operators. With ``as_result``, MCP clients receive a tool error instead of a protocol
-    error, so that the model reads it.
+    ``meaning`` is a text for operators. If ``as_result`` is True, MCP clients get a tool error instead of a
+    protocol error, so that the model can read it.
     """
 
     error: type[McpError]
@@ -81,7 +81,7 @@ ANSWERS: Final = {
 
 
 def refused(code: Code, text: str, retry_after: float = 0.0, **data: Any) -> McpError:
-    """Return the error that refuses a call; ``retry_after`` is in seconds, 0.0 if unknown."""
+    """Return the error that refuses a call. ``retry_after`` is in seconds, or 0.0 if unknown."""
     kind, told = ANSWERS[code].error, {**data, MEMBER: code.value}
     error: McpError
     if retry_after and (kind is TooManyRequests or kind is Unavailable):
@@ -93,6 +93,6 @@ def refused(code: Code, text: str, retry_after: float = 0.0, **data: Any) -> Mcp
 
 
 def code_in(result: Any) -> str:
-    """Return the refusal code of a tool error that the gate made; "" for any other result."""
+    """Return the code in a tool error by which the gate refused a call. Return "" for any other result."""
     meta = result.get("_meta") if type(result) is dict and result.get("isError") else None
     return meta.get(META, "") if type(meta) is dict else ""

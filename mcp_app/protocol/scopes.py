@@ -1,6 +1,7 @@
-"""The scopes of OAuth tokens: texts, implications, and the scope of each method (AUTH-10, AUTH-50).
+"""The scopes of OAuth tokens: texts, implied scopes, and the scope of each method (AUTH-10, AUTH-50).
 
-A scope is an upper limit, never a permission: a token needs both its scopes and its user's permissions.
+A scope only limits a token and never grants a permission. A request needs both the scope and the user's
+permission.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ RESOURCES: Final = "mcp:resources"
 PROMPTS: Final = "mcp:prompts"
 ADMIN: Final = "mcp:admin"
 
-# In display order. The consent page shows the texts.
+# In the order of display. The consent page shows these texts.
 WORDS: Final = {
     MCP: "Connect, and see which tools, resources and prompts there are",
     TOOLS: "Call tools as you: what they read, change or send is done in your name",
@@ -24,7 +25,8 @@ WORDS: Final = {
 }
 ALL: Final = tuple(WORDS)
 EVERY: Final = " ".join(ALL)
-# The scopes a client should request first. Clients that cannot extend them later work with these.
+# The scopes that a client should request first. They are sufficient for clients that cannot add scopes
+# later.
 BASIC: Final = (MCP, TOOLS, RESOURCES, PROMPTS)
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -44,7 +46,7 @@ BY_METHOD: Final = {
             "resources/list",
             "resources/templates/list",
             "logging/setLevel",
-            # Also depends on the params: see ``needed``.
+            # The scope also depends on the params: see ``needed``.
             "subscriptions/listen",
             "completion/complete",
         ),
@@ -54,12 +56,12 @@ BY_METHOD: Final = {
 
 
 def widened(scopes: Iterable[str]) -> frozenset[str]:
-    """Return ``scopes`` and the narrower scopes that they imply (AUTH-11)."""
+    """Return ``scopes`` together with the narrower scopes that they imply (AUTH-11)."""
     return frozenset(implied for scope in scopes for implied in _IMPLIED.get(scope, (scope,)))
 
 
 def needed(method: str, params: Mapping[str, Any] = _NOTHING) -> str:
-    """Return the scope that a request needs; methods of extensions run code of apps: ``mcp:tools``."""
+    """Return the scope that a request needs. A method of an extension runs code of an app: ``mcp:tools``."""
     if method == "completion/complete":
         return _of_completion(params)
     if method == "subscriptions/listen":
@@ -68,14 +70,14 @@ def needed(method: str, params: Mapping[str, Any] = _NOTHING) -> str:
 
 
 def _of_completion(params: Mapping[str, Any]) -> str:
-    """Return the scope of the completed prompt or resource: suggested values are data."""
+    """Return the scope for completing a prompt or resource, because suggested values are data of it."""
     ref = params.get("ref")
     kind = ref.get("type") if isinstance(ref, dict) else None
     return {"ref/prompt": PROMPTS, "ref/resource": RESOURCES}.get(kind if isinstance(kind, str) else "", MCP)
 
 
 def _of_subscription(params: Mapping[str, Any]) -> str:
-    """Return the scope of ``resources/subscribe`` if the filter names resources, else ``mcp``."""
+    """Return the scope of ``resources/subscribe`` if the filter contains resources, else ``mcp``."""
     asked = params.get("notifications")
     return RESOURCES if isinstance(asked, dict) and asked.get("resourceSubscriptions") else MCP
 
@@ -87,7 +89,7 @@ def in_order(scopes: Iterable[str]) -> str:
 
 
 def words_of(user: str) -> dict[str, str]:
-    """Return the texts for a credential that acts as another person; ``user`` is that user's name."""
+    """Return the texts for a credential that acts as another person. ``user`` is the name of that person."""
     return {
         **WORDS,
         TOOLS: f"Call tools as {user}: what they read, change or send is done in that user's name",

@@ -1,4 +1,4 @@
-"""The published protocol revisions, their eras and version negotiation."""
+"""The published protocol revisions, their eras, and version negotiation."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LEGACY_NAMES: Final = frozenset(LEGACY)
 
 
 def is_modern(name: str) -> bool:
-    """Return True if a version name, known or not, is not one of the four legacy names."""
+    """Return True if a version name is not one of the four legacy names. The version may be unknown."""
     return name not in LEGACY_NAMES
 
 
 def negotiate(requested: str, served: Sequence[str]) -> str:
-    """Return the version that answers an ``initialize`` for ``requested`` (lifecycle, VER-02).
+    """Return the version that answers an ``initialize`` request for ``requested`` (lifecycle, VER-02).
 
-    Only legacy versions take part, whatever else ``served`` holds. Raise ValueError if it holds none, which
-    is a configuration error.
+    Only legacy versions are negotiated, even if ``served`` contains others. Raise ValueError if it contains
+    no legacy version, which is a configuration error.
     """
     handshake = [name for name in served if name in LEGACY_NAMES]
     if not handshake:
         raise ValueError("No handshake version is served: enable at least one of " + ", ".join(LEGACY) + ".")
-    # Names are dates, so the newest is the greatest string.
+    # The names are dates, so the newest version has the greatest name.
     return requested if requested in handshake else max(handshake)

@@ -1,1 +1,1 @@
-"""Message shapes of features that clients declare: elicitation, sampling, subscriptions, tasks."""
+"""The formats of messages for optional features: elicitation, sampling, subscriptions and tasks."""

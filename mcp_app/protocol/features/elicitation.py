@@ -1,4 +1,4 @@
-"""Checks of elicitation forms, their answers and URLs."""
+"""Checks of elicitation forms, of the answers to them, and of elicitation URLs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+")
 
 
 def check_form(schema: dict[str, Any]) -> None:
-    """Check a ``requestedSchema`` (ELI-03, ELI-06). Raise ValueError with the member and the remedy."""
+    """Check a ``requestedSchema`` (ELI-03, ELI-06). Raise ValueError with the bad member and the remedy."""
     if schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
         raise ValueError("A form must be an object schema with 'properties'.")
     if unknown := sorted(schema.keys() - _TOP_KEYWORDS):
@@ -71,7 +71,7 @@ def check_form(schema: dict[str, Any]) -> None:
 
 
 def secret_like_names(schema: dict[str, Any]) -> list[str]:
-    """Return the properties whose name or title suggests a secret (ELI-06)."""
+    """Return the names of the properties whose name or title suggests a secret (ELI-06)."""
     found = []
     for name, member in schema.get("properties", {}).items():
         title = member.get("title") if isinstance(member, dict) else None
@@ -118,7 +118,7 @@ def _check_names(name: str, member: dict[str, Any]) -> None:
 
 
 def choices(member: dict[str, Any]) -> list[str] | None:
-    """Return the values of a select member, in any of its forms; None for other members."""
+    """Return the possible values of a select field in any of its forms, or None for another field."""
     source = member.get("items") if member.get("type") == "array" else member
     if not isinstance(source, dict):
         return None
@@ -138,7 +138,7 @@ def _is_texts(values: Any) -> bool:
 
 
 def check_answer(schema: dict[str, Any], content: dict[str, Any]) -> str | None:
-    """Return the problem of an accepted form's content; None if it fits the schema (ELI-05).
+    """Return the problem with an accepted form's content, or None if it matches the schema (ELI-05).
 
     Unknown members are ignored (GEN-02).
     """
@@ -213,7 +213,7 @@ def _number_problem(member: dict[str, Any], value: Any) -> str | None:
 
 
 def check_url(url: str, *, allow_http: bool = False) -> None:
-    """Check the address of a URL elicitation (ELI-10); raise ValueError. ``allow_http``: development only."""
+    """Check the URL of an elicitation (ELI-10). Raise ValueError. Set ``allow_http`` in development only."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Questions inside results of 2026-07-28, and the answers that a retry of the request carries."""
+"""Questions in results of 2026-07-28, and the answers that the client sends when it repeats the request."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from mcp_app.protocol.errors import InvalidParams
 
-# MRTR-03: the allowed kinds of questions, and the default key of a question.
+# MRTR-03: the allowed kinds of questions, each with the beginning of its default key.
 KINDS: Final = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-# MRTR-01: the requests whose result may be a question.
+# MRTR-01: the requests that may be answered with questions.
 METHODS: Final = frozenset(("tools/call", "prompts/get", "resources/read"))
 MAX_RESPONSES: Final = 100
 
@@ -21,22 +21,25 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_.:~/-]{1,128}")
 
 
 def result(requests: dict[str, dict[str, Any]], state: str) -> dict[str, Any]:
-    """Return a result that asks for input (MRTR-02); ``requests`` by key. Tasks have no state (STATE-08)."""
+    """Return a result with questions (MRTR-02). ``requests`` are by key.
+
+    ``state`` is "" for tasks (STATE-08).
+    """
     told = {"requestState": state} if state else {}
     return {"resultType": "input_required", "inputRequests": requests, **told}
 
 
 def check_key(key: str) -> str:
-    """Return the key; raise ValueError if it is not allowed as a member name."""
+    """Return the key. Raise ValueError if it is not allowed as the key of a question."""
     if not _KEY.fullmatch(key):
         raise ValueError("The key of a question has 1 to 128 letters, digits or any of _.:~/- only.")
     return key
 
 
 def responses(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the ``inputResponses`` of a request by key. Raise InvalidParams for malformed ones (MRTR-08).
+    """Return the ``inputResponses`` of a request by key. Raise InvalidParams if malformed (MRTR-08).
 
-    The repeated question checks its answer. Unknown keys are harmless.
+    An answer is checked when the code asks its question again. Answers under unknown keys do no harm.
     """
     if "inputResponses" not in params:
         return {}
@@ -52,14 +55,14 @@ def responses(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def is_answer(method: str, answer: dict[str, Any]) -> bool:
-    """Return True if a response has the form of an answer to this kind of question."""
+    """Return True if a response has the form of an answer to a question of this kind."""
     if method == "roots/list":
         return type(answer.get("roots")) is list
     return ("action" if method == "elicitation/create" else "content") in answer
 
 
 def state(params: dict[str, Any]) -> str | None:
-    """Return the ``requestState`` of a request, None if absent; raise InvalidParams if it is not a string."""
+    """Return the ``requestState`` of a request, or None. Raise InvalidParams if it is not a string."""
     if "requestState" not in params:
         return None
     found = params["requestState"]
@@ -69,7 +72,7 @@ def state(params: dict[str, Any]) -> str | None:
 
 
 def invalid_state() -> InvalidParams:
-    """Return the common error for every invalid state (STATE-06)."""
+    """Return the error for an invalid state. It is the same for every reason (STATE-06)."""
     return InvalidParams(
         "The requestState is not valid for this request: make the request again without it.",
         data={"reason": "invalid_request_state"},

@@ -1,4 +1,4 @@
-"""The shape of ``sampling/createMessage`` requests and of their answers."""
+"""The format of ``sampling/createMessage`` requests and of the answers to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTIONS: Final = {
     "tool_choice": "toolChoice",
 }
 _PRIORITIES: Final = ("costPriority", "speedPriority", "intelligencePriority")
-# The members, besides 'type', that make a block of each kind.
+# The required members of each kind of content block, besides 'type'.
 _BLOCKS: Final[dict[str, dict[str, type]]] = {
     "text": {"text": str},
     "image": {"data": str, "mimeType": str},
@@ -28,10 +28,11 @@ _BLOCKS: Final[dict[str, dict[str, type]]] = {
 
 
 def build_params(messages: str | list[dict[str, Any]], *, max_tokens: int, **options: Any) -> dict[str, Any]:
-    """Return the params of a request (SAMP-01). ``messages`` is a text, or messages in wire form.
+    """Build the params of a request (SAMP-01). ``messages`` is a text or a list of messages in wire form.
 
-    ``options``: system_prompt, model_preferences, include_context, temperature, stop_sequences, metadata,
-    tools, tool_choice. Options that are None are omitted. Raise ValueError with the problem.
+    The possible ``options`` are system_prompt, model_preferences, include_context, temperature,
+    stop_sequences, metadata, tools and tool_choice. Options that are None are omitted. Raise ValueError
+    with the problem.
     """
     if isinstance(messages, str):
         messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
@@ -49,7 +50,7 @@ def build_params(messages: str | list[dict[str, Any]], *, max_tokens: int, **opt
 
 
 def needed_capabilities(params: dict[str, Any]) -> tuple[str, ...]:
-    """Return the fields of ClientCapabilities that these params require (SAMP-02)."""
+    """Return the names of the ClientCapabilities fields that these params require (SAMP-02)."""
     needed = ["sampling"]
     if "tools" in params or "toolChoice" in params:
         needed.append("sampling_tools")
@@ -82,7 +83,8 @@ def _is_priority(value: Any) -> bool:
 def check_messages(messages: list[dict[str, Any]]) -> None:
     """Check a conversation (SAMP-03). Raise ValueError for the first invalid message.
 
-    A message with tool results contains nothing else. Each tool use is answered once, in the next message.
+    A message with tool results must contain nothing else. Each tool use must be answered once, in the next
+    message.
     """
     if not messages:
         raise ValueError("Sampling needs at least one message.")
@@ -123,7 +125,7 @@ def _is_block(block: Any) -> bool:
 def check_result(result: dict[str, Any]) -> dict[str, Any]:
     """Return the client's answer. Raise InvalidAnswer if it is not a CreateMessageResult (SAMP-06).
 
-    Any string is a valid ``stopReason`` (SAMP-07).
+    Any string is valid as ``stopReason`` (SAMP-07).
     """
     content = result.get("content")
     blocks = content if isinstance(content, list) else [content]

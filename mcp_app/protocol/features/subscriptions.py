@@ -19,7 +19,7 @@ LIST_CHANGED: Final = {
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
 }
-# The members of a filter that subscribe to changes of one list each.
+# The members of a filter that each subscribe to changes of one list.
 LISTS: Final = {
     "toolsListChanged": "tools",
     "promptsListChanged": "prompts",
@@ -31,7 +31,10 @@ _END: Final = b"null}}}"
 
 
 class Notice:
-    """A notification encoded once for all subscriptions; each adds its id (SUB-03)."""
+    """A notification that is encoded once for all subscriptions.
+
+    ``tagged`` inserts a subscription's id (SUB-03).
+    """
 
     __slots__ = ("_head", "_tag", "_tagged", "method")
 
@@ -40,18 +43,19 @@ class Notice:
         members = dict(params or {})
         meta = {**members.pop("_meta", {}), SUBSCRIPTION_ID: None}
         self._head = encode_notification(method, {**members, "_meta": meta}).removesuffix(_END)
-        # Memo of the last tag: clients number their requests alike, so most subscriptions reuse it.
+        # A cache of the last id. Clients number their requests alike, so most subscriptions have the same
+        # id.
         self._tag = self._tagged = b""
 
     def tagged(self, tag: bytes) -> bytes:
-        """Return the whole notification for the subscription with this encoded id."""
+        """Return the whole notification for the subscription that has this encoded id."""
         if tag != self._tag:
             self._tag, self._tagged = tag, b"%b%b}}}" % (self._head, tag)
         return self._tagged
 
 
 def read_filter(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the filter of a request after type checks; raise InvalidParams (SUB-01)."""
+    """Return the filter of a request after checking its types. Raise InvalidParams (SUB-01)."""
     asked = params.get("notifications")
     if type(asked) is not dict:
         raise InvalidParams("subscriptions/listen needs the member 'notifications', an object.")
@@ -62,7 +66,10 @@ def read_filter(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_names(asked: object, member: str, most: int) -> list[str]:
-    """Return the distinct names in a filter's member, in order; raise InvalidParams above ``most``."""
+    """Return the distinct names in a member of a filter, in order.
+
+    Raise InvalidParams for more than ``most``.
+    """
     if type(asked) is not list or any(type(name) is not str for name in asked):
         raise InvalidParams(f"The member {member!r} must be a list of strings.")
     names = list(dict.fromkeys(asked))
@@ -72,15 +79,15 @@ def read_names(asked: object, member: str, most: int) -> list[str]:
 
 
 def acknowledgement(tag: bytes, granted: Mapping[str, Any]) -> bytes:
-    """Return the first message of a subscription: the served part of its filter (SUB-02)."""
+    """Return the first message of a subscription: the part of its filter that the server grants (SUB-02)."""
     return Notice(ACKNOWLEDGED, {"notifications": granted}).tagged(tag)
 
 
 def closing(request_id: Id, server_meta: Mapping[str, Any]) -> bytes:
-    """Return the answer to the request, which ends its subscription (SUB-09)."""
+    """Return the answer to the subscription's request, which ends the subscription (SUB-09)."""
     return encode_result(request_id, complete(METHOD, {}, {**server_meta, SUBSCRIPTION_ID: request_id}))
 
 
 def cancelled(request_id: Id, reason: str) -> bytes:
-    """Return the notification before the closing answer on a shared channel (CAN-07)."""
+    """Return the notification that precedes the closing answer on a shared channel (CAN-07)."""
     return Notice(CANCELLED, {"requestId": request_id, "reason": reason}).tagged(encode_id(request_id))

@@ -1,6 +1,6 @@
-"""Tasks on the wire: their names, states and shapes.
+"""Tasks in protocol messages: their names, states and formats.
 
-Two revisions have tasks: 2026-07-28 as an extension, 2025-11-25 in its core.
+Two revisions have tasks: 2026-07-28 as an extension, and 2025-11-25 as a part of its core.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 NOTIFICATION: Final = "notifications/tasks"
-# The member of a subscription's filter that names tasks.
+# The member of a subscription's filter that contains the ids of tasks.
 TASK_IDS: Final = "taskIds"
-# The ``_meta`` key of a core task's messages (TASK4-09), and the notification of its changes.
+# The ``_meta`` key in messages about a core task (TASK4-09), and the notification about its changes.
 RELATED: Final = "io.modelcontextprotocol/related-task"
 STATUS_NOTIFICATION: Final = "notifications/tasks/status"
-# The capability that clients must declare, as the error names it.
+# The capability that a client must declare, in the form used by the error.
 REQUIRED: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
 
 
 class Status(StrEnum):
-    """The status of a task as clients see it; the last three are final."""
+    """The status of a task as clients see it. The last three are final."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -34,7 +34,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A snapshot of a task. ``rest`` depends on the status: inputRequests, result or error (TASKX-06)."""
+    """A snapshot of a task.
+
+    ``rest`` has the members for its status: inputRequests, result or error (TASKX-06).
+    """
 
     id: str
     status: Status
@@ -50,11 +53,11 @@ class Task:
         return {"resultType": "task", **self._members()}
 
     def detailed(self) -> dict[str, Any]:
-        """Return all members for ``tasks/get`` and ``notifications/tasks``."""
+        """Return the task with all its members, for ``tasks/get`` and ``notifications/tasks``."""
         return {**self._members(), **self.rest}
 
     def core(self) -> dict[str, Any]:
-        """Return the form of 2025-11-25; ``tasks/result`` returns its result separately (TASK4-04)."""
+        """Return the form of 2025-11-25. It has no result, because ``tasks/result`` returns it (TASK4-04)."""
         return {**self._state(), "ttl": self._ttl_ms, "pollInterval": self.poll_ms}
 
     def _members(self) -> dict[str, Any]:
@@ -76,10 +79,10 @@ class Task:
 
 
 def related(members: Mapping[str, Any], task_id: str) -> dict[str, Any]:
-    """Add a ``_meta`` that names the core task to params or a result (TASK4-09)."""
+    """Add a ``_meta`` with the id of the core task to params or to a result (TASK4-09)."""
     return {**members, "_meta": {**members.get("_meta", {}), RELATED: {"taskId": task_id}}}
 
 
 def stamp(at: datetime) -> str:
-    """Return a time in the protocol's only format."""
+    """Return a time in the only format that the protocol uses."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

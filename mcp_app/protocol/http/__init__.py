@@ -1,1 +1,1 @@
-"""HTTP around messages: header fields, events of a stream, allowed origins."""
+"""The HTTP side of the protocol: header fields, events of a stream, allowed hosts and origins."""

@@ -1,4 +1,4 @@
-"""The wire format of event ids: stream, epoch, position."""
+"""The format of event ids in messages: stream, epoch and position."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from mcp_app.protocol.errors import Refused
 
-# Each position has one spelling, so ids are equal exactly if their texts are.
+# Each position has only one spelling, so two ids are equal exactly if their texts are equal.
 _PATTERN: Final = re.compile(
     r"(?P<stream>[a-z0-9-]{1,40})\.(?P<epoch>0|[1-9a-f][0-9a-f]{0,11})\.(?P<offset>0|[1-9][0-9]{0,14})"
 )
@@ -20,7 +20,7 @@ class InvalidEventId(Refused):
 
 @dataclass(frozen=True, slots=True)
 class EventId:
-    """A position in a stream; ``epoch`` distinguishes streams that had the same name (T-RES-02)."""
+    """A position in a stream. ``epoch`` distinguishes streams that had the same name (T-RES-02)."""
 
     stream: str
     epoch: int
@@ -32,7 +32,7 @@ class EventId:
 
 
 def parse(text: str) -> EventId:
-    """Parse an event id. Raise InvalidEventId (400) for any text that ``encode`` does not write."""
+    """Parse an event id. Raise InvalidEventId (400) for any text that ``encode`` would not write."""
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise InvalidEventId

@@ -1,4 +1,4 @@
-"""HTTP header fields, collected, checked and memoized by value."""
+"""HTTP header fields: collecting them and checking them. The results of the checks are cached by value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.protocol.errors import HeadersTooLarge, Refused
 MAX_FIELDS: Final = 100
 MAX_BYTES: Final = 16 * 1024
 
-# A proxy and this server may read duplicates of these differently (S8), so they are refused.
+# If these fields were sent twice, a proxy and this server might use different values (S8). So refuse them.
 _SINGULAR: Final = frozenset(
     (
         b"authorization",
@@ -25,18 +25,19 @@ _SINGULAR: Final = frozenset(
         b"origin",
     )
 )
-# Joins two values of a routing header, whose era is still unknown. No header value may hold this byte, so the
-# comparison with the body refuses them with the code of that era (HDR-08).
+# Joins the two values of a routing header that was sent twice. The header must be refused with an error
+# code of the message's era, which is not known yet (HDR-08). No valid header contains this byte, so the
+# later comparison with the body fails.
 _TWICE: Final = b"\xff, "
 _ZERO: Final = re.compile(rb"0(\.0{0,3})?")
-# Tab is white space inside a value (RFC 9110 section 5.5).
+# A tab is white space inside a value (RFC 9110 section 5.5).
 _CONTROLS: Final = bytes(code for code in range(32) if code != 9) + b"\x7f"
 
 
 def collect(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """Return header fields by lower-case name. Raise Refused (400) or HeadersTooLarge (431).
 
-    Repeated fields are joined by commas (RFC 9110 section 5.3).
+    Fields that were sent several times are joined by commas (RFC 9110 section 5.3).
     """
     fields = list(headers)
     found = dict(fields)
@@ -66,30 +67,33 @@ def _merge(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 @lru_cache(maxsize=256)
 def accepts_both(accept: bytes | None) -> bool:
-    """Return True if Accept allows both forms of an answer to POST (T-POST-02), or is missing."""
+    """Return True if Accept is missing or allows both formats of an answer to POST (T-POST-02)."""
     return _accepts(accept, b"application/json") and _accepts(accept, b"text/event-stream")
 
 
 @lru_cache(maxsize=256)
 def accepts_json(accept: bytes | None) -> bool:
-    """Return True if Accept allows a JSON body, or is missing."""
+    """Return True if Accept is missing or allows a JSON body."""
     return _accepts(accept, b"application/json")
 
 
 @lru_cache(maxsize=256)
 def accepts_sse(accept: bytes | None) -> bool:
-    """Return True if Accept allows an event stream (T-GET-01), or is missing."""
+    """Return True if Accept is missing or allows an event stream (T-GET-01)."""
     return _accepts(accept, b"text/event-stream")
 
 
 @lru_cache(maxsize=256)
 def is_json(content_type: bytes | None) -> bool:
-    """Return True if a body is declared as JSON, whatever the parameters (T-POST-03)."""
+    """Return True if the Content-Type is JSON, with any parameters (T-POST-03)."""
     return content_type is not None and _media_type(content_type) == b"application/json"
 
 
 def is_identity(content_encoding: bytes | None) -> bool:
-    """Return True if a body is not compressed; the server never decompresses, against zip bombs (S10)."""
+    """Return True if the body is not compressed.
+
+    The server never decompresses, because of zip bombs (S10).
+    """
     return content_encoding is None or content_encoding.strip(b" \t").lower() in (b"", b"identity")
 
 
@@ -98,7 +102,7 @@ def _media_type(value: bytes) -> bytes:
 
 
 def _accepts(accept: bytes | None, wanted: bytes) -> bool:
-    """Apply RFC 9110 section 12.5.1: the most specific range that covers the type wins, ``q=0`` refuses."""
+    """Apply RFC 9110 section 12.5.1: the most specific matching range decides, and ``q=0`` refuses."""
     if accept is None:
         return True
     ranges = {_media_type(part): not _is_refused(part) for part in accept.split(b",")}

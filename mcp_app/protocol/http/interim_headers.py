@@ -1,7 +1,7 @@
-"""Routing headers in a legacy session, as an interim transport defined them (HDR-12, DLG-002-01).
+"""Routing headers in a legacy session, as defined by an interim transport (HDR-12, DLG-002-01).
 
-The published legacy revisions do not require such headers. Wrong headers are refused, because a proxy has
-routed by them. The modern era has its own rules and codes.
+The published legacy revisions do not require these headers. But if they are sent, they must be correct,
+because a proxy has routed the request by them. The modern era has its own rules and error codes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from mcp_app.protocol.messages.jsonrpc import Notification, Request
 
 METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
-# The member of the params that the header Mcp-Name repeats.
+# The member of the params whose value is repeated in the header Mcp-Name.
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-# The code of that transport. The published legacy revisions give the number no meaning (DLG-002-02).
+# The error code of that transport. In the published legacy revisions it has no meaning (DLG-002-02).
 MISMATCH: Final = -32001
 SHOWN: Final = 64
 
 
 def check(fields: Mapping[bytes, bytes], message: Request | Notification, *, strict: bool) -> None:
-    """Raise Refused if a header contradicts the body or, if ``strict``, is missing."""
+    """Raise Refused if a header contradicts the body, or if it is missing and the check is ``strict``."""
     problem = _problem(METHOD, fields, message.method, strict=strict)
     member = NAMED_BY.get(message.method)
     named = message.params.get(member) if member else None
-    # Skip names that are not strings: the handler rejects them.
+    # Do not compare a name that is not a string, because the handler will reject it.
     if problem is None and type(named) is str:
         problem = _problem(NAME, fields, named, strict=strict)
     if problem is not None:
@@ -38,11 +38,11 @@ def check(fields: Mapping[bytes, bytes], message: Request | Notification, *, str
 def check_params(
     fields: Mapping[bytes, bytes], message: Request, schema: Mapping[str, Any], *, strict: bool
 ) -> None:
-    """Raise Refused if an ``Mcp-Param-*`` header differs from its annotated argument."""
+    """Raise Refused if an ``Mcp-Param-*`` header differs from the argument that it should repeat."""
     try:
         headers = param_headers.read(schema)
     except ValueError:
-        return  # Ignored here: the tool's author gets the error at registration.
+        return  # The author of the tool gets this error when the tool is registered.
     if not strict:
         headers = tuple(header for header in headers if header.field in fields)
     arguments = message.params.get("arguments")
@@ -70,5 +70,5 @@ def _refused(problem: str, message: Request | Notification) -> Refused:
 
 
 def _shown(text: str) -> str:
-    """Return a value for an error: shortened, without line breaks."""
+    """Return a value as text for an error: shortened and without line breaks."""
     return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "…")

@@ -1,6 +1,6 @@
-"""``x-mcp-header``: arguments that clients mirror as headers, and their comparison (XMH-01 to XMH-13).
+"""``x-mcp-header``: arguments that clients repeat as headers, and the comparison (XMH-01 to XMH-13).
 
-The catalogue reads the annotations once. The routing check compares the headers of each call.
+The catalogue reads the annotations once. The check of the routing headers compares them in each call.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ ANNOTATION: Final = "x-mcp-header"
 PREFIX: Final = b"mcp-param-"
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 
-# RFC 9110 section 5.6.2.
+# The token of RFC 9110 section 5.6.2.
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _TYPES: Final = frozenset(("integer", "string", "boolean"))
-# Mirrored arguments pass through proxies and their logs (XMH-11).
+# Names of secrets. An argument repeated as a header passes through proxies and their logs (XMH-11).
 _SECRET: Final = re.compile(
-    # "max_tokens" counts something.
+    # The plural as in "max_tokens" stands for a number.
     r"passw|secret|token(?!s)|api[_-]?key|credential|authorization",
     re.IGNORECASE,
 )
@@ -30,14 +30,14 @@ _SECRET: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ParamHeader:
-    """An annotated property: the header's lookup key and display name, and the path of the argument."""
+    """An annotated property: its header, for lookup and for display, and the path of its argument."""
 
     field: bytes
     name: str
     path: tuple[str, ...]
 
     def value(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the argument; None if it or a parent object is absent or null (XMH-13)."""
+        """Return the argument. Return None if it or an object that contains it is absent or null (XMH-13)."""
         found: Any = arguments
         for key in self.path:
             found = found.get(key) if isinstance(found, dict) else None
@@ -83,7 +83,7 @@ def _header(member: Mapping[str, Any], path: tuple[str, ...]) -> ParamHeader:
 
 
 def _refuse_elsewhere(node: Any, *, top: bool) -> None:
-    """Raise ValueError for annotations that ``properties`` alone do not lead to (XMH-05)."""
+    """Raise ValueError for an annotation that is not reached through ``properties`` alone (XMH-05)."""
     if isinstance(node, list):
         for item in node:
             _refuse_elsewhere(item, top=False)
@@ -96,7 +96,8 @@ def _refuse_elsewhere(node: Any, *, top: bool) -> None:
             continue
         if keyword == "properties" and isinstance(below, dict):
             for member in below.values():
-                # At the top the annotation of a member was read before; deeper ones are refused.
+                # At the top level, the annotations of members have already been read. Deeper ones are
+                # refused.
                 if top and isinstance(member, dict):
                     _refuse_elsewhere(_without_annotation(member), top=True)
                 else:
@@ -112,7 +113,7 @@ def _without_annotation(member: Mapping[str, Any]) -> dict[str, Any]:
 def mismatch(
     headers: tuple[ParamHeader, ...], fields: Mapping[bytes, bytes], arguments: Mapping[str, Any]
 ) -> str | None:
-    """Return the first problem of a call's ``Mcp-Param-*`` headers; None if they match the body."""
+    """Return the first problem with a call's ``Mcp-Param-*`` headers, or None if they match the body."""
     for header in headers:
         value, sent = header.value(arguments), fields.get(header.field)
         if value is None:
@@ -131,7 +132,7 @@ def mismatch(
 
 
 def _equal(text: str, value: Any) -> bool:
-    """Compare a header with an argument (XMH-09); values of other types never match."""
+    """Return True if a header equals an argument (XMH-09). An argument of any other type never equals it."""
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Compares the routing headers of 2026-07-28 with the body; the body takes precedence (HDR-11).
+"""Comparison of the routing headers of 2026-07-28 with the body, which takes precedence (HDR-11).
 
-Version and method are compared verbatim. Only names may be encoded (HDR-02, HDR-09).
+Version and method must be sent verbatim. Only names may be encoded (HDR-02, HDR-09).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mcp_app.protocol.messages.envelope import VERSION, VERSION_HEADER
 
 METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
-# The member of the params that the header Mcp-Name repeats (HDR-03, HDR-04).
+# The member of the params whose value is repeated in the header Mcp-Name (HDR-03, HDR-04).
 NAMED_BY: Final = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -30,9 +30,9 @@ _WRITTEN: Final = {VERSION_HEADER: "MCP-Protocol-Version", METHOD: "Mcp-Method",
 
 
 def agree(fields: Mapping[bytes, bytes], method: str, params: Mapping[str, Any]) -> bool:
-    """Return True if the headers match the body verbatim, so that no further check is needed.
+    """Return True if the headers are equal to the body. No further check is needed then.
 
-    This is the fast path of most requests: one comparison per header.
+    This is the fast path for most requests: one comparison per header.
     """
     meta, member = params.get("_meta"), NAMED_BY.get(method)
     if type(meta) is not dict or fields.get(METHOD) != _plain(method):
@@ -43,7 +43,7 @@ def agree(fields: Mapping[bytes, bytes], method: str, params: Mapping[str, Any])
 
 
 def check_values(fields: Mapping[bytes, bytes]) -> None:
-    """Raise HeaderMismatch if a header was sent twice or holds forbidden bytes (HDR-08, HDR-10, HDR-14)."""
+    """Raise HeaderMismatch if a header was sent twice or has forbidden bytes (HDR-08, HDR-10, HDR-14)."""
     for header, written in _WRITTEN.items():
         sent = fields.get(header)
         if sent is not None and not is_plain(sent):
@@ -57,7 +57,7 @@ def check(fields: Mapping[bytes, bytes], version: str, method: str, params: Mapp
     member = NAMED_BY.get(method)
     if member is not None:
         named = params.get(member)
-        # Skip names of the wrong type: the handler rejects the params.
+        # Do not compare a name of the wrong type, because the handler will reject the params.
         if type(named) is str:
             _compare("Mcp-Name", _decoded(fields), named)
         elif NAME not in fields:
@@ -65,7 +65,7 @@ def check(fields: Mapping[bytes, bytes], version: str, method: str, params: Mapp
 
 
 def _plain(text: object) -> bytes:
-    """Return the verbatim header for a text; bytes that match no header if there is none."""
+    """Return a text as a header value. Return bytes that no header contains if that is not possible."""
     return _bytes_of(text) if type(text) is str and len(text) <= MEMO_CHARACTERS else _NEVER_SENT
 
 

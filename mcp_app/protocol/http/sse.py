@@ -1,7 +1,4 @@
-"""The encoding of Server-Sent Events.
-
-Source: the HTML standard, section 9.2 (server-sent events).
-"""
+"""The encoding of Server-Sent Events (HTML standard, section 9.2)."""
 
 from __future__ import annotations
 
@@ -21,10 +18,10 @@ def encode_event(
     retry: int | None = None,
     event: str | None = None,
 ) -> bytes:
-    """Return an event with JSON text or a URI as data; ``retry`` is in milliseconds.
+    """Return an event whose data is JSON text or a URI. ``retry`` is in milliseconds.
 
-    JSON stays on one data line for clients of every revision. Raise ValueError for an id or name with control
-    characters.
+    JSON stays on a single data line for clients of every revision. Raise ValueError for an id or event name
+    that contains control characters.
     """
     head = b"" if event is None else b"event: %b\n" % _line(event)
     if id is not None:
@@ -42,7 +39,10 @@ def encode_priming(id: str) -> bytes:  # noqa: A002
 
 
 def encode_retry(milliseconds: int) -> bytes:
-    """Return a ``retry`` field without an event: the delay before the client reconnects (T-POLL-04)."""
+    """Return a ``retry`` field without an event.
+
+    It sets the delay before the client reconnects (T-POLL-04).
+    """
     return b"retry: %d\n\n" % milliseconds
 
 

@@ -1,4 +1,4 @@
-"""Checks of the Host and Origin headers against DNS rebinding."""
+"""Checks of the Host and Origin headers, which protect against DNS rebinding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _ADDED_BY_PROXIES: Final = frozenset(
 )
 _PREFIXES_OF_PROXIES: Final = (b"x-forwarded", b"x-original-", b"cf-")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-# Everything else (userinfo, paths, percent signs, blanks, non-ASCII letters) is invalid in a Host.
+# Any other character (of userinfo, paths, percent encoding, blanks, non-ASCII letters) is invalid in a
+# Host.
 _AUTHORITY: Final = re.compile(
     r"(?P<name>[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_][a-z0-9_-]{0,62})*\.?|\[[0-9a-f:.]{2,45}\])"
     r"(?::(?P<port>[0-9]{1,5}))?"
@@ -47,7 +48,7 @@ class _Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Authority:
-    """A host name, lower-case and without trailing dot, and its port or None."""
+    """A host name in lower case without a trailing dot, and its port or None."""
 
     name: str
     port: int | None
@@ -65,7 +66,10 @@ def _parse_authority(text: str) -> _Authority | None:
 
 
 def _canonical(name: str) -> str | None:
-    """Return one spelling per host: no root dot, IPv6 addresses compressed. None for an invalid address."""
+    """Return the only spelling used here for a host: without a trailing dot, with IPv6 addresses compressed.
+
+    Return None for an invalid address.
+    """
     if not name.startswith("["):
         return name.removesuffix(".")
     try:
@@ -76,7 +80,7 @@ def _canonical(name: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def is_forwarded(names: tuple[bytes, ...]) -> bool:
-    """Return True if a header name of the request (lower-case) shows that it passed a proxy."""
+    """Return True if one of the header names (lower-case) shows that the request passed through a proxy."""
     return any(name in _ADDED_BY_PROXIES or name.startswith(_PREFIXES_OF_PROXIES) for name in names)
 
 
@@ -103,13 +107,13 @@ _Parsed = TypeVar("_Parsed", _Authority, _Origin)
 
 @lru_cache(maxsize=256)
 def names_loopback(host: bytes) -> bool:
-    """Return True if a Host field names a loopback host."""
+    """Return True if the Host field contains a loopback host."""
     authority = _parse_authority(host.decode("latin-1"))
     return authority is not None and authority.name in _LOOPBACK
 
 
 class HostPolicy:
-    """A policy that admits requests by their Host and Origin fields (SEC-01, SEC-02)."""
+    """A policy that decides by the Host and Origin fields which requests are accepted (SEC-01, SEC-02)."""
 
     def __init__(
         self,
@@ -118,10 +122,11 @@ class HostPolicy:
         *,
         loopback: bool = False,
     ) -> None:
-        """Parse the configuration; raise ValueError for an entry that can never match.
+        """Parse the configuration. Raise ValueError for an entry that can never match.
 
-        ``allowed_hosts``: ``name`` (any port), ``name:port``, ``.name`` (with subdomains) or ``*`` (any).
-        ``allowed_origins``: ``scheme://name[:port]``. ``loopback`` adds the loopback names on any port.
+        An entry in ``allowed_hosts`` is ``name`` (any port), ``name:port``, ``.name`` (with subdomains) or
+        ``*`` (any host). An entry in ``allowed_origins`` is ``scheme://name[:port]``. ``loopback`` adds the
+        loopback names on any port.
         """
         self._any_host = False
         self._hosts: set[_Authority] = set()
@@ -130,11 +135,11 @@ class HostPolicy:
             self._add_host(entry)
         self._origins = frozenset(_required(_parse_origin(entry), entry) for entry in allowed_origins)
         self._loopback = loopback
-        # Few pairs are in use; the size limit protects against hostile clients.
+        # Few pairs are in use. The size limit protects against hostile clients.
         self._verdict = lru_cache(maxsize=1024)(self._judge)
 
     def check(self, host: bytes | None, origin: bytes | None) -> None:
-        """Raise MisdirectedRequest (421) for a bad or missing Host, Forbidden (403) for a bad Origin."""
+        """Raise MisdirectedRequest (421) for a wrong or missing Host, Forbidden (403) for a wrong Origin."""
         verdict = self._verdict(host, origin)
         if verdict is _Verdict.BAD_HOST:
             raise MisdirectedRequest
@@ -183,7 +188,8 @@ class HostPolicy:
             return False
         if self._loopback and host.name in _LOOPBACK:
             return origin.authority.name in _LOOPBACK
-        # With any Host allowed, a rebound name equals its own Origin: only listed origins count.
+        # If any Host is allowed, the Host of a rebound name equals its Origin. So only listed origins are
+        # accepted.
         return not self._any_host and _same_place(origin, _Origin(origin.scheme, host))
 
 

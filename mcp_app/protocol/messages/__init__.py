@@ -1,1 +1,1 @@
-"""Parts of messages on every transport: JSON-RPC, ``_meta``, names, cursors, progress."""
+"""The parts of messages that all transports share: JSON-RPC, ``_meta``, names, cursors, progress."""

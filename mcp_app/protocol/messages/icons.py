@@ -1,4 +1,4 @@
-"""Checks of icons before they are sent to clients; icons are never loaded."""
+"""Checks of icons before they are sent to clients. The server never loads an icon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEMBERS: Final = frozenset(("src", "mimeType", "sizes", "theme"))
 def check_icon(icon: Any, *, allow_http: bool = False) -> None:
     """Check one icon of an entry (ICON-01, ICON-02). Raise ValueError with the problem and the remedy.
 
-    ``allow_http`` is for development only.
+    ``allow_http`` must be set in development only.
     """
     if not (isinstance(icon, dict) and isinstance(icon.get("src"), str)):
         raise ValueError("An icon must be an object with a 'src'.")  # noqa: TRY004
@@ -38,7 +38,7 @@ def check_icon(icon: Any, *, allow_http: bool = False) -> None:
 
 
 def check_icons(icons: Any, *, allow_http: bool = False) -> None:
-    """Check a list of icons; raise ValueError as ``check_icon`` does."""
+    """Check a list of icons. Raise ValueError as ``check_icon`` does."""
     if not isinstance(icons, list):
         raise ValueError("Icons must be a list of icon objects.")  # noqa: TRY004
     for icon in icons:
@@ -61,7 +61,7 @@ def _check_source(source: str, *, allow_http: bool) -> None:
 
 
 def _check_data(source: str, mime_type: str | None) -> None:
-    """Check that the bytes of a 'data:' icon match its type and ``mimeType``."""
+    """Check that the bytes of a 'data:' icon match its media type and its ``mimeType``."""
     head, _, body = source.partition(",")
     declared = head.partition(";")[0]
     if mime_type is not None and not same_type(mime_type, declared):

@@ -1,8 +1,9 @@
 """JSON-RPC 2.0 messages: parsing within limits, and encoding.
 
-``parse`` runs for every request. A short body that equals its own re-encoding is valid without further
-checks. Other bodies are walked once to count values. Rare faults (duplicate keys, huge numbers) are excluded
-by counts over the raw bytes, and are examined exactly only if that fails.
+``parse`` runs for every request. If a short body is equal to its own re-encoding, it is valid and needs no
+further check. Any other body is walked through once to count its values. Duplicate keys and huge numbers
+are rare. Usually counts over the raw bytes can rule them out. Only if they cannot, the body is examined
+exactly.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one message; a body that exceeds any of them is refused."""
+    """The limits for one message. A body that exceeds any of them is refused."""
 
     body_bytes: int = 4 * 1024 * 1024
     depth: int = 64
@@ -44,7 +45,8 @@ class Limits:
     batch: int = 50
 
 
-# Messages are never changed. They are not frozen because freezing triples the cost of creation.
+# Messages must not be changed. They are not frozen, because a frozen dataclass takes three times as long to
+# create.
 @dataclass(slots=True)
 class Request:
     """A message that must be answered."""
@@ -64,7 +66,7 @@ class Notification:
 
 @dataclass(slots=True)
 class Response:
-    """An answer to a request of this server: exactly one of ``result`` and ``error`` is not None."""
+    """An answer to a request from this server. Exactly one of ``result`` and ``error`` is not None."""
 
     id: Id
     result: dict[str, Any] | None
@@ -73,7 +75,7 @@ class Response:
 
 @dataclass(slots=True)
 class Invalid:
-    """An invalid member of a batch; ``id`` is None if it is unreadable."""
+    """An invalid member of a batch. ``id`` is None if the member has no readable id."""
 
     error: PeerError
     id: Id | None
@@ -87,10 +89,10 @@ _OUTCOMES: Final = ("result", "error")
 _WRONG_ID: Final = "The member 'id' must be a string or an integer below 2^53."
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
-# From this value on a float may be an integer that the decoder rounded.
+# A float of this value or more may be an integer that the decoder has rounded.
 _HUGE: Final = 2.0**63
 _SOME: Final = 5e-324
-# The longest number and the deepest nesting that the encoder writes.
+# The longest number and the deepest nesting that the encoder can write.
 _ENCODED_DIGITS: Final = len("-1.7976931348623157e+308")
 _ENCODED_DEPTH: Final = 200
 _LARGE: Final = 4096
@@ -100,9 +102,9 @@ _NO_OPENERS: Final = bytes(byte for byte in range(256) if byte not in b"{[")
 def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Message | Invalid]:
     """Parse a request body into a message, or a batch into a list of messages.
 
-    The caller decides if batches are allowed. Absent params equal ``{}``. Raise ParseError, InvalidRequest,
-    InvalidParams (positional params, RPC-10) or PayloadTooLarge. The error's ``request_id`` is the message's
-    id if it is readable.
+    The caller must decide whether batches are allowed. If params are absent, they are ``{}``. Raise
+    ParseError, InvalidRequest, InvalidParams (for positional params, RPC-10) or PayloadTooLarge. The
+    error's ``request_id`` is the id of the message, if it is readable.
     """
     if len(body) > limits.body_bytes:
         raise PayloadTooLarge(f"The body is larger than {limits.body_bytes} bytes.")
@@ -118,12 +120,12 @@ def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Messag
 
 
 def _is_plain(root: Any, body: bytes, limits: Limits) -> bool:
-    """Return True if a body is too short to exceed a limit and equals its re-encoding.
+    """Return True if a body is too short to exceed a limit and is equal to its re-encoding.
 
-    A duplicate key or a rounded number would change the re-encoding.
+    If it had a duplicate key or a rounded number, the re-encoding would differ.
     """
     return (
-        # Each value takes at least one byte.
+        # Each value takes up at least one byte.
         len(body) <= limits.members
         and len(body) <= limits.string_bytes
         and limits.number_digits >= _ENCODED_DIGITS
@@ -133,21 +135,21 @@ def _is_plain(root: Any, body: bytes, limits: Limits) -> bool:
 
 
 def _check(root: Any, body: bytes, limits: Limits) -> None:
-    """Refuse faults that the decoder accepts: depth, too many values, duplicate keys, rounded integers."""
+    """Refuse what the decoder accepts: great depth, too many values, duplicate keys, rounded integers."""
     keys, number = _walk(root, limits)
-    # Each key is followed by a colon: equal numbers of colons and distinct keys exclude a duplicate.
+    # A colon follows each key. If there are as many colons as distinct keys, there is no duplicate.
     repeated = body.count(b":") != keys and _separators(body) != keys
     if repeated or (number and (number >= _HUGE or _long_number(limits.number_digits).search(body))):
         _check_exactly(body, limits)
-    # A string is never longer than the text it was read from.
+    # A string is never longer than the text from which it was decoded.
     if len(body) > limits.string_bytes:
         _check_strings(root, limits)
 
 
 def _walk(root: Any, limits: Limits) -> tuple[int, float]:
-    """Return the number of keys and the greatest float (0 without floats).
+    """Return the number of keys and the greatest float (0 if there is none).
 
-    The walk goes level by level: without recursion no input overflows the stack.
+    The walk proceeds level by level. It does not use recursion, so no input can overflow the stack.
     """
     keys = members = depth = 0
     greatest = 0.0
@@ -177,7 +179,10 @@ def _walk(root: Any, limits: Limits) -> tuple[int, float]:
 
 
 def _separators(body: bytes) -> int:
-    """Return an upper bound of the number of keys; most colons inside strings, as in URLs, do not count."""
+    """Return an upper bound for the number of keys.
+
+    Most colons inside strings, as in URLs, are not counted.
+    """
     after_blank = body.count(b" :") + body.count(b"\t:") + body.count(b"\n:") + body.count(b"\r:")
     return body.count(b'":') + after_blank
 
@@ -188,7 +193,7 @@ def _long_number(digits: int) -> re.Pattern[bytes]:
 
 
 def _check_exactly(body: bytes, limits: Limits) -> None:
-    """Decode again, slowly, and refuse duplicate keys and numbers that lose precision."""
+    """Decode again with a slower decoder. Refuse duplicate keys, and numbers that lose precision."""
 
     def members(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) != len(pairs):
@@ -248,7 +253,7 @@ def _message(node: Any) -> Message:
             params = _without_nulls(params)
         if "id" in node:
             request_id = node["id"]
-            # Fast path: most ids are small numbers.
+            # A shortcut, because most ids are small numbers.
             if type(request_id) is not int or not 0 <= request_id <= MAX_SAFE_INTEGER:
                 request_id = _id(node)
             if request_id is None:
@@ -259,9 +264,9 @@ def _message(node: Any) -> Message:
 
 
 def _without_nulls(params: dict[str, Any]) -> dict[str, Any]:
-    """Return params without null members: senders mean them as absent (RPC-10).
+    """Return params without members that are null, because senders use null for absent members (RPC-10).
 
-    Arguments of tools and members of ``_meta`` keep their nulls, except the progress token.
+    In tool arguments and in ``_meta`` nulls are kept, except for the progress token.
     """
     meta = params.get("_meta")
     if type(meta) is dict and meta.get("progressToken", _ABSENT) is None:
@@ -272,9 +277,9 @@ def _without_nulls(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other(node: dict[str, Any], method: Any) -> Response:
-    """Return a response; raise InvalidRequest if the object is not a message."""
+    """Return a response. Raise InvalidRequest if the object is not a message."""
     request_id = _id(node)
-    # JSON-RPC 1.0 has both members in every response, one of them null.
+    # Responses of JSON-RPC 1.0 have both members, one of which is null.
     node = {name: value for name, value in node.items() if value is not None or name not in _OUTCOMES}
     if node.get("jsonrpc") != "2.0":
         raise InvalidRequest("The member 'jsonrpc' must be \"2.0\".", request_id=request_id)
@@ -309,14 +314,14 @@ def _error(node: dict[str, Any], request_id: Id | None) -> dict[str, Any] | None
 
 
 def _wrong_params(params: Any, request_id: Id | None) -> PeerError:
-    # Positional params are valid JSON-RPC but invalid for every method here (RPC-10).
+    # Positional params are valid in JSON-RPC but invalid for every method of this server (RPC-10).
     if type(params) is list:
         return InvalidParams("The params must be an object.", http_status=400, request_id=request_id)
     return InvalidRequest("The member 'params' must be an object.", request_id=request_id)
 
 
 def _id(node: dict[str, Any]) -> Id | None:
-    """Return the message's id; None if it is missing or invalid."""
+    """Return the id of the message, or None if it is missing or invalid."""
     value = node.get("id")
     if type(value) is str or (type(value) is int and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER):
         return value
@@ -324,7 +329,7 @@ def _id(node: dict[str, Any]) -> Id | None:
 
 
 def encode(value: Any) -> bytes:
-    """Return a JSON value as UTF-8 text without line breaks. Raise InternalError if it has no JSON form."""
+    """Return a JSON value as UTF-8 without line breaks. Raise InternalError if JSON cannot represent it."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -332,7 +337,7 @@ def encode(value: Any) -> bytes:
 
 
 def _encode_slowly(value: Any) -> bytes:
-    """Encode integers beyond 64 bits, which JSON allows and the fast encoder does not."""
+    """Encode integers beyond 64 bits, which JSON allows but the fast encoder does not."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
@@ -341,12 +346,12 @@ def _encode_slowly(value: Any) -> bytes:
 
 
 def encode_id(request_id: Id) -> bytes:
-    """Return a request's id as JSON."""
+    """Encode the id of a request as JSON."""
     return b"%d" % request_id if type(request_id) is int else orjson.dumps(request_id)
 
 
 def answered_id(encoded: bytes) -> Id | None:
-    """Return the id of a response that this module encoded, without parsing the rest; None without one."""
+    """Return the id of a response that this module encoded, or None. The rest is not parsed."""
     found = _OPENING.match(encoded)
     return None if found is None else json.loads(found[1])
 
@@ -356,10 +361,10 @@ def encode_result(
     result: dict[str, Any] | list[Any] | bytes,
     opening: bytes = b"",
 ) -> bytes:
-    """Return a successful response; ``bytes`` are an encoded result.
+    """Return a successful response. ``result`` may be a result that is already encoded, as ``bytes``.
 
-    ``opening`` holds the first members of ``result``, with the opening brace and a trailing comma. ``result``
-    must then have further members.
+    ``opening`` contains the first members of ``result``, with the opening brace and a trailing comma. In
+    that case ``result`` must have at least one more member.
     """
     body = result if type(result) is bytes else encode(result)
     if not opening:
@@ -371,7 +376,7 @@ def encode_result(
 
 
 def encode_error(error: McpError, id: Id | None = NO_ID) -> bytes:  # noqa: A002
-    """Return an error response; without an id here or on the error the member is omitted (RPC-07)."""
+    """Return an error response. Omit the id if neither ``id`` nor the error has one (RPC-07)."""
     request_id = error.request_id if id is None else id
     body = encode(error.to_wire())
     if request_id is None:
@@ -386,14 +391,14 @@ def encode_request(id: Id, method: str, params: dict[str, Any]) -> bytes:  # noq
 
 
 def encode_notification(method: str, params: dict[str, Any] | None = None) -> bytes:
-    """Return a notification; without params the member is omitted."""
+    """Return a notification. The member ``params`` is omitted if it is None."""
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}' % orjson.dumps(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (orjson.dumps(method), encode(params))
 
 
 def encode_member(member: Message | Invalid) -> bytes:
-    """Return one member of a batch as it is logged; for an invalid member, the error that answers it."""
+    """Return a member of a batch in the form in which it is logged. An invalid member becomes its error."""
     if isinstance(member, Request):
         return encode_request(member.id, member.method, member.params)
     if isinstance(member, Notification):

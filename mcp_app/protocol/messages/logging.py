@@ -20,7 +20,10 @@ _RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 def at_least(level: str, threshold: str) -> bool:
-    """Return True if ``level`` reaches ``threshold``. Raise ValueError for an unknown level."""
+    """Return True if ``level`` is at least as severe as ``threshold``.
+
+    Raise ValueError for an unknown level.
+    """
     try:
         return _RANK[level] >= _RANK[threshold]
     except KeyError as error:

@@ -1,14 +1,14 @@
-"""Media types by the first bytes of the data, and the types that models accept; nothing is decoded.
+"""Detection of media types by the first bytes of data, and the types that models accept. Nothing is decoded.
 
-Clients pass images and audio to models, whose providers refuse the whole conversation if a type and its bytes
-disagree.
+Clients pass images and audio on to models. If a media type does not match its data, the provider of the
+model refuses the whole conversation.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# All providers accept these as images.
+# The image types that all providers accept.
 MODEL_IMAGES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 MODEL_AUDIO: Final = frozenset(
     f"audio/{name}" for name in ("wav", "mpeg", "ogg", "flac", "aac", "mp4", "aiff", "webm")
@@ -32,14 +32,15 @@ _STARTS: Final = (
     (b"%PDF-", "application/pdf"),
     (b"PK\3\4", "application/zip"),
 )
-# By the first and the third group of four bytes; the size is between them.
+# Types by the first and the third group of four bytes. The size of the file is between the two.
 _CHUNKED: Final = {
     (b"RIFF", b"WEBP"): "image/webp",
     (b"RIFF", b"WAVE"): "audio/wav",
     (b"FORM", b"AIFF"): "audio/aiff",
     (b"FORM", b"AIFC"): "audio/aiff",
 }
-# Containers of ISO base media files, by their main brand; others hold video.
+# ISO base media files with these main brands contain images or audio. Files with other brands contain
+# video.
 _BRANDS: Final = {
     **dict.fromkeys((b"avif", b"avis"), "image/avif"),
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "image/heic"),
@@ -82,7 +83,7 @@ _SAME: Final = {
 
 
 def media_type(data: bytes) -> str:
-    """Return the media type by the first bytes of ``data``; empty if it is unknown."""
+    """Return the media type according to the first bytes of ``data``, or "" if it is unknown."""
     for start, found in _STARTS:
         if data.startswith(start):
             return found
@@ -96,9 +97,9 @@ def media_type(data: bytes) -> str:
 
 
 def checked_type(data: bytes, declared: str, kind: str) -> str:
-    """Return the media type of an ``image`` or ``audio``: the declared type, or the type of its bytes.
+    """Return the media type of an ``image`` or ``audio``: the declared type, or the type found in its data.
 
-    Raise ValueError, with the problem and the remedy, for data that a client cannot use as this type.
+    Raise ValueError with the problem and the remedy if clients could not use the data as this type.
     """
     if not data:
         raise ValueError(f"the {kind} is empty: raise ToolError if there is none.")
@@ -107,7 +108,7 @@ def checked_type(data: bytes, declared: str, kind: str) -> str:
         raise ValueError(f"{declared!r} is not a type of {kind}: return File(data, {declared!r}, uri=…).")
     found = media_type(data)
     if kind == "audio" and found in ("video/mp4", "video/webm"):
-        found = found.replace("video", "audio")  # The container is the same.
+        found = found.replace("video", "audio")  # Audio and video have the same container.
     if not found:
         if base and base not in _KNOWN:
             return declared
@@ -123,14 +124,17 @@ def checked_type(data: bytes, declared: str, kind: str) -> str:
 
 
 def check_file(data: bytes, declared: str) -> None:
-    """Raise ValueError, as ``checked_type`` does, for bytes of a file that is declared an image or audio."""
+    """Check the bytes of a file that is declared as an image or audio.
+
+    Raise ValueError as ``checked_type`` does.
+    """
     kind = declared.partition("/")[0].lower()
     if kind in ("image", "audio"):
         checked_type(data, declared, kind)
 
 
 def _markup(text: bytes) -> str:
-    """Return the type of markup by its first element, after declarations and comments."""
+    """Return the media type of markup, according to the first element after declarations and comments."""
     while text.startswith((b"<?", b"<!--")):
         end = b"?>" if text.startswith(b"<?") else b"-->"
         text = text.partition(end)[2].lstrip()
@@ -145,12 +149,12 @@ def _base(declared: str) -> str:
 
 
 def same_type(one: str, other: str) -> bool:
-    """Return True if two names denote the same media type."""
+    """Return True if both names stand for the same media type."""
     return _base(one) == _base(other)
 
 
 def _is_whole(data: bytes, found: str) -> bool:
-    """Return False if the end of an image is missing; files may have trailing bytes."""
+    """Return False if the end of an image is missing. A file may have further bytes after that end."""
     if found == "image/png":
         return data.rfind(b"IEND\xaeB`\x82") > 0
     if found == "image/jpeg":

@@ -1,4 +1,4 @@
-"""The ``_meta`` member: its access in params and the grammar of its keys."""
+"""The ``_meta`` member: access to it in params, and the grammar of its keys."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _KEY: Final = re.compile(rf"(?:(?P<prefix>{_LABEL}(?:\.{_LABEL})*)/)?(?P<name>{_NAME})")
 
 _RESERVED_LABELS: Final = frozenset(("mcp", "modelcontextprotocol"))
-# Reserved by the specification although they have no prefix.
+# Names that the specification reserves although they have no prefix.
 _RESERVED_NAMES: Final = frozenset(("progressToken", "traceparent", "tracestate", "baggage"))
 
 
 def of(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``_meta`` of params, empty if absent. Raise InvalidParams for a non-object (META-08)."""
+    """Return the ``_meta`` of params, or {} if absent.
+
+    Raise InvalidParams if it is not an object (META-08).
+    """
     value = params.get("_meta")
     if value is None and "_meta" not in params:
         return {}
@@ -35,8 +38,8 @@ def is_valid_key(key: str) -> bool:
 def is_reserved_key(key: str) -> bool:
     """Return True if the protocol reserves a key in any revision (META-07).
 
-    2025-06-18 reserves prefixes with a protocol label before the last label. Later revisions reserve prefixes
-    with one as the second label.
+    2025-06-18 reserves a prefix if any label before its last label is a protocol label. Later revisions
+    reserve a prefix if its second label is a protocol label.
     """
     prefix, slash, _ = key.rpartition("/")
     if not slash:
@@ -46,7 +49,10 @@ def is_reserved_key(key: str) -> bool:
 
 
 def check_own_keys(keys: Iterable[str]) -> None:
-    """Check the keys that an application sends. Raise ValueError with the bad key and the remedy."""
+    """Check the keys that an application sends.
+
+    Raise ValueError with the first invalid key and the remedy.
+    """
     for key in keys:
         if not is_valid_key(key):
             raise ValueError(f"{key!r} is not a valid _meta key: use a form such as 'example.com/name'.")

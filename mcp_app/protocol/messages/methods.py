@@ -1,11 +1,11 @@
-"""The methods and notifications that the specification defines, of every revision."""
+"""The methods and notifications that the specification defines, in any revision."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Requests of a client.
+# Requests that clients send.
 REQUESTS: Final = frozenset(
     (
         "initialize",
@@ -30,7 +30,7 @@ REQUESTS: Final = frozenset(
         "tasks/update",
     )
 )
-# Requests of a server, and notifications of either side.
+# Requests that servers send, and notifications of both sides.
 OTHERS: Final = frozenset(
     (
         "roots/list",
@@ -52,9 +52,9 @@ OTHERS: Final = frozenset(
     )
 )
 NOTIFICATION: Final = "notifications/"
-# Methods that a client may request. Extensions add theirs.
+# Methods that a client may call. Extensions add their own methods.
 METHODS: Final = set(REQUESTS)
-# The label of unknown methods, so that clients cannot create labels.
+# The label for unknown methods. With it, clients cannot create new labels.
 OTHER: Final = "other"
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)+")
@@ -62,7 +62,7 @@ _LONGEST: Final = 128
 
 
 def check_own_method(name: str) -> str:
-    """Return the name of a request that an extension adds; raise ValueError with the problem."""
+    """Return the name of a request that an extension adds. Raise ValueError with the problem."""
     _check(name)
     if name.startswith(NOTIFICATION):
         raise ValueError(f"{name!r} is the name of a notification, not of a method.")
@@ -70,7 +70,7 @@ def check_own_method(name: str) -> str:
 
 
 def check_own_notification(name: str) -> str:
-    """Return the name of a notification that an extension sends; raise ValueError with the problem."""
+    """Return the name of a notification that an extension sends. Raise ValueError with the problem."""
     _check(name)
     if not name.startswith(NOTIFICATION):
         raise ValueError(f"The name of a notification begins with {NOTIFICATION!r}, {name!r} does not.")
@@ -85,5 +85,5 @@ def _check(name: str) -> None:
 
 
 def every_method() -> list[str]:
-    """Return the methods that the message log can hold, sorted, as suggestions on pages."""
+    """Return the sorted methods that can be in the message log, for suggestions on pages."""
     return sorted(METHODS | OTHERS)

@@ -1,4 +1,4 @@
-"""The grammar of tool and prompt names."""
+"""The rules for names of tools and prompts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def is_valid_name(name: str) -> bool:
-    """Return True if all clients can show and call the name (TOOL-06)."""
+    """Return True if all clients can display and call this name (TOOL-06)."""
     return _NAME.fullmatch(name) is not None
 
 

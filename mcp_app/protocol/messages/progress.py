@@ -1,4 +1,4 @@
-"""Progress of a call: the choice of reports to send, and checks of tokens and numbers."""
+"""Progress of a call: which reports to send, and checks of tokens and numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from mcp_app.protocol.messages.jsonrpc import MAX_SAFE_INTEGER
 
 Token = str | int
 
-# Every notification repeats the token.
+# Limited, because every notification repeats the token.
 MAX_TOKEN: Final = 1024
-# Progress must rise even while a call waits: by a billionth per second, far below the reports of tools.
+# Progress must rise even while a call waits. It rises by a billionth per second, so that it stays far below
+# the values that tools report.
 WAITING_STEP: Final = 1e-9
 WAITING_MOST: Final = 1e-3
 
@@ -29,25 +30,26 @@ def check_progress_token(token: object) -> Token:
 
 
 def waiting_progress(seconds: float) -> float:
-    """Return the progress value of a notice that a call has waited for ``seconds`` without starting."""
+    """Return the progress to send when a call has waited for ``seconds`` without starting."""
     return min(round((1 + seconds) * WAITING_STEP, 12), WAITING_MOST)
 
 
 def only_waits(progress: float) -> bool:
-    """Return True if a number comes from ``waiting_progress`` and not from a tool."""
+    """Return True if a value comes from ``waiting_progress`` and not from a tool."""
     return 0 < progress <= WAITING_MOST
 
 
 class ProgressGate:
-    """A rate limit on strictly increasing progress reports; it stores the newest report that it delayed.
+    """A rate limit for progress reports, which also drops values that do not increase.
 
-    A burst of reports passes at once. Only sustained reporting is slowed down.
+    It holds one report back. A short burst of reports passes at once. Only continuous reporting is slowed
+    down.
     """
 
     def __init__(self, min_interval: float, burst: int = 10, above: float | None = None) -> None:
-        """Set the mean interval between notifications, in the unit of ``now``, and the burst.
+        """Set the mean interval between notifications, in the unit of ``now``, and the size of a burst.
 
-        ``above`` is the last progress already reported: smaller values are dropped (PROG-02).
+        ``above`` is the last progress that was already reported. Values up to it are dropped (PROG-02).
         """
         self._min_interval = min_interval
         self._burst = burst
@@ -60,13 +62,14 @@ class ProgressGate:
     def offer(
         self, progress: float, total: float | None, message: str | None, now: float
     ) -> dict[str, Any] | None:
-        """Return the params to send now, without token, or None to send nothing (PROG-02, PROG-04).
+        """Return the params to send now, without the token, or None to send nothing (PROG-02, PROG-04).
 
-        Raise ValueError for a number that is not finite, or a bool.
+        Raise ValueError for a bool or a number that is not finite.
         """
         check_progress(progress, total)
         if self._has_waited and progress == 0 and self._greatest is not None:
-            # The first report of a tool whose call waited before must not be lost for a billionth.
+            # The tool's first report must not be dropped because the waiting call has already reported a
+            # billionth.
             progress = self._greatest + WAITING_STEP
         self._has_waited = False
         if self._greatest is not None and progress <= self._greatest:
@@ -85,11 +88,14 @@ class ProgressGate:
 
     @property
     def held(self) -> bool:
-        """True if a delayed report must be flushed later."""
+        """True if a report is held back and must be flushed later."""
         return self._held is not None
 
     def flush(self, now: float | None = None) -> dict[str, Any] | None:
-        """Return the delayed report, if any; called before the answer, so that the last report arrives."""
+        """Return the report that is held back, or None.
+
+        Call this before the answer, so that the last report arrives.
+        """
         held, self._held = self._held, None
         if held is not None and now is not None:
             self._free -= 1
@@ -97,7 +103,7 @@ class ProgressGate:
 
 
 def check_progress(progress: float, total: float | None) -> None:
-    """Raise ValueError for a number that is not finite, or a bool."""
+    """Raise ValueError for a bool or a number that is not finite."""
     _check_number("progress", progress)
     if total is not None:
         _check_number("total", total)

@@ -1,4 +1,4 @@
-"""The description of a server in its messages, and the paths of endpoints."""
+"""The description of a server in messages, and the paths of servers' endpoints."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _FURTHER: Final = re.compile(rf"{ENDPOINT}/[a-zA-Z0-9_-]+(?=/|$)")
 
 
 def further_path(path: str) -> str:
-    """Return the path of a further server's endpoint in ``path``, "" without one.
+    """Return the path of an additional server's endpoint, if ``path`` contains it, else "".
 
-    ``path`` is the endpoint's or one that contains it, such as that of its metadata. The server may not
-    exist.
+    ``path`` may be the path of the endpoint itself or a longer one, such as that of its metadata. This
+    function does not check that the server exists.
     """
     found = _FURTHER.search(path)
     return found[0] if found else ""
 
 
 class Server:
-    """The name, title, version, instructions and address of a server; immutable.
+    """The name, title, version, instructions and address of a server. Immutable.
 
-    ``info`` has the members of the newest revisions. ``meta`` is the ``_meta`` of every modern result
+    ``info`` has the members of the newest revisions. ``meta`` is the ``_meta`` in every modern result
     (DISC-03). ``identity`` is equal for servers that clients cannot tell apart. A ``removed`` server stands
-    for a deleted one: it offers nothing and accepts no requests.
+    for a server that was deleted: it offers nothing and accepts no requests.
     """
 
     __slots__ = (
@@ -69,11 +69,11 @@ class Server:
 
     @property
     def label(self) -> str:
-        """The name for people."""
+        """The name for display."""
         return self.title or self.name
 
     def opening(self, method: str) -> bytes:
-        """Return the start of a modern result that has further members, encoded once per method."""
+        """Return the start of a modern result that has further members. It is encoded once per method."""
         found = self._openings.get(method)
         if found is None:
             found = orjson.dumps(downlevel.complete(method, {}, self.meta))[:-1] + b","

@@ -1,6 +1,6 @@
 """W3C trace context and baggage of requests: parsing, validation and encoding.
 
-The grammar is that of W3C Trace Context level 2 and W3C Baggage. Malformed values count as absent (META-09).
+The grammar is that of W3C Trace Context level 2 and W3C Baggage. Malformed values are ignored (META-09).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_TRACESTATE: Final = 512
 MAX_STATES: Final = 32
 MAX_BAGGAGE: Final = 8192
 MAX_ITEMS: Final = 64
-# A later version may append fields after a further dash; the earlier fields have the same meaning.
+# A later version may append fields after a further dash. The fields before it keep their meaning.
 _PARENT: Final = re.compile(
     r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[\x21-\x7e]{0,200})?"
 )
@@ -35,7 +35,7 @@ _SAMPLED_AND_RANDOM: Final = 0b11
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """The trace of a request and its parent span; ``baggage`` never influences a decision."""
+    """The trace of a request and its parent span. No decision may depend on ``baggage``."""
 
     trace_id: str
     parent_id: str
@@ -45,23 +45,26 @@ class TraceContext:
 
     @property
     def traceparent(self) -> str:
-        """The ``traceparent`` value in version 00, which every reader supports."""
+        """The value of ``traceparent`` in version 00, which every reader supports."""
         return f"00-{self.trace_id}-{self.parent_id}-{self.flags:02x}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """The members that continue the trace, named as in HTTP and ``_meta``; without baggage."""
+        """The members with which another service continues the trace, named as in HTTP.
+
+        Baggage is not included.
+        """
         found = {"traceparent": self.traceparent}
         return found | {"tracestate": self.tracestate} if self.tracestate else found
 
     @property
     def meta(self) -> dict[str, str]:
-        """All members for ``_meta``."""
+        """All members to put into ``_meta``."""
         return self.headers | {"baggage": self.baggage} if self.baggage else self.headers
 
 
 def read(carrier: Mapping[str, Any]) -> TraceContext | None:
-    """Return the trace context of a ``_meta`` or of header fields; None without a valid ``traceparent``."""
+    """Return the trace context in a ``_meta`` or in headers, or None without a valid ``traceparent``."""
     parent = carrier.get("traceparent")
     found = _PARENT.fullmatch(parent) if isinstance(parent, str) else None
     if found is None:
@@ -79,27 +82,33 @@ def read(carrier: Mapping[str, Any]) -> TraceContext | None:
 
 
 def from_headers(fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
-    """Return the trace header fields for ``read``; None without ``traceparent``, as in most requests."""
+    """Return the trace header fields for ``read``.
+
+    Return None without ``traceparent``, as in most requests.
+    """
     if b"traceparent" not in fields:
         return None
     return {name: fields.get(name.encode(), b"").decode("latin-1") for name in MEMBERS}
 
 
 def carried(meta: dict[str, Any], context: TraceContext | None) -> dict[str, Any]:
-    """Return ``meta`` with the trace members of ``context`` and no other trace members."""
+    """Return ``meta`` with the trace members of ``context`` in place of its own trace members."""
     rest = {name: value for name, value in meta.items() if name not in MEMBERS}
     return rest | context.meta if context is not None else rest
 
 
 def joined(params: dict[str, Any], context: TraceContext | None) -> dict[str, Any]:
-    """Add the trace of ``context`` to the params of a request from this server."""
+    """Add the trace of ``context`` to the params of a request that this server sends."""
     if context is None:
         return params
     return {**params, "_meta": {**params.get("_meta", {}), **context.headers}}
 
 
 def _tracestate(value: object) -> str:
-    """Return the list if it is well-formed throughout, else "": order and keys matter to its authors."""
+    """Return the list if all of it is well-formed, else "".
+
+    Its order and keys matter to those who wrote it.
+    """
     if not isinstance(value, str) or len(value) > MAX_TRACESTATE:
         return ""
     states = [state for part in value.split(",") if (state := part.strip(" \t"))]

@@ -1,7 +1,7 @@
 """URI templates: the subset of RFC 6570 that can be matched safely.
 
-``{name}`` matches a path segment or a part of it, ``{+path}`` also slashes. Matching passes once over the
-URI, without backtracking, so its time is linear for every template (S18).
+``{name}`` matches a path segment or a part of one. ``{+path}`` also matches slashes. A URI is matched in
+one pass without backtracking, so matching takes linear time for every template (S18).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEGMENT_END: Final = re.compile(r"[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a template; ``is_path`` allows slashes in its value."""
+    """A variable in a template. If ``is_path`` is True, its value may contain slashes."""
 
     name: str
     is_path: bool
@@ -33,7 +33,10 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class UriTemplate:
-    """A compiled template: variables, and the literals around them, one more than variables."""
+    """A compiled template: its variables and the literals around them.
+
+    There is one literal more than variables.
+    """
 
     text: str
     literals: tuple[str, ...]
@@ -41,14 +44,14 @@ class UriTemplate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables' names in the order of the template."""
+        """The names of the variables in the order of the template."""
         return tuple(variable.name for variable in self.variables)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the decoded value of each variable; None if the URI does not match or a value is unsafe.
+        """Return the decoded value of each variable, or None if the URI does not match or a value is unsafe.
 
-        Values are percent-decoded exactly once, then checked (TPL-03): no encoded slash or backslash, no
-        ``.`` or ``..`` segment, no control character, never empty.
+        Values are percent-decoded exactly once and then checked (TPL-03). They must not be empty, and must
+        not contain an encoded slash, a backslash, a ``.`` or ``..`` segment, or a control character.
         """
         raw = self._split(uri)
         if raw is None:
@@ -62,7 +65,7 @@ class UriTemplate:
         return values
 
     def expand(self, variables: Mapping[str, str]) -> str:
-        """Return the URI for these values. Raise ValueError for a missing or unsafe value."""
+        """Return the URI with these values. Raise ValueError for a missing or unsafe value."""
         parts = [self.literals[0]]
         for variable, literal in zip(self.variables, self.literals[1:], strict=True):
             if variable.name not in variables:
@@ -74,7 +77,10 @@ class UriTemplate:
         return "".join(parts)
 
     def _split(self, uri: str) -> list[str] | None:
-        """Return the raw text of each variable, matched from both ends towards the path variable."""
+        """Return the raw text of each variable.
+
+        The URI is matched from both ends towards the path variable.
+        """
         if len(uri) > MAX_URI or not uri.startswith(self.literals[0]) or not uri.endswith(self.literals[-1]):
             return None
         start, end = len(self.literals[0]), len(uri) - len(self.literals[-1])
@@ -100,7 +106,7 @@ class UriTemplate:
 
 
 def compile(template: str) -> UriTemplate:  # noqa: A001
-    """Compile a template. Raise ValueError with the unsupported part and the supported forms."""
+    """Compile a template. Raise ValueError with the unsupported part and the forms that are supported."""
     pieces = _EXPRESSION.split(template)
     literals = tuple(pieces[::3])
     variables = tuple(
@@ -125,7 +131,7 @@ def _check(template: str, literals: tuple[str, ...], variables: tuple[Variable, 
         raise ValueError(f"The URI template {template!r} uses a variable twice.")
     if sum(variable.is_path for variable in variables) > 1:
         raise ValueError(f"The URI template {template!r} can have only one {{+path}}.")
-    # The boundary between two adjacent variables would be ambiguous.
+    # If two variables were adjacent, the boundary between their values would be ambiguous.
     if "" in literals[1:-1]:
         raise ValueError(f"The URI template {template!r} needs some text between its variables.")
 
@@ -139,5 +145,5 @@ def _decode(raw: str, *, is_path: bool) -> str | None:
         return None
     if _CONTROL.search(value) or "\\" in value or ("/" in value and not is_path):
         return None
-    # With an empty segment, an absolute path could pass as a relative one.
+    # If an empty segment were allowed, an absolute path could pass as a relative path.
     return None if any(part in ("", ".", "..") for part in _SEGMENT_END.split(value)) else value
