@@ -42,7 +42,7 @@ from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes.services import save_tool_preset
 from mcp_app.models import Tool
 from mcp_app.message_log.rollup_cells import RollupCells
-from mcp_app.sessions import rollups
+from mcp_app.message_log import rollups
 root = get_user_model().objects.get(username="root")
 ada = get_user_model().objects.create_user("ada")
 tally, chance = RollupCells(), random.Random(7)
