@@ -1,1 +1,1 @@
-"""The catalogue of tools, prompts and resources; independent of sessions and transports."""
+"""The catalogue of tools, prompts and resources. It does not depend on sessions or transports."""

@@ -1,4 +1,4 @@
-"""Access decisions for entries, each with a reason in one sentence, the same on every page."""
+"""Access decisions for entries. Every page shows the same reason for a decision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, needed, widened
 
 NOT_PUBLISHED: Final = "not published: it is a draft"
-# The method that uses an entry of a kind.
+# The protocol method that uses an entry of each kind.
 METHODS: Final = {
     "tool": "tools/call",
     "prompt": "prompts/get",
@@ -30,7 +30,7 @@ Entry = Any
 
 
 class AccessDecision(NamedTuple):
-    """The answer to whether a user can use an entry, and the reason."""
+    """A decision: ``can`` is True if the user can use the entry, and ``why`` is the reason."""
 
     can: bool
     why: str
@@ -38,10 +38,10 @@ class AccessDecision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The facts about a person or key that decide on access.
+    """The facts about a person or an API key that decide on access.
 
-    ``refused`` is the reason if nothing can be used, ``scopes`` the ceiling of a key with implied scopes,
-    ``groups`` the keys of the person's groups.
+    ``refused`` is the reason if nothing can be used. ``scopes`` limit a key and include implied scopes; None
+    means no limit. ``groups`` are the primary keys of the person's groups.
     """
 
     permissions: Container[str]
@@ -59,7 +59,10 @@ class Giver(NamedTuple):
 
 
 def may_ask(user: Any) -> bool:
-    """Return True if a user may see others' access: they may view people and at least one kind of entry."""
+    """Return True if a user may see the access of other people.
+
+    The user must be allowed to view people and at least one kind of entry.
+    """
     kinds = ("tool", "prompt", "resource", "resourcetemplate")
     looks = (f"mcp_app.{action}_{kind}" for action in ("view", "change") for kind in kinds)
     return may_view_people(user) and any(map(user.has_perm, looks))
@@ -77,7 +80,7 @@ def holder_of(user: Any) -> Holder:
 
 
 def holder_of_key(key: ApiKey) -> Holder:
-    """Return the facts about a key: its user's, limited by the key's scopes."""
+    """Return the facts about an API key: the facts about its user, limited by the key's scopes."""
     own, scopes = holder_of(key.user), widened(key.scopes.split())
     ended = "the key is revoked" if key.revoked_at else "" if key.usable else "the key has expired"
     return Holder(below(scopes, own.permissions), ended or own.refused, own.is_superuser, scopes, own.groups)
@@ -109,13 +112,13 @@ def givers_of(permissions: Collection[str]) -> dict[str, list[Giver]]:
 
 
 def named_after(permission: str, givers: Sequence[Giver]) -> Giver | None:
-    """Return the group whose members a permission is for, if it grants the permission."""
+    """Return the group that a membership permission is for, or None if ``givers`` lack it."""
     number = number_of_group(permission)
     return next((giver for giver in givers if giver.key == number), None)
 
 
 def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) -> AccessDecision:
-    """Return the first deciding reason; ``givers`` are the groups that grant the entry's permission."""
+    """Return the decision with its first reason. ``givers`` are the groups that grant the permission."""
     if refused := obstacle_of(entry) or holder.refused:
         return AccessDecision(False, refused)
     scope = needed(METHODS[kind])
@@ -136,7 +139,7 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
 
 
 def _lacking(permission: str, givers: Sequence[Giver]) -> str:
-    """Return the reason for a missing permission, with the groups that would grant it."""
+    """Return the reason that a permission is missing, with the groups that would grant it."""
     group = named_after(permission, givers)
     others = ", ".join(giver.name for giver in givers if giver is not group)
     lacks = f"is not a member of {marked(group.name)}" if group else f"lacks {marked(permission)}"

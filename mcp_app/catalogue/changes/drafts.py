@@ -1,6 +1,6 @@
 """Drafts: changes that are checked and stored, then published or discarded. Clients never see them.
 
-Callers pass the draft as they read it: if it was saved again since, ChangedMeanwhile is raised.
+Callers pass the draft that they read. If the draft was saved again since, ChangedMeanwhile is raised.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def save_draft(
     seen: int | None = None,
     **values: Any,
 ) -> Draft:
-    """Store the changed values of an entry (None: a new one) as a draft.
+    """Store changed values as a draft of ``entry``, or of a new entry if ``entry`` is None.
 
-    ``draft`` is the pending draft that the caller read, ``seen`` the revision of the entry. ``source``
-    applies to the first draft of a new entry, as in ``EntryChange``. Raises ValidationError as publishing
-    would, and if nothing differs.
+    ``draft`` is the pending draft and ``seen`` the revision of the entry that the caller read. ``source``
+    applies to the first draft of a new entry, as in ``EntryChange``. Raises ValidationError if publishing
+    would raise it, or if no value differs from the entry.
     """
     note = revisions.checked_why(note)
     given = _given(values)
@@ -57,7 +57,7 @@ def save_draft(
         source = source_in(new, row)
         with _with_kept_upload(given, stored) as whole:
             services.check_change(EntryChange(kind=kind, entry=row, values=whole, source=source))
-        # Now, while the group's name matches the permission: it may be renamed before publishing.
+        # The permission contains the group's name, and the group may be renamed before publishing.
         grant_membership(given.get("permission") or "")
         new.values = _differing(kind, row, source, given, stored)
         new.key = _key(new, kind, row)
@@ -72,10 +72,10 @@ def save_draft(
 
 
 def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None = None) -> Any:
-    """Publish a draft; return the entry. Without ``why`` the draft's note is used.
+    """Publish a draft and return the entry. If ``why`` is empty, the draft's note is used.
 
-    Raises ChangedMeanwhile if the entry changed since the draft was saved, unless ``seen`` is the entry's
-    newest revision. Raises ValidationError if the result would be invalid.
+    Raises ChangedMeanwhile if the entry changed since the draft was saved. If ``seen`` is given, it is
+    compared with the entry's newest revision instead. Raises ValidationError if the result would be invalid.
     """
     services.refuse_unless_publisher(actor)
     with transaction.atomic():
@@ -103,13 +103,13 @@ def discard_draft(*, draft: Draft, actor: Any) -> None:
 
 
 def check_draft(draft: Draft) -> None:
-    """Raise the ValidationError that publishing this draft would raise; write nothing."""
+    """Raise the ValidationError that publishing this draft would raise. Nothing is written."""
     with _opened(draft, pending_drafts.entry_of(draft)) as change:
         services.check_change(change)
 
 
 def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Return the editable state of the entry now (None without one), and with the draft."""
+    """Return the entry's editable state without the draft (None for a new entry) and with the draft."""
     kind, source = pending_drafts.KIND_NAMED[draft.kind], source_in(draft, row)
     if row is None:
         return None, states.empty_state(kind, source) | draft.values
@@ -129,7 +129,10 @@ def _new(kind: type[Any], row: Row | None, source: Source | None) -> Draft:
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the set values: without a new upload, a form passes the stored file or None."""
+    """Return the values that the caller set.
+
+    Without a new upload, forms pass the stored file or None as ``file``; both are dropped.
+    """
     given = {name: value for name, value in values.items() if not isinstance(value, FieldFile)}
     if given.get("file", "") is None:
         del given["file"]
@@ -139,7 +142,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft | None:
-    """Return the pending draft. Raises ChangedMeanwhile unless it is the one that the caller read."""
+    """Return the pending draft. Raises ChangedMeanwhile if it is not the draft that the caller read."""
     if draft is None:
         stored = pending_drafts.draft_of(row) if row is not None else None
         if stored is not None:
@@ -207,7 +210,7 @@ def _keep_upload(draft: Draft, given: Mapping[str, Any], uploads: ExitStack) -> 
 
 @contextmanager
 def _with_kept_upload(given: Mapping[str, Any], stored: Draft | None) -> Iterator[dict[str, Any]]:
-    """Yield the values with the upload that the draft already has."""
+    """Yield the values, with the upload of the stored draft if there is no new upload."""
     if "file" in given or stored is None or "file" not in stored.values:
         yield dict(given)
         return
@@ -217,7 +220,7 @@ def _with_kept_upload(given: Mapping[str, Any], stored: Draft | None) -> Iterato
 
 @contextmanager
 def _opened(draft: Draft, row: Row | None) -> Iterator[EntryChange]:
-    """Yield the change that publishing a draft makes, with its upload open for reading."""
+    """Yield the change that publishing a draft would make, with the draft's upload open for reading."""
     if draft.entry_id is not None and row is None:
         raise ChangedMeanwhile(_GONE)
     values = states.service_values(draft.values)

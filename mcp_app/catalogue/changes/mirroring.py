@@ -1,4 +1,7 @@
-"""Mirroring of definitions (code and other sources) into rows that administrators can switch and limit."""
+"""Mirroring of definitions into database rows, which administrators can switch and limit.
+
+Definitions come from code and from other sources.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ _Registered = list[tuple[Source, type[Row], dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """The outcome of one run: the new revision or 0, the number of changed rows, and names already taken.
+    """The outcome of one run: the new revision (0 without changes) and the number of changed rows.
 
-    ``unreadable`` has the error of each entry whose definition cannot be read or stored; its row stays
-    unchanged.
+    ``refused`` are the keys of definitions whose name a row from another source already uses. ``unreadable``
+    has an error for each definition that cannot be read or stored; the row of that definition is unchanged.
     """
 
     revision: int = 0
@@ -42,11 +45,12 @@ class Mirrored:
 
 
 def mirror() -> Mirrored:
-    """Update rows to the current definitions; safe to repeat and to run concurrently.
+    """Update rows to the current definitions. Repeated and concurrent runs are safe.
 
-    Texts, switches and limits of administrators stay. An entry without code is marked missing and can return.
+    Texts, switches and limits set by administrators stay. A row whose definition no longer exists is marked
+    missing; a later run restores it if the definition returns.
     """
-    # Before the transaction: reading may run queries of the project, which may fail.
+    # Definitions are read before the transaction, because reading may run queries of the project that fail.
     registered, unreadable = _registered()
     return _mirrored(registered, unreadable, lambda row: None, None, "")
 
@@ -54,7 +58,7 @@ def mirror() -> Mirrored:
 def mirror_checked(
     source: Source, kind: type[Row], definitions: Mapping[str, Definition], actor: Any, why: str
 ) -> Mirrored:
-    """Update the rows of one source and kind like ``mirror``, each only if it passes the checks of rows."""
+    """Update the rows of one source and kind like ``mirror``, but check each row before it is saved."""
     errors: list[str] = []
     read = {key: _read(each, errors) for key, each in definitions.items()}
     return _mirrored([(source, kind, read)], errors, row_checks.check, actor, why)
@@ -64,7 +68,7 @@ def _mirrored(
     registered: _Registered, unreadable: list[str], check: Callable[[Row], None], actor: Any, why: str
 ) -> Mirrored:
     with transaction.atomic():
-        # A second process waits here, then finds no differences.
+        # A concurrent process waits here and then finds no differences.
         revisions.lock()
         changes: list[tuple[Any, str, dict[str, Any] | None]] = []
         refused: list[str] = []
@@ -86,7 +90,7 @@ def _mirrored(
 
 
 def not_in_database() -> list[str]:
-    """Return the entries of code without a row, or with a missing one: clients do not see them."""
+    """Return keys of definitions that have no row, or a row marked missing. Clients do not see them."""
     absent: list[str] = []
     for _, kind, definitions in _registered()[0]:
         rows = kind._default_manager.filter(missing=False)
@@ -96,7 +100,10 @@ def not_in_database() -> list[str]:
 
 
 def _registered() -> tuple[_Registered, list[str]]:
-    """Return the final definitions by source, kind and key, None for unreadable ones, and the errors."""
+    """Return the final definitions by source, kind and key, and the errors.
+
+    A definition that cannot be read is None.
+    """
     errors: list[str] = []
     homes = (
         (source, kind, home)
@@ -127,7 +134,7 @@ def _written(
     position: int,
     check: Callable[[Row], None],
 ) -> Iterator[tuple[Any, str, dict[str, Any] | None]]:
-    """Create (``row`` None) or update a row; yield it with its former state if it changed."""
+    """Create the row if it is None, else update it. If it changed, yield it with its former state."""
     values = {**_values(source, definition), "missing": False}
     if row is not None and all(getattr(row, name) == value for name, value in values.items()):
         return
@@ -167,10 +174,10 @@ def _record(changes: list[tuple[Any, str, dict[str, Any] | None]], actor: Any, w
 
 def _values(source: Source, definition: Definition) -> dict[str, Any]:
     """Return the read-only columns of a mirrored row."""
-    # Through JSON, so that later comparisons use the values that a database returns.
+    # The JSON round trip gives the values that the database returns, so later comparisons are exact.
     wire = orjson.loads(orjson.dumps(definition.wire))
     columns: dict[str, Any] = orjson.loads(orjson.dumps(source.columns(definition)))
-    # The hash is part of a tool's identity, so that columns are as well.
+    # The hash is part of a tool's identity. It includes the columns, so that they are part of it as well.
     hashed = [wire, columns] if columns else wire
     digest = hashlib.sha256(orjson.dumps(hashed, option=orjson.OPT_SORT_KEYS)).hexdigest()
     values: dict[str, Any] = {
@@ -183,7 +190,7 @@ def _values(source: Source, definition: Definition) -> dict[str, Any]:
         values["input_schema"] = wire["inputSchema"]
         values["output_schema"] = wire.get("outputSchema")
         values["annotations"] = wire.get("annotations", {})
-        # Administrators may switch these on for any tool, but not off if the code requires them.
+        # Administrators may switch these limits on for any tool, but not off if the code requires them.
         values |= {name: True for name in SWITCHES if getattr(definition, name)}
     elif isinstance(definition, ResourceDefinition):
         values["uri_template" if definition.is_template else "uri"] = definition.uri

@@ -40,14 +40,14 @@ def forget_upload(draft: Draft) -> None:
 
 
 def drop_with_entry(row: Row, actor: Any) -> None:
-    """Delete the draft of a deleted entry."""
+    """Delete the draft of an entry that is being deleted."""
     if (draft := draft_of(row)) is not None:
         drop(draft)
         tell(draft, "catalogue.draft_discarded", actor, {"why": "the entry was deleted"})
 
 
 def follow_name(row: Row) -> None:
-    """Update the listed name of an entry's draft."""
+    """Update the key of an entry's draft after the entry was renamed."""
     waiting = Draft.objects.filter(kind=revisions.kind_of(row), entry_id=row.pk)
     waiting.update(key=revisions.key_of(row))
 

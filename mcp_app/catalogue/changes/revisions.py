@@ -19,23 +19,23 @@ MAX_WHY: Final = 500
 
 _LIST_OF = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
 _SHARED = ("source", *DRESS, "definition", "definition_hash", "missing")
-# Columns of kinds that are mirrored only.
+# Columns of kinds that administrators cannot create.
 _MIRRORED = ("name", "mime_type")
 
 
 def lock() -> None:
-    """Block other writers of the catalogue until this transaction ends; call it before reading rows.
+    """Block other writers of the catalogue until this transaction ends. Call this before reading rows.
 
-    An update locks on every database; SELECT … FOR UPDATE would lock nothing on SQLite.
+    The lock is an UPDATE, because SELECT … FOR UPDATE would lock nothing on SQLite.
     """
     CatalogueRevision.objects.bulk_create([CatalogueRevision(pk=1)], ignore_conflicts=True)
     CatalogueRevision.objects.filter(pk=1).update(number=F("number"))
 
 
 def bump(kinds: set[str]) -> int:
-    """Increment the revision and those of the lists that contain these kinds; return the new revision.
+    """Increment the catalogue revision and the revisions of the lists that contain these kinds.
 
-    The revision is announced on commit.
+    Return the new catalogue revision, which is announced on commit.
     """
     lists = {_LIST_OF[kind] for kind in kinds}
     fields = {name: F("number") + 1 for name in ("number", *sorted(lists))}
@@ -56,7 +56,7 @@ def key_of(row: Row) -> str:
 
 
 def state_of(row: Row) -> dict[str, Any]:
-    """Return the state of a row for history."""
+    """Return the state of a row that the history stores."""
     kind: type[Any] = type(row)
     limits = LIMITS if kind is Tool else ()
     columns = (kind._meta.get_field(name).attname for name in own_fields(kind)[1:] or _MIRRORED)
@@ -64,14 +64,17 @@ def state_of(row: Row) -> dict[str, Any]:
     if "file" in state:
         state["file"] = state["file"].name or ""
     if kind is Tool:
-        # By name: the row number changes if the tool's code is removed and installed again.
+        # The name is stored because the row id changes if the tool's code is removed and installed again.
         base = source_of(row).base_of(row)
         state["preset_of"] = base.name if base is not None else None
     return state
 
 
 def history_of(kind: str, key: str, pk: int | None = None) -> QuerySet[CatalogueChange]:
-    """Return all changes of an entry, newest first, under any name. ``pk`` is None for a deleted row."""
+    """Return all changes of an entry, newest first, including changes under former names.
+
+    ``pk`` is None for a deleted row; then only the changes under ``key`` are found.
+    """
     same = Q(key=key) if pk is None else Q(key=key) | Q(entry_id=pk)
     return CatalogueChange.objects.filter(same, kind=kind)
 
@@ -83,7 +86,7 @@ def last_revision(row: Row) -> int:
 
 
 def checked_why(why: str) -> str:
-    """Return the reason of a change, stripped. Raises ValidationError."""
+    """Return the stripped reason for a change. Raises ValidationError if it is too long or not storable."""
     text = why.strip()
     if len(text) > MAX_WHY:
         raise ValidationError({"why": [f"This has {len(text)} characters: use at most {MAX_WHY}."]})
@@ -120,5 +123,5 @@ def audit(*, actor: Any, action: str, row: Row | None = None, detail: dict[str, 
 
 
 def known(actor: Any) -> Any:
-    """Return the user if stored, or None for commands and processes."""
+    """Return the actor if it is a stored user. Commands and processes have no user and return None."""
     return actor if actor is not None and getattr(actor, "pk", None) is not None else None

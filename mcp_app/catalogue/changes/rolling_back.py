@@ -1,4 +1,7 @@
-"""Roll back: a new change restores an entry's state after an earlier change; history only grows."""
+"""Roll back of an entry to its state after an earlier change.
+
+A roll back is a new change in the history, which never loses changes.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from mcp_app.models import CatalogueChange
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """The effect of a roll back: the change, the states before and after, and notes.
+    """The planned effect of a roll back: the change, the states before and after it, and notes.
 
-    ``before`` and ``after`` are editable states; ``revision`` is the entry's newest, which ``roll_back``
-    takes as ``seen``. ``notes`` list the parts that cannot be restored, with reasons.
+    ``before`` and ``after`` are editable states. ``revision`` is the entry's newest revision, which
+    ``roll_back`` takes as ``seen``. ``notes`` list the parts that cannot be restored, with reasons.
     """
 
     change: EntryChange
@@ -32,7 +35,7 @@ class RollBack:
 
 
 def roll_back(*, to: CatalogueChange, actor: Any, why: str = "", seen: int | None = None) -> Any:
-    """Restore the entry's state after the change ``to`` (before it, for a deletion); return the entry.
+    """Restore and return the entry in its state after the change ``to``, or before ``to`` for a deletion.
 
     Raises ValidationError if the state would be invalid now, and ChangedMeanwhile if the entry's newest
     revision is not ``seen``.
@@ -81,7 +84,7 @@ def state_after(change: CatalogueChange) -> dict[str, Any]:
 
 
 def entry_now(change: CatalogueChange) -> Any:
-    """Return the entry of a change by its row, else by its name; None if it does not exist."""
+    """Return the entry of a change, found by row id or else by name. Return None if it does not exist."""
     kind: Any = pending_drafts.KIND_NAMED[change.kind]
     rows = kind._default_manager
     found = rows.filter(pk=change.entry_id).first() if change.entry_id is not None else None
@@ -97,7 +100,7 @@ def _newest_revision(to: CatalogueChange, row: Any) -> int:
 def _without_lost_upload(
     to: CatalogueChange, row: Any, wanted: dict[str, Any], notes: list[str]
 ) -> dict[str, Any]:
-    """Return the wanted values without content that was replaced: old uploads are not stored."""
+    """Return the wanted values, without text and file if the wanted upload was replaced and deleted."""
     name = wanted.get("file")
     if not name:
         return wanted
@@ -113,11 +116,11 @@ def _without_lost_upload(
 
 
 def _replaced_since(to: CatalogueChange, name: str) -> bool:
-    """Return True if another file was stored since; a later upload may have the same name."""
+    """Return True if a later change stored another file. A later upload may have the same name."""
     later = revisions.history_of(to.kind, to.key, to.entry_id).filter(pk__gt=to.pk)
     return any((change.after or {}).get("file") != name for change in later)
 
 
 def _file(differing: Mapping[str, Any]) -> dict[str, Any]:
-    # Only a missing upload can differ: a wanted upload is the current one.
+    # A wanted upload is the current upload and does not differ, so a difference means that none is wanted.
     return {"file": ""} if "file" in differing else {}

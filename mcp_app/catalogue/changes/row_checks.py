@@ -1,4 +1,4 @@
-"""Checks of rows that administrators store; each raises ValidationError with field and remedy."""
+"""Checks of rows that administrators store. Errors name the field and the remedy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PERMISSION: Final = re.compile(r"\w+\.\w+")
 
 
 def check(row: Row) -> None:
-    """Check a row before it is saved; its source checks its own fields."""
+    """Raise ValidationError if a row may not be saved. The row's source checks the fields of that source."""
     errors = _model_errors(row)
     collect(errors, "icons", lambda: check_icons(row.icons))
     collect(errors, "meta", lambda: _check_meta(row.meta))
@@ -65,7 +65,7 @@ def _check_permission(permission: str) -> None:
 
 
 def permission_exists(permission: str) -> bool:
-    """Return True if users can have the permission; membership permissions are created on demand."""
+    """Return True if users can have the permission. Membership permissions are created on demand."""
     if group_of(permission) is not None:
         return True
     label, _, codename = permission.partition(".")
@@ -97,7 +97,7 @@ def _is_within(column: str, least: int, most: int) -> Callable[[Tool], None]:
 
 
 def _is_as_defined(switch: str) -> Callable[[Tool], None]:
-    """Return a check that a switch set by the source stays on."""
+    """Return a check that refuses to switch off a limit that the source switches on."""
 
     def check(row: Tool) -> None:
         source = source_of(row)

@@ -1,9 +1,12 @@
-"""The only writers of catalogue entries by people: they check, write, record, audit and announce.
+"""The only functions that write changes made by people to the catalogue.
 
-They take keyword arguments and raise ValidationError by field. ``actor`` is the acting user, or None for the
-installation itself. Changes that clients see need ``mcp_app.publish_entries``, else PermissionDenied is
-raised. ``why`` is stored with the change. ``seen`` is the revision of the entry (``revisions.last_revision``)
-that the caller read: if the entry changed since, ChangedMeanwhile is raised and nothing is written.
+Each function checks, writes, records, audits and announces its changes.
+
+The functions take keyword arguments and raise ValidationError by field. ``actor`` is the acting user, or
+None for the installation itself. Without the permission ``mcp_app.publish_entries`` changes that clients see
+raise PermissionDenied. ``why`` is stored with the change. ``seen`` is the revision of the entry
+(``revisions.last_revision``) that the caller read. If the entry changed since, ChangedMeanwhile is raised and
+nothing is written.
 """
 
 from __future__ import annotations
@@ -31,12 +34,12 @@ R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
 
 PUBLISH: Final = "mcp_app.publish_entries"
-# The content of a resource, which lists do not show.
+# The columns with a resource's content, which lists do not contain.
 CONTENT: Final = frozenset({"text", "file"})
 
 
 class ChangedMeanwhile(ValidationError):
-    """The object changed after the caller read it; the caller has to read it again."""
+    """The object changed after the caller read it. The caller has to read the object again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +54,9 @@ class ChangeAuthor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
-    """An entry to create (``entry`` None) or change, and the values for the services.
+    """A change of ``entry``, or a new entry if ``entry`` is None, with the values to write.
 
-    ``source`` applies to new entries; None means the default source of admin-made entries of this kind.
+    ``source`` applies to new entries. None means the default source of entries made in the admin.
     """
 
     kind: type[Any]
@@ -70,7 +73,7 @@ class _Written(NamedTuple):
 
 
 def may_publish(actor: Any) -> bool:
-    """Return True if the actor may change what clients see; None is the installation itself."""
+    """Return True if the actor may publish changes. None is the installation itself, which may."""
     return actor is None or actor.has_perm(PUBLISH)
 
 
@@ -90,10 +93,10 @@ def save_entry(
     seen: int | None = None,
     **values: Any,
 ) -> R:
-    """Create (``entry`` None) or change an admin-made entry: its own fields, title, limits and so on.
+    """Create an entry in the admin (``entry`` None) or change an entry that was made there.
 
-    ``source`` applies to new entries, as in ``EntryChange``. ``file`` is an uploaded file; False removes
-    the current one.
+    ``source`` applies to new entries, as in ``EntryChange``. ``file`` is an uploaded file; False or None
+    removes the current file.
     """
     if values.get("file") is False or values.get("file", "") is None:
         values["file"] = ""
@@ -128,7 +131,7 @@ def save_resource(**values: Any) -> Resource:
 
 
 def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None, **values: Any) -> E:
-    """Change the fields of any entry that an administrator may set, such as texts, switch and limits."""
+    """Change the fields that an administrator may set on any entry, such as texts, switch and limits."""
     author = _saving(actor, entry, why)
     with transaction.atomic():
         row = locked(entry)
@@ -137,7 +140,7 @@ def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None
 
 
 def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any, why: str = "") -> int:
-    """Enable or disable entries as one revision; return the number of changed ones."""
+    """Enable or disable entries in one revision. Return the number of entries that changed."""
     author = _author(actor, "enabled" if enabled else "disabled", why)
     with transaction.atomic():
         revisions.lock()
@@ -158,9 +161,10 @@ def delete_entry(*, entry: Row, actor: Any, why: str = "") -> None:
 
 
 def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
-    """Delete admin-made entries and entries that are missing, as one revision; return their number.
+    """Delete entries that were made in the admin or are marked missing, in one revision.
 
-    Raises ValidationError, and deletes nothing, if one of them is defined elsewhere or has presets.
+    Return the number of deleted entries. Raises ValidationError, and deletes nothing, if an entry is defined
+    elsewhere or has presets.
     """
     author = _author(actor, "deleted", why)
     with transaction.atomic():
@@ -175,7 +179,7 @@ def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
 
 
 def check_change(change: EntryChange) -> None:
-    """Raise the ValidationError that writing this change would raise; write nothing."""
+    """Raise the ValidationError that writing this change would raise. Nothing is written."""
     row, values = _opened(change)
     _fill(row, values)
 
@@ -183,9 +187,9 @@ def check_change(change: EntryChange) -> None:
 def change_entries(
     *, changes: Iterable[EntryChange], removed: Iterable[Row] = (), actor: Any, why: str = ""
 ) -> int:
-    """Create, change and delete entries as one revision; return it, or 0 without a difference.
+    """Create, change and delete entries in one revision. Return the revision, or 0 without a difference.
 
-    Raises ValidationError, and writes nothing, if one change is refused.
+    Raises ValidationError, and writes nothing, if a change is refused.
     """
     deletion = _author(actor, "deleted", why)
     with transaction.atomic(), ExitStack() as uploads:
@@ -205,10 +209,11 @@ def change_entries(
 def mirror_entries(
     *, source: Source, kind: type[Row], definitions: Mapping[str, Definition], actor: Any, why: str = ""
 ) -> Mirrored:
-    """Update the rows that a source fetches to ``definitions``, by key, as one revision.
+    """Update the rows of a source that fetches its definitions, in one revision.
 
-    Values of administrators stay. Rows without a definition are marked missing and can return. Raises
-    ValueError for sources whose rows are made in the admin or follow code.
+    ``definitions`` are the fetched definitions by key. Values set by administrators stay. Rows without a
+    definition are marked missing until their definition returns. Raises ValueError for sources whose rows
+    are made in the admin or follow code.
     """
     if not source.follows or source.provided(kind) is not None:
         raise ValueError(f"Rows of the source {source.stored!r} are not fetched.")
@@ -217,9 +222,9 @@ def mirror_entries(
 
 
 def write_change(*, change: EntryChange, author: ChangeAuthor) -> Any:
-    """Write one change with the given author and event name; return the entry.
+    """Write one change with the given author and event name, and return the entry.
 
-    Raises ValidationError if it is refused or changes nothing.
+    Raises ValidationError if the change is refused or changes nothing.
     """
     refuse_unless_publisher(author.actor)
     with transaction.atomic(), ExitStack() as uploads:
@@ -250,7 +255,7 @@ def refuse_stale(row: Row, seen: int | None) -> None:
 
 
 def accept_definition(*, entry: Row, actor: Any) -> None:
-    """Mark the current definition as reviewed; clients see no change."""
+    """Mark the current definition as reviewed. Clients see no change."""
     with transaction.atomic():
         row = locked(entry)
         if row.reviewed_hash != row.definition_hash:
@@ -270,7 +275,10 @@ def _saving(actor: Any, entry: Row | None, why: str) -> ChangeAuthor:
 
 
 def _new(kind: type[E], source: Source | None) -> E:
-    """Return a new row of a source, None for the default. Raises ValidationError for others than makers."""
+    """Return a new row of a source (None for the default source).
+
+    Raises ValidationError if entries of the source cannot be made in the admin.
+    """
     source = source or made_here(kind)
     if source not in makers(kind):
         raise ValidationError({"source": ["Entries of this source cannot be made here."]})
@@ -284,7 +292,7 @@ def _refuse_unknown(row: Row, values: Mapping[str, Any]) -> None:
 
 
 def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settable values of an entry from another source; other values must be unchanged."""
+    """Return the values that an administrator may set. Raises ValidationError if another value changed."""
     allowed = source_of(row).editable(type(row))
     for name in values.keys() - allowed:
         if values[name] != getattr(row, name, None):
@@ -294,7 +302,7 @@ def _without_definition(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _opened(change: EntryChange) -> tuple[Any, Mapping[str, Any]]:
-    """Return the row to fill, stored or new, and its values."""
+    """Return the stored or new row that a change fills, and the values to write."""
     row = _new(change.kind, change.source) if change.entry is None else _stored(change.entry)
     if source_of(row).follows:
         return row, _without_definition(row, change.values)
@@ -316,7 +324,10 @@ def _write(row: E, values: Mapping[str, Any], author: ChangeAuthor) -> E:
 
 
 def _bump(written: Sequence[_Written]) -> int:
-    """Increment the revision for some writes, also of the affected lists and contents (RES-08)."""
+    """Increment the catalogue revision for some writes, and return it.
+
+    The revisions of the affected lists and resource contents change as well (RES-08).
+    """
     revision = revisions.bump({revisions.kind_of(each.row) for each in written if _listed(each)})
     for each in written:
         if _gives_anew(each):
@@ -326,7 +337,7 @@ def _bump(written: Sequence[_Written]) -> int:
 
 
 def _listed(written: _Written) -> bool:
-    """Return True if a list may change; the content of a resource is not listed."""
+    """Return True if a list may change. The content of a resource is not in lists."""
     row, _, before, after = written
     if not isinstance(row, Resource) or before is None or after is None:
         return True
@@ -358,13 +369,14 @@ def _written(change: EntryChange, author: ChangeAuthor, uploads: ExitStack) -> _
 
 
 def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Fill, check and save a changed row; return its state before (None for a new row) and after."""
+    """Fill, check and save a row. Return its states before (None for a new row) and after the change."""
     before = None if row._state.adding else revisions.state_of(row)
     old_file = row.file.name if isinstance(row, Resource) else ""
     _fill(row, values)
     if "permission" in values:
         grant_membership(row.permission)
-    # An upload always differs: its name is not from the storage. Saving also marks the code as reviewed.
+    # A new upload always differs, because its name is not the stored name. An unchanged row is saved if its
+    # definition is not reviewed yet, because saving marks it as reviewed.
     if before is not None and before == revisions.state_of(row) and row.reviewed_hash == row.definition_hash:
         return before, before
     row.updated_by = revisions.known(actor)
@@ -382,14 +394,14 @@ def _fill(row: Row, values: Mapping[str, Any]) -> None:
 
 
 def _delete(row: Row, actor: Any) -> dict[str, Any]:
-    """Delete a row, its draft and its upload; return its last state."""
+    """Delete a row, its draft and its upload. Return the last state of the row."""
     before = revisions.state_of(row)
     pending_drafts.drop_with_entry(row, actor)
     if isinstance(row, Resource):
         _forget_file(row, row.file.name)
     pk = row.pk
     row.delete()
-    row.pk = pk  # Needed for the history.
+    row.pk = pk  # ``delete`` clears it, but the history needs it.
     return before
 
 

@@ -1,4 +1,4 @@
-"""Conversion between stored states of entries and values for the services, without uploads."""
+"""Conversion between stored states of entries and values for ``services``. Uploads are not converted."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ def empty_state(kind: type[Any], source: Source) -> dict[str, Any]:
 
 
 def kept(value: Any) -> Any:
-    """Convert a value of the services for storage in a state: a tool becomes its name."""
+    """Convert a value for storage in a state. A tool is stored as its name."""
     return value.name if isinstance(value, Tool) else value
 
 
 def service_values(state: State) -> dict[str, Any]:
-    """Convert a part of a state for the services. Raises ValidationError if its tool no longer exists."""
+    """Convert a part of a state to values for ``services``, without ``file``.
+
+    Raises ValidationError if the tool of a preset no longer exists.
+    """
     values = {name: value for name, value in state.items() if name != "file"}
     if values.get("preset_of") is not None:
         values["preset_of"] = _tool(values["preset_of"])
@@ -51,7 +54,7 @@ def _tool(name: str) -> Tool:
 
 
 def _name_of(number: int | None) -> str | None:
-    """Return the name of a tool by its number, the only reference in states of earlier versions."""
+    """Return the name of a tool by its row id. States of earlier versions contain the row id only."""
     if number is None:
         return None
     name = Tool.objects.filter(pk=number).values_list("name", flat=True).first()

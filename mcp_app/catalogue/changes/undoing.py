@@ -12,7 +12,7 @@ from mcp_app.catalogue.changes.services import ChangedMeanwhile
 from mcp_app.models import CatalogueChange
 from mcp_app.models.catalogue import Row
 
-# The actions that are switches, and their results.
+# The actions that enable or disable an entry, and whether the entry is enabled afterwards.
 SWITCHES: Final = {"enabled": True, "disabled": False}
 
 
@@ -23,9 +23,9 @@ def last_switch(*, kind: str, actor: Any) -> int:
 
 
 def undo_switch(*, kind: str, revision: int, actor: Any) -> list[Row]:
-    """Reverse this person's switches at a revision; return the entries.
+    """Reverse the switches that this person made at a revision, and return the entries.
 
-    Raises ChangedMeanwhile, and changes nothing, if one of them changed since.
+    Raises ChangedMeanwhile, and changes nothing, if an entry changed since.
     """
     services.refuse_unless_publisher(actor)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""The public content classes that tools, prompts and resources may return; each builds its content block.
+"""Content classes that tools, prompts and resources may return. Each class builds its content block.
 
 Blocks have the form of revision 2025-11-25; the protocol package converts them for other revisions.
 """
@@ -18,14 +18,14 @@ Role = Literal["user", "assistant"]
 
 
 class ToolError(Exception):
-    """A failure of a tool; the model is shown this text, so it must contain nothing internal."""
+    """A failure of a tool. The model is shown the text, which must not contain internal details."""
 
 
 class CannotAsk(ToolError):
     """Raised if the client did not declare the capability that a question needs.
 
-    Catch it if the tool can continue without an answer. Otherwise the error lists the needed capabilities to
-    clients of 2026-07-28.
+    Catch the error if the tool can continue without an answer. If the tool does not catch it, clients of
+    revision 2026-07-28 receive an error that lists the needed capabilities.
     """
 
     def __init__(self, text: str, needed: tuple[str, ...] = ()) -> None:
@@ -77,9 +77,10 @@ class _Media:
     for_models: ClassVar[frozenset[str]]
 
     def to_block(self) -> Block:
-        """Return the block of its kind, with padded base64 (RES-14); a resource for types that models refuse.
+        """Return an image or audio block with padded base64 (RES-14).
 
-        Raises ValueError if the bytes are empty, cut off, or not of their type (TOOL-25).
+        For MIME types that models refuse, return an embedded resource instead. Raises ValueError if the bytes
+        are empty, truncated or not of their MIME type (TOOL-25).
         """
         if not isinstance(self.data, (bytes, bytearray, memoryview)):
             raise TypeError(f"{type(self).__name__} takes bytes, not {type(self.data).__name__}.")
@@ -115,8 +116,8 @@ class Audio(_Media):
 class File:
     """A document with its content: ``str`` is sent as text, ``bytes`` as base64.
 
-    In a tool or prompt result it becomes an embedded resource and needs ``uri``. A resource function may omit
-    ``uri``; then the URI that was read is used.
+    In a tool or prompt result the file becomes an embedded resource and needs ``uri``. A resource function
+    may omit ``uri``: its result then uses the URI that the client requested.
     """
 
     data: str | bytes
@@ -125,7 +126,7 @@ class File:
     annotations: Annotations | None = None
 
     def to_contents(self, uri: str = "", mime_type: str = "") -> dict[str, Any]:
-        """Return one member of a read result; own ``uri`` and ``mime_type`` take precedence.
+        """Return one ``contents`` member of a read result. Arguments fill an empty ``uri`` or ``mime_type``.
 
         Raises ValueError for bytes that are not the image or audio of their MIME type.
         """
@@ -135,7 +136,7 @@ class File:
         return resource_contents(self.data, uri=self.uri or uri, mime_type=mime)
 
     def to_block(self) -> Block:
-        """Return the embedded ``resource`` block. Raises ValueError without a URI (PROMPT-05)."""
+        """Return the embedded ``resource`` block. Raises ValueError if ``uri`` is empty (PROMPT-05)."""
         if not self.uri:
             raise ValueError("File inside a result needs a uri, for example File(text, uri='notes://1').")
         return _annotated({"type": "resource", "resource": self.to_contents()}, self.annotations)
@@ -179,7 +180,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a prompt; a plain ``str`` or content object in a list is a user message."""
+    """A message of a prompt. A plain ``str`` or content object in a list counts as a user message."""
 
     content: str | ContentObject | Mapping[str, Any]
     role: Role = "user"
@@ -221,7 +222,7 @@ def to_block(value: object) -> Block:
 
 
 def _ready(block: Mapping[str, Any]) -> Block:
-    """Return a ready block; images and audio are checked like those built here."""
+    """Return a copy of a ready block. Images and audio are checked as in ``Image`` and ``Audio``."""
     media = {"image": Image, "audio": Audio}.get(block["type"])
     if media is None:
         return dict(block)
@@ -242,7 +243,7 @@ def _text_of(data: bytes, mime_type: str) -> str | bytes:
 
 
 def _name_of(data: bytes) -> str:
-    """Return a URI for data without one: its SHA-256 (RFC 6920)."""
+    """Return an ``ni:`` URI with the SHA-256 digest of data that has no URI (RFC 6920)."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
     return f"ni:///sha-256;{digest}"
 

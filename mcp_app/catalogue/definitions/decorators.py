@@ -1,7 +1,7 @@
 """The decorators ``@tool``, ``@prompt`` and ``@resource``, which validate and register a function.
 
-An invalid definition raises a DefinitionError at import that names the function, an unknown option a
-TypeError. The function is returned unchanged, so it can be called and tested as before.
+At import, an invalid definition raises a DefinitionError that names the function. An unknown option raises
+a TypeError. The decorators return the function unchanged, so it can be called and tested as before.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Call
     """Offer a function, sync or async, as a tool.
 
     ``name``, ``title``, ``description``, ``input_schema`` and ``output_schema`` come from the function, its
-    docstring and type hints unless given here. ``icons``, ``tags`` and ``meta`` are shown by some clients,
+    docstring and type hints unless given here. Some clients show ``icons``, ``tags`` and ``meta``.
     ``read_only``, ``destructive``, ``idempotent`` and ``open_world`` are hints that clients use for warnings.
-    With ``atomic`` a synchronous tool runs in one transaction, which is rolled back when it raises.
+    With ``atomic`` a synchronous tool runs in one transaction, which is rolled back if the tool raises.
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller, ``permission`` is a Django permission.
-    ``background`` runs it in a Celery worker, from ``queue``, higher ``priority`` (0 to 9) first, at most
-    ``max_running`` calls at once. If the worker is lost, an idempotent tool is retried up to ``retries``
-    times. With ``task_required`` it also runs in a worker, and clients of 2025-11-25 and 2026-07-28 must call
-    it as a task; older ones wait. ``asks_first`` is a function that asks questions before the task is
-    created; it takes the context, and arguments of the tool. With ``needs_approval`` each call first waits,
-    at most ``approval_minutes``, until an operator approves it; with ``four_eyes`` the caller may not be that
+    With ``background`` the tool runs in a Celery worker that consumes ``queue``. Calls with a higher
+    ``priority`` (0 to 9) run first, and at most ``max_running`` calls run at once. If the worker is lost, an
+    idempotent tool is retried up to ``retries`` times. With ``task_required`` the tool also runs in a worker.
+    Clients of 2025-11-25 and 2026-07-28 must then call it as a task; older clients wait for the result.
+    ``asks_first`` is a function that asks the user questions before the task is created. It takes the context
+    and any of the tool's arguments. With ``needs_approval`` each call first waits, at most
+    ``approval_minutes``, until an operator approves it. With ``four_eyes`` the caller may not be that
     operator. ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.
-    Raises DefinitionError, TypeError for an unknown option.
+    Raises DefinitionError for an invalid definition and TypeError for an unknown option.
     """
 
     def register(decorated: F) -> F:
@@ -72,8 +73,8 @@ def prompt(
     """Offer a function, sync or async, as a prompt; its parameters are the prompt's arguments, all strings.
 
     ``completions`` maps an argument to its candidate values, or to a function ``(value, other_arguments)``
-    that returns them; ``name``, ``title``, ``description``, ``icons``, ``meta``, ``tags`` and ``permission``
-    are as in ``tool``. Raises DefinitionError, TypeError for an unknown option.
+    that returns them. ``name``, ``title``, ``description``, ``icons``, ``meta``, ``tags`` and ``permission``
+    are as in ``tool``. Raises DefinitionError for an invalid definition and TypeError for an unknown option.
     """
 
     def register(decorated: F) -> F:
@@ -97,9 +98,9 @@ def resource(
 
     The variables of a template such as ``notes://{slug}`` are the function's parameters.
 
-    ``completions`` are for the variables, as in ``prompt``; ``name``, ``title``, ``description``, ``icons``,
-    ``meta``, ``tags`` and ``permission`` are as in ``tool``.
-    Raises DefinitionError, TypeError for an unknown option.
+    ``completions`` maps a variable to its candidate values, as in ``prompt``. ``name``, ``title``,
+    ``description``, ``icons``, ``meta``, ``tags`` and ``permission`` are as in ``tool``.
+    Raises DefinitionError for an invalid definition and TypeError for an unknown option.
     """
 
     def register(decorated: F) -> F:

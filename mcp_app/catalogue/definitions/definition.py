@@ -1,6 +1,6 @@
 """Definitions of tools, prompts, resources and templates: immutable records with wire form and function.
 
-Independent of the database, of requests and of permissions.
+They do not use the database, requests or permission checks.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ CompletionSource = (
 
 
 class DefinitionError(ImproperlyConfigured):
-    """A decorated function that cannot be offered; the message names it and the remedy."""
+    """A decorated function that cannot be offered. The message names the function and the remedy."""
 
     # Read by ``CodeFault``: the error is in the calling code.
     blames_caller = True
 
 
 class InvalidArgumentsError(ToolError):
-    """Arguments that do not fit the declared types; the text has path, expected and received (TOOL-10)."""
+    """Arguments that do not fit the declared types.
+
+    The text gives the path, the expected type and the received value (TOOL-10).
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFunction:
     """A callable, and the binding of JSON arguments to its keyword arguments.
 
-    ``bind`` returns a fresh dict, so the caller may add the context under ``context_name``. It raises
-    InvalidArgumentsError if a type that JSON Schema cannot express is violated. ``is_atomic``: it runs in one
-    transaction.
+    ``bind`` returns a new dict, so the caller may add the context under ``context_name``. It raises
+    InvalidArgumentsError if an argument violates a type that JSON Schema cannot express. With ``is_atomic``
+    the call runs in one transaction.
     """
 
     call: Callable[..., Any]
@@ -52,14 +55,17 @@ class ToolFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """The common part of all kinds; ``code_path`` is ``module.qualified_name``, empty without code."""
+    """The common part of all kinds of definitions.
+
+    ``code_path`` is ``module.qualified_name``, or empty for entries without code.
+    """
 
     wire: Wire
     code_path: str
     permission: str = ""
 
     def read(self) -> Self:
-        """Return the definition with its final wire form. Raises DefinitionError if it is unreadable."""
+        """Return the definition in its final form. Raises DefinitionError if its schemas cannot be built."""
         return self
 
 
@@ -67,9 +73,9 @@ class Definition:
 class ToolDefinition(Definition, ToolLimits):
     """A tool; ``wraps_result`` means that results are sent as ``{"result": value}`` (TOOL-18).
 
-    ``fixed_arguments`` are added to those of a caller; ``whole_input`` is the schema for both. ``deferred``
-    returns the final definition of a tool whose schemas are not read at import. Until then name, permission
-    and limits are known, but use ``read()`` for ``wire`` and ``function``.
+    ``fixed_arguments`` are added to the caller's arguments, and ``whole_input`` is the schema of both
+    together. If the schemas are not built at import, ``deferred`` returns the final definition. Name,
+    permission and limits are known at import, but ``wire`` and ``function`` must be taken from ``read()``.
     """
 
     name: str
@@ -82,7 +88,7 @@ class ToolDefinition(Definition, ToolLimits):
     whole_input: Wire | None = None
 
     def read(self) -> ToolDefinition:
-        """Return the definition with its final wire form. Raises DefinitionError if it is unreadable."""
+        """Return the definition in its final form. Raises DefinitionError if its schemas cannot be built."""
         return self if self.deferred is None else self.deferred()
 
 
@@ -102,7 +108,7 @@ class ResourceDefinition(Definition):
     """A resource: ``uri`` is a URI, or an RFC 6570 template if ``is_template``.
 
     ``function`` or ``static`` returns its contents. ``static`` takes the URI and may block on a disk.
-    ``content_revision`` is the revision of an administrator's last change of the content.
+    ``content_revision`` is the catalogue revision at which an administrator last changed the content.
     """
 
     uri: str

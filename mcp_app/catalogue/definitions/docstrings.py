@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"\*{0,2}(\w+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """The description without its sections, and the description of each argument by name."""
+    """A function's description without its sections, and the description of each argument by name."""
 
     description: str = ""
     arguments: dict[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
 
 
 def _begun(lines: list[str], place: int, present: _Section) -> _Section | None:
-    """Return the section that starts at a line, or None if the present one continues."""
+    """Return the section that starts at a line, or None if the current section continues."""
     line = lines[place]
     is_at_margin = bool(line) and not line[0].isspace()
     underline = lines[place + 1] if place + 1 < len(lines) else ""
@@ -91,7 +91,7 @@ def _begun(lines: list[str], place: int, present: _Section) -> _Section | None:
             return _Section("google", title)
     if found := _SPHINX_FIELD.fullmatch(line):
         if found[1] in _SPHINX_ARGUMENTS:
-            name = (found[2] or "").split()[-1:]  # a type may stand before it
+            name = (found[2] or "").split()[-1:]  # A type may precede the name.
             return _Section("sphinx", "".join(name).lstrip("*\\"), [found[3]])
         if found[1] in _SPHINX_LEFT_OUT:
             return _Section("sphinx")

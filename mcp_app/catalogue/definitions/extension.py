@@ -1,4 +1,4 @@
-"""An extension of the protocol with its methods; independent of the registry."""
+"""An extension of the protocol and its methods. This module does not use the registry."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Extension:
         )
 
     def method(self, name: str, *, permission: str = "", cacheable: bool = False) -> Callable[[F], F]:
-        """Serve a request by a function, sync or async.
+        """Register a function, sync or async, as the handler of the request ``name``.
 
-        Its parameters are members of the request's ``params``, checked by their type hints; a ``Context`` is
-        hidden, as in a tool. It returns the result, an object. A ToolError becomes the error -32602. Callers
-        need the Django permission ``permission``; without it the method does not exist. A ``cacheable``
-        result has the cache hints that lists have on 2026-07-28.
+        The function's parameters are members of the request's ``params`` and are checked against their type
+        hints. The server passes a ``Context`` parameter, as in a tool. The function returns the result, an
+        object. A ToolError becomes the error -32602. For callers without the Django permission ``permission``
+        the method does not exist. A ``cacheable`` result has the same cache hints as lists on 2026-07-28.
 
         Raises DefinitionError.
         """

@@ -35,9 +35,9 @@ def extension(
 
     An example: ``shelves = extension("com.example/shelves")``.
 
-    ``settings`` are announced to clients with the id, in ``capabilities.extensions``, before 2026-07-28 in
-    ``capabilities.experimental`` as well. ``versions`` are the revisions that have it. Unless
-    ``declared_only`` is false, clients that do not declare the extension cannot call its methods.
+    Clients receive the id and the ``settings`` in ``capabilities.extensions``. Before 2026-07-28 they receive
+    both in ``capabilities.experimental`` as well. ``versions`` are the protocol revisions that offer the
+    extension. Unless ``declared_only`` is false, clients that do not declare it cannot call its methods.
     ``notifications`` are the names that ``Context.notify`` may send.
     Raises DefinitionError.
     """
@@ -62,7 +62,7 @@ def extension(
 
 
 def _checked_id(name: str) -> str:
-    """Check for a reverse-domain prefix and a name (CAP-05)."""
+    """Return an id that has a reverse-domain prefix and a name (CAP-05). Raises DefinitionError."""
     if type(name) is not str or "/" not in name or not is_valid_key(name):
         raise DefinitionError(
             f"{name!r} is no id for an extension: it needs a prefix of your own and a name, "

@@ -1,4 +1,4 @@
-"""Checks of hints and defaults at import, which would otherwise fail at the first call."""
+"""Checks of type hints and defaults at import. Without them, errors would appear at the first call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_default(where: str, name: str, hint: Any, default: Any) -> None:
 
 
 def check_returns(where: str, hint: Any) -> None:
-    """Raise DefinitionError if the hint promises rows: all their fields would be published."""
+    """Raise DefinitionError if the hint contains a Django model: all its fields would be published."""
     if model := next(_models((hint,)), None):
         raise DefinitionError(
             f"{where}: returns the model {model.__name__}, and so all of its fields. Return chosen ones: a "
@@ -46,7 +46,7 @@ def check_returns(where: str, hint: Any) -> None:
 
 
 def refuse_model(where: str, name: str, hint: Any) -> None:
-    """Raise DefinitionError if clients would have to send a row."""
+    """Raise DefinitionError if the hint contains a Django model, whose rows clients cannot send."""
     if model := next(_models((hint,)), None):
         raise DefinitionError(
             f"{where}: parameter {name!r} is the model {model.__name__}, which no client can send. Take its "

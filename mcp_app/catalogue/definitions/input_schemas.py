@@ -1,6 +1,6 @@
 """JSON Schemas (2020-12) of function arguments, and the binding of checked arguments.
 
-Depends on pydantic and type hints only, not on entries, the database or requests.
+This module uses pydantic and type hints, but not entries, the database or requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_app.catalogue.definitions.typing_rules import UntitledJsonSchema, plain
 from mcp_app.catalogue.schemas.validation import complaints, shortened
 
 _PREFIX = "p_"
-_ANNOTATED: Any = Annotated  # Subscripted at run time, which type checkers refuse.
+_ANNOTATED: Any = Annotated  # Typed as Any: type checkers refuse run-time subscripts.
 
 
 def input_schema(signature: Signature) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def input_schema(signature: Signature) -> dict[str, Any]:
 
 
 def binder(signature: Signature) -> Bind:
-    """Return the binding of validated JSON arguments: a dict copy if every hint is plain JSON."""
+    """Return the function that binds validated JSON arguments, ``dict`` if every hint is plain JSON."""
     rules = [plain(item.hint) for item in signature.parameters]
     if None in rules or any(isinstance(item.default, FieldInfo) for item in signature.parameters):
         return _pydantic_binder(signature)
@@ -50,7 +50,7 @@ def binder(signature: Signature) -> Bind:
 
 
 def raw_binder(signature: Signature) -> Bind:
-    """Return the binding for a hand-written schema: values pass unchanged, unknown names are dropped."""
+    """Return the binding function of a hand-written schema. It keeps values and drops unknown names."""
     if signature.takes_any:
         return dict
     names = frozenset(item.name for item in signature.parameters)
@@ -58,7 +58,7 @@ def raw_binder(signature: Signature) -> Bind:
 
 
 def text_binder(signature: Signature) -> Bind:
-    """Return the binding of strings, such as the variables of a URI template."""
+    """Return the function that binds string arguments, such as the variables of a URI template."""
     return dict if all(item.hint is str for item in signature.parameters) else _pydantic_binder(signature)
 
 
@@ -96,7 +96,7 @@ def _model(signature: Signature) -> type[pydantic.BaseModel]:
 
 
 def _number_binder(integers: tuple[str, ...], floats: tuple[str, ...]) -> Bind:
-    # In JSON Schema 1.0 is an integer and 1 a number; Python code expects the type of its hint.
+    # JSON Schema accepts 1.0 as an integer and 1 as a number, but the function expects the hinted type.
     def bind(arguments: dict[str, Any]) -> dict[str, Any]:
         bound = dict(arguments)
         for name in integers:

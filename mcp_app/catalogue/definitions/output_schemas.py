@@ -19,16 +19,19 @@ _TEXTUAL = (str, bytes, bytearray, None, type(None), Any, object, inspect.Signat
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output schema with an object at its root; ``wraps`` if results are sent as ``{"result": value}``."""
+    """An output schema with an object at its root.
+
+    ``wraps`` is True if results are sent as ``{"result": value}``.
+    """
 
     schema: dict[str, Any] | None
     wraps: bool = False
 
 
 def describe(hint: Any) -> Output:
-    """Return the output for a return hint.
+    """Return the output schema for a return hint.
 
-    Text and content have no schema, object types keep theirs, other values are wrapped (TOOL-18).
+    Text and content have no schema. Object types keep their own schema. Other values are wrapped (TOOL-18).
     """
     hint = portable(hint)
     if _is_textual(hint):
@@ -62,7 +65,7 @@ def _describes_object(schema: dict[str, Any]) -> bool:
 
 
 def _is_textual(hint: Any) -> bool:
-    """Return True if values become content blocks, at least sometimes."""
+    """Return True if some values of this type become content blocks."""
     origin = get_origin(hint)
     if origin is Annotated:
         return _is_textual(get_args(hint)[0])

@@ -38,7 +38,7 @@ def define_prompt(
 
 
 def check_completions(where: str, completions: Mapping[str, CompletionSource], names: Iterable[str]) -> None:
-    """Raise DefinitionError for completions without an argument, or neither list nor function."""
+    """Raise DefinitionError if completions are for an unknown argument, or neither list nor function."""
     known = set(names)
     for name, source in completions.items():
         if name not in known:
@@ -58,7 +58,10 @@ def _argument(item: signatures.Parameter) -> Wire:
 
 
 def _choices(where: str, item: signatures.Parameter) -> Sequence[str]:
-    """Return the values of a ``Literal`` hint; empty for ``str``. Other hints are refused (PROMPT-04)."""
+    """Return the values of a ``Literal`` hint, or none for ``str``.
+
+    Raises DefinitionError for other hints (PROMPT-04).
+    """
     hint = item.hint
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]

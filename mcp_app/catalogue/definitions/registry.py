@@ -1,4 +1,4 @@
-"""The process's registry of code-defined entries, in the order of registration; no database."""
+"""The registry of entries defined in code, in the order of registration. It uses no database."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Registry:
         self.extensions[found.id] = found
 
     def unreadable_tools(self) -> Iterator[DefinitionError]:
-        """Yield the error of each tool with unreadable schemas."""
+        """Yield the DefinitionError of each tool whose schemas cannot be built."""
         for definition in self.tools.values():
             try:
                 definition.read()
@@ -60,7 +60,7 @@ class Registry:
                 yield error
 
     def refused_tools(self) -> Iterator[RuleViolation]:
-        """Yield violations of known clients' rules by readable tools."""
+        """Yield each rule of a known client that a tool with valid schemas violates."""
         for definition in self.tools.values():
             with suppress(DefinitionError):
                 yield from refusals(definition.read().wire)

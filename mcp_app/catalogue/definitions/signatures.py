@@ -1,4 +1,4 @@
-"""Parsing of function signatures: parameters with hints and descriptions, and the context."""
+"""Parsing of function signatures: parameters with hints and descriptions, and the context parameter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAITING = frozenset({"GET_AWAITABLE", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument for callers; ``default`` is ``inspect.Parameter.empty`` if it is required."""
+    """A parameter that callers fill. ``default`` is ``inspect.Parameter.empty`` if there is no default."""
 
     name: str
     hint: Any
@@ -39,7 +39,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a function without the context, and its documentation."""
+    """A function's parameters without the context, and its description."""
 
     function: Callable[..., Any]
     parameters: tuple[Parameter, ...]
@@ -50,13 +50,13 @@ class Signature:
     description: str
 
     def callable_with(self, bind: Bind) -> ToolFunction:
-        """Return the function with a way of binding arguments."""
+        """Return the function with ``bind`` as its argument binding."""
         waitless = self.is_async and never_waits(self.function)
         return ToolFunction(self.function, self.is_async, self.context_name, bind, waitless)
 
 
 def never_waits(function: Callable[..., Any]) -> bool:
-    """Return True if an async function awaits nothing, so that it finishes in one step."""
+    """Return True if an async function awaits nothing and therefore finishes in one step."""
     code = getattr(function, "__code__", None)
     if code is None or not inspect.iscoroutinefunction(function):
         return False
@@ -70,7 +70,7 @@ def code_path(function: Callable[..., Any]) -> str:
 
 
 def read(function: Callable[..., Any], *, hints_required: bool = True) -> Signature:
-    """Parse a function's signature. Raises DefinitionError if it cannot be offered."""
+    """Parse a function's signature. Raises DefinitionError if the function cannot be offered."""
     where = code_path(function)
     if isinstance(function, type) or not hasattr(function, "__call__"):  # noqa: B004
         raise DefinitionError(f"{where}: only functions can be decorated.")

@@ -32,7 +32,10 @@ from mcp_app.protocol.http import param_headers
 
 
 class TaskKeywords(EntryKeywords, LimitKeywords, total=False):
-    """The options of an exposed Celery task, for the type checker; it always runs in the background."""
+    """The options of an exposed Celery task, for the type checker.
+
+    ``background`` is missing because such a task always runs in the background.
+    """
 
     read_only: bool | None
     destructive: bool | None
@@ -71,7 +74,8 @@ def define_tool(
 ) -> ToolDefinition:
     """Build the definition. Raises DefinitionError naming the function.
 
-    ``is_made``: the option schemas are generated, not written by people, so they are rewritten as portable.
+    With ``is_made`` the schemas in ``options`` were generated and are therefore rewritten in portable form.
+    Hand-written schemas are not rewritten.
     """
     input_schema, output_schema = options.input_schema, options.output_schema
     signature = signatures.read(function, hints_required=input_schema is None)
@@ -122,7 +126,10 @@ def _is_atomic(where: str, options: ToolOptions, signature: signatures.Signature
 
 
 def _asks_first(where: str, options: ToolOptions, tool: signatures.Signature) -> ToolFunction | None:
-    """Return the function that asks before a call becomes a task, bound to the arguments it names."""
+    """Return the function that asks questions before a call becomes a task.
+
+    The function receives only the arguments that are its parameters.
+    """
     if options.asks_first is None:
         return None
     if not (options.background or options.task_required):
@@ -218,7 +225,7 @@ def _check_approval(where: str, options: ToolOptions) -> None:
 
 
 def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> None:
-    """Compile a schema; a hand-written one must respect the bounds for foreign schemas."""
+    """Check a schema by compiling it. A hand-written schema must respect the bounds for foreign schemas."""
     if member not in wire:
         return
     compiled = schema_bounds.compile_foreign if is_written else validation.compile_schema

@@ -1,4 +1,4 @@
-"""The limits of a tool, set in code and changeable by an administrator: their only list.
+"""The only list of a tool's limits, which code sets and administrators can change.
 
 Definitions, entries, history, forms, API and the gate take their fields from ``ToolLimits``. A new limit
 needs a field and a keyword here, a column of ``Tool``, and a check of the gate
@@ -14,13 +14,16 @@ from typing import Any, Final, TypedDict
 MAX_RETRIES: Final = 10
 MAX_PRIORITY: Final = 9
 APPROVAL_MINUTES: Final = 60
-# A session, which receives the answer, lives at most one day.
+# The answer goes to the caller's session, and a session lives at most one day.
 MAX_APPROVAL_MINUTES: Final = 24 * 60
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 class LimitKeywords(TypedDict, total=False):
-    """The limits as options, for the type checker; exposed Celery tasks have no ``background``."""
+    """The limits as decorator options, for the type checker.
+
+    ``background`` is missing because exposed Celery tasks do not take it.
+    """
 
     timeout: float | None
     calls_per_minute: int | None
@@ -33,7 +36,7 @@ class LimitKeywords(TypedDict, total=False):
     four_eyes: bool
 
 
-# Empty slots: Python allows non-empty slots in only one of several bases.
+# The slots are empty because Python allows non-empty slots in only one of several base classes.
 @dataclass(frozen=True, kw_only=True)
 class ToolLimits:
     """The limits of a tool; None means no limit or the default.
@@ -65,11 +68,11 @@ class _Unlimited(ToolLimits):
 
 
 NO_LIMITS: Final = _Unlimited()
-# Column names by limit.
+# The column of ``Tool`` for each limit.
 COLUMNS: Final = {
     limit.name: {"timeout": "timeout_seconds"}.get(limit.name, limit.name) for limit in fields(ToolLimits)
 }
 # Integers of at least 1; None means no limit.
 POSITIVE: Final = ("calls_per_minute", "max_running")
-# If code or an administrator switches one of these on, the other cannot switch it off.
+# Boolean limits. If code or an administrator switches such a limit on, the other cannot switch it off.
 SWITCHES: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.default is False)

@@ -31,7 +31,7 @@ _UNION_ORIGINS = (Union, types.UnionType)
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """A schema generator without titles, which would repeat names at a cost for every model."""
+    """A schema generator that omits titles, which repeat names and cost every model tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -47,7 +47,7 @@ class UntitledJsonSchema(GenerateJsonSchema):
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A hint whose valid JSON value is the Python value, except for this number conversion."""
+    """A hint whose valid JSON values are used unchanged, except for the conversion named by ``number``."""
 
     number: Literal["", "int", "float", "both"] = ""
 
@@ -107,9 +107,9 @@ def described(hint: Any) -> str:
 
 
 def translated(value: Any) -> Any:
-    """Return the JSON value with lazy texts in the project's language, the only one of the catalogue."""
+    """Return the JSON value with lazy strings translated to LANGUAGE_CODE, the catalogue's only language."""
     if isinstance(value, Promise):
-        # Not the active language: all processes must produce the same definition.
+        # All processes must produce the same definition, so the active language is not used.
         with override(settings.LANGUAGE_CODE):
             return str(value)
     if isinstance(value, dict):

@@ -33,7 +33,7 @@ class EntryKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryOptions:
-    """The decorator options of all kinds of entries; an unknown option is a TypeError."""
+    """The decorator options of all kinds of entries. An unknown option raises TypeError."""
 
     name: str = ""
     title: str = ""
@@ -54,7 +54,7 @@ def read_options(kind: type[Options], function: Callable[..., Any], options: Map
 
 
 def check_options(where: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError for an unknown option, with the most similar known one."""
+    """Raise TypeError for an unknown option. The message suggests the most similar known option."""
     names = sorted(known)
     for name in options:
         if name not in names:

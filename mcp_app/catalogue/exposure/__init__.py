@@ -1,1 +1,1 @@
-"""Existing code of a project as tools: Celery tasks, viewsets of REST framework, models."""
+"""Exposure of a project's existing code as tools: Celery tasks, REST framework viewsets and models."""

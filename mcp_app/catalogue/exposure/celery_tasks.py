@@ -1,7 +1,7 @@
-"""Celery tasks as tools; uses the interface of a task without importing Celery.
+"""Celery tasks as tools. This module uses the interface of a task and does not import Celery.
 
-A call runs the task's function inside the call's job, on a copy of the task. So the shared task object is
-unchanged, and reports during a call reach only its client.
+A call runs the task's function inside the call's job, on a copy of the task. The shared task object therefore
+stays unchanged, and progress that a call reports reaches only the client of that call.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def _stand_in(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
 def _copy(task: Any, context: Any) -> Any:
     """Return a copy of the task for one call, with its own ``update_state``.
 
-    Not ``copy.copy``: a task pickles, and therefore copies, to itself.
+    ``copy.copy`` cannot be used: tasks define pickling so that a copy is the task itself.
     """
-    # A shared task is a proxy to the task of the current Celery application.
+    # A shared task is a proxy for the task of the current Celery application.
     original = task._get_current_object() if hasattr(task, "_get_current_object") else task
     copied = object.__new__(type(original))
     vars(copied).update(vars(original))
-    # Unwrap automatic retries: a call ends with its first exception.
+    # Celery wraps ``run`` for automatic retries. A call ends with its first exception: run the original.
     run = vars(original).get("_orig_run", original.run)
     copied.run = run.__func__.__get__(copied) if inspect.ismethod(run) else run
     copied.update_state = functools.partial(_report, context)
@@ -101,9 +101,9 @@ def _celery_exception(name: str) -> tuple[type[Exception], ...]:
 
 
 def _report(context: Any, task_id: Any = None, state: Any = None, meta: Any = None, **_: Any) -> None:
-    """Report ``update_state`` as progress if it has a number, otherwise as a log message.
+    """Send an ``update_state`` to the client: as progress if it has a number, else as a log message.
 
-    Raises Cancelled after the call was cancelled, so that a task that reports progress stops cleanly.
+    Raises Cancelled if the call was cancelled, which stops a task at its next report.
     """
     context.raise_if_cancelled()
     report = meta if isinstance(meta, Mapping) else {}

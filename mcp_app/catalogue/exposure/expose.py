@@ -1,4 +1,4 @@
-"""``expose``: existing code of a project as tools, one line each, loaded at first use."""
+"""``expose``, which offers existing code of a project as tools with one line each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Expose:
 
     @staticmethod
     def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:
-        """Offer a Celery task as a background tool. Its options are those of ``tool`` except ``background``.
+        """Offer a Celery task as a background tool. Options are those of ``tool`` except ``background``.
 
-        Its signature becomes the input schema (without ``self``; a parameter without type hint accepts any
-        JSON value). ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress.
-        The default timeout is the task's own time limit. Raises DefinitionError, or TypeError for an unknown
-        option.
+        The task's signature without ``self`` becomes the input schema. A parameter without type hint accepts
+        any JSON value. ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress.
+        The default timeout is the task's own time limit. Raises DefinitionError for a task that cannot be
+        offered and TypeError for an unknown option.
         """
         from mcp_app.catalogue.exposure import celery_tasks
 
@@ -43,10 +43,11 @@ class Expose:
         A call runs the view itself, as the caller's user: permissions, throttles, filters, pagination,
         parsers and serializers apply, authentication does not. The result is the body of the response. The
         default ``prefix`` is the class's name without "ViewSet". ``url`` has values for further variables of
-        the route, such as a version. ``input_schemas`` has, by action, schemas that drf-spectacular cannot
-        derive. ``prepare(request, context)`` may set attributes that middleware sets elsewhere, and may
-        return a context manager for the view. Callers need ``permission`` to see and call the tools, in
-        addition to the view's permissions. Raises DefinitionError, or TypeError for an unknown option.
+        the route, such as a version. ``input_schemas`` maps actions to schemas that drf-spectacular cannot
+        derive. ``prepare(request, context)`` may set attributes that middleware sets on HTTP requests. It may
+        return a context manager in which the view runs. To see and call the tools, callers need
+        ``permission`` in addition to the view's permissions. Raises DefinitionError for an action that cannot
+        be offered and TypeError for an unknown option.
         """
         from mcp_app.catalogue.exposure.viewsets import offering
 
@@ -70,13 +71,14 @@ class Expose:
     ) -> None:
         """Offer rows of a model as the read-only tools ``<prefix>_list`` and ``<prefix>_get``.
 
-        Only ``fields`` are read (``customer__name`` follows a foreign key). Only ``filters`` filter
-        (``"status"``, ``"created__gte"``, or ``{"created": ["gte", "lt"]}``). Only ``order`` sorts, in both
-        directions; its first item is the default. The default ``prefix`` is the model's name.
-        ``queryset(context)`` returns the rows that the caller may see, by default all. ``limit`` is the
-        maximum of rows per page. Callers need the model's ``view`` permission; ``permission`` names another,
-        "" none. Fields with names of secrets are refused without ``sensitive=True``. Raises DefinitionError,
-        or TypeError for an unknown option.
+        Callers can read only ``fields`` (``customer__name`` follows a foreign key). They can filter only by
+        ``filters`` (``"status"``, ``"created__gte"``, or ``{"created": ["gte", "lt"]}``). They can sort only
+        by the items of ``order``, in both directions; the first item is the default order. The default
+        ``prefix`` is the model's name.
+        ``queryset(context)`` returns the rows that the caller may see, by default all rows. ``limit`` is the
+        maximum number of rows on a page. Callers need ``permission``, by default the model's ``view``
+        permission; "" requires none. Fields named like secrets are refused without ``sensitive=True``.
+        Raises DefinitionError for a wrong argument and TypeError for an unknown option.
         """
         from mcp_app.catalogue.exposure.models import offering
 

@@ -1,4 +1,4 @@
-"""Functions that stand in for existing code as tools, and their shared options."""
+"""Wrappers that expose existing code as functions of tools, and options that several tools share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mcp_app.catalogue.definitions.tool_definitions import ToolOptions, define_t
 from mcp_app.catalogue.definitions.tool_limits import LimitKeywords
 from mcp_app.catalogue.definitions.wire_parts import Icon, check_options
 
-# The keyword for a call's context; no argument can have this name.
+# The keyword that passes a call's context. No argument can have this name, because it has a space.
 CONTEXT: Final = "mcp context"
-# Takes request and context of a call; returns None or a context manager for the view.
+# Takes the request and the context of a call. Returns None or a context manager in which the view runs.
 Prepare = Callable[[Any, Any], AbstractContextManager[Any] | None]
 
 
 class SharedKeywords(LimitKeywords, total=False):
-    """The options of all tools that one line exposes, for the type checker."""
+    """The options that one ``expose`` line passes to all its tools, for the type checker."""
 
     icons: Iterable[Icon]
     meta: Mapping[str, Any] | None
@@ -35,19 +35,22 @@ def definition_of(
 ) -> ToolDefinition:
     """Return the definition of a tool whose function takes the context under CONTEXT.
 
-    ``is_made``: the option schemas are generated. Raises DefinitionError.
+    With ``is_made`` the schemas in ``options`` were generated. Raises DefinitionError.
     """
     definition = define_tool(stand_in, options, is_made=is_made)
     return replace(definition, function=replace(definition.function, context_name=CONTEXT))
 
 
 def deferred(declared: ToolDefinition, make: Callable[[], ToolDefinition]) -> ToolDefinition:
-    """Return ``declared`` with ``make`` as its final definition, called once, at its first use."""
+    """Return ``declared`` with a final definition that ``make`` builds at the first use of the tool."""
     return replace(declared, deferred=_Once(make))
 
 
 class _Once:
-    """A function that is called until it succeeds: missing tables may be created later."""
+    """A function that is called until it succeeds once.
+
+    It may fail at first, because tables that it reads may be created later.
+    """
 
     def __init__(self, make: Callable[[], ToolDefinition]) -> None:
         self._make = make
@@ -62,20 +65,23 @@ class _Once:
 def named_after(
     stand_in: Callable[[dict[str, Any], Any], Any], owner: type, operation: str
 ) -> Callable[..., Any]:
-    """Wrap a function of arguments and context as one of keywords, named ``operation`` of ``owner``."""
+    """Wrap a function of arguments and context as a function that takes keywords.
+
+    The code path of the wrapper is ``operation`` of ``owner``.
+    """
 
     def named(**arguments: Any) -> Any:
         context = arguments.pop(CONTEXT)
         return stand_in(arguments, context)
 
-    # Messages, duplicate checks and the admin identify a tool by its code.
+    # Messages, duplicate checks and the admin identify a tool by its code path.
     named.__module__, named.__name__ = owner.__module__, operation
     named.__qualname__ = f"{owner.__qualname__}.{operation}"
     return named
 
 
 def shared_options(owner: type, options: Mapping[str, Any]) -> ToolOptions:
-    """Parse the options of all tools of one line. Raises TypeError for an unknown one."""
+    """Parse the options of one ``expose`` line. Raises TypeError for an unknown option."""
     check_options(code_path(owner), options, SharedKeywords.__annotations__)
     return ToolOptions(**options)
 

@@ -1,6 +1,6 @@
-"""Rules for tool definitions that known clients or model APIs refuse: one table for all warnings.
+"""Rules that known clients and model APIs impose on tool definitions, in one table for all warnings.
 
-One refused tool often costs all of them, because clients send the whole list to a model API.
+One refused tool often makes all tools unusable, because clients send the whole list to a model API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A reason for a refusal: ``find`` yields the places of a definition that break the rule."""
+    """A rule for definitions. ``find`` yields the places in a definition that break the rule."""
 
     id: str
     problem: str
@@ -34,7 +34,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleViolation:
-    """A tool that breaks a rule, and the places."""
+    """A tool that breaks a rule, and the places in its definition."""
 
     tool: str
     rule: Rule
@@ -55,7 +55,7 @@ def refusals(wire: Wire) -> list[RuleViolation]:
 
 
 def portable_names(names: Collection[str]) -> dict[str, str]:
-    """Map each name that clients refuse to an accepted one: ``filter[state]`` becomes ``filter_state``."""
+    """Map each name that clients refuse to an accepted name: ``filter[state]`` to ``filter_state``."""
     found: dict[str, str] = {}
     taken = {name for name in names if PROPERTY_NAME.fullmatch(name)}
     for name in names:
@@ -107,7 +107,7 @@ def _boolean(wire: Wire) -> Iterator[str]:
 
 
 def _recursive(wire: Wire) -> Iterator[str]:
-    """Yield definitions that refer back to themselves: clients that expand references would not finish."""
+    """Yield schemas that refer back to themselves. Clients that expand references would not finish."""
     root = wire["inputSchema"]
     leads: dict[str, set[str]] = {
         path: {str(node["$ref"]) for _, node in walk(schema) if isinstance(node, dict) and "$ref" in node}

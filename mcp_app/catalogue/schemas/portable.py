@@ -56,15 +56,15 @@ _KINDS: Final = (
     (list, "array"),
     (dict, "object"),
 )
-# They depend on sibling keywords, so nothing may be moved.
+# These keywords depend on their sibling keywords, which therefore must stay beside them.
 _SEEING: Final = frozenset(("unevaluatedItems", "unevaluatedProperties"))
 _REFERENCE: Final = "#/$defs/"
 
 
 def portable(schema: Schema) -> Schema:
-    """Return an equivalent object schema in the form that clients agree on.
+    """Return an equivalent object schema in a form that all known clients accept.
 
-    Its root has ``properties`` and no reference. Every schema below is an object with at most one type.
+    Its root has ``properties`` and no reference. Every subschema is an object with at most one type.
     Arrays have ``items``, bounds are numbers, and each ``enum`` has values of one type.
     """
     found = _node("", _with_plain_root(schema))
@@ -77,7 +77,7 @@ def as_number(value: Decimal) -> int | float:
 
 
 def _with_plain_root(schema: Schema) -> Schema:
-    """Replace a reference at the root by its target: clients expect no other members beside ``$ref``."""
+    """Replace a reference at the root with its target. Clients expect no other members beside ``$ref``."""
     followed: set[str] = set()
     while (reference := schema.get("$ref")) is not None and reference not in followed:
         followed.add(reference)
@@ -91,7 +91,7 @@ def _with_plain_root(schema: Schema) -> Schema:
 
 def _node(keyword: str, schema: Any) -> Any:
     if isinstance(schema, bool):
-        # "additionalProperties": false is supported everywhere; elsewhere old drafts support objects only.
+        # All clients support "additionalProperties": false. Under other keywords old drafts require objects.
         if keyword == "additionalProperties" or keyword in _SEEING:
             return schema
         return {} if schema else {"not": {}}
@@ -109,7 +109,7 @@ def _settle_numbers(schema: Schema) -> None:
     for keyword in (*_NUMBERS, "default"):
         if isinstance(value := schema.get(keyword), Decimal | float):
             if not math.isfinite(value):
-                del schema[keyword]  # Not a JSON number, and no effect as a bound.
+                del schema[keyword]  # JSON cannot express it, and as a bound it has no effect.
             elif isinstance(value, Decimal):
                 schema[keyword] = as_number(value)
     if isinstance(values := schema.get("enum"), list):
@@ -117,7 +117,10 @@ def _settle_numbers(schema: Schema) -> None:
 
 
 def _settle_choices(schema: Schema) -> None:
-    """Replace ``const`` and ``discriminator``, which some clients do not know, by ``enum`` and ``anyOf``."""
+    """Replace ``const`` with ``enum``, and a ``oneOf`` that has a ``discriminator`` with ``anyOf``.
+
+    Some clients do not know ``const`` and ``discriminator``.
+    """
     if "const" in schema and "enum" not in schema:
         schema["enum"] = [schema.pop("const")]
     if "discriminator" in schema and "oneOf" in schema and "anyOf" not in schema:
@@ -126,7 +129,7 @@ def _settle_choices(schema: Schema) -> None:
 
 
 def _with_one_type(schema: Schema) -> Schema:
-    """Split a list of types, or of values of several types, into alternatives of one type each."""
+    """Split a list of types, or an ``enum`` with values of several types, into one alternative per type."""
     kinds, values = schema.get("type"), schema.get("enum")
     if isinstance(kinds, str):
         kinds = [kinds]
@@ -148,7 +151,7 @@ def _with_one_type(schema: Schema) -> Schema:
 
 
 def _words_of(kind: str, kinds: list[str]) -> frozenset[str]:
-    """Return the keywords for one of these types; ``format`` applies to numbers if strings are excluded."""
+    """Return the keywords that apply to ``kind``. For numbers ``format`` is included if no type is string."""
     words = _KEYWORDS.get(kind, frozenset())
     return words | {"format"} if words is _NUMBERS and "string" not in kinds else words
 
@@ -168,7 +171,7 @@ def _branch(schema: Schema, kind: str, own: frozenset[str]) -> Schema | None:
 
 
 def kinds_of(values: list[Any]) -> list[str]:
-    """Return the JSON types of the values; empty if a value has none."""
+    """Return the JSON types of the values, or an empty list if a value has no JSON type."""
     kinds = [*dict.fromkeys(map(_kind_of, values))]
     if "" in kinds:
         return []

@@ -1,7 +1,7 @@
-"""Bounds for schemas from outside the code: no excessive work, no external references.
+"""Bounds for schemas that do not come from code: no excessive work, no external references.
 
-SCHEMA-03, SCHEMA-04, S15, S16. The cost of a check is bounded in advance: all subschemas applied along the
-worst instance are counted. So a small schema whose work doubles with each level is refused as well.
+SCHEMA-03, SCHEMA-04, S15, S16. The cost of a check is computed in advance as the number of subschemas that
+the worst instance would apply. A small schema whose work doubles with each level is therefore refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DATA: Final = frozenset(("enum", "const", "default", "examples", "example"))
 _MAPS: Final = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 )
-# Applied to the same value as the enclosing schema.
+# The subschemas of these keywords apply to the same value as the enclosing schema.
 _IN_PLACE: Final = (
     "allOf",
     "anyOf",
@@ -47,7 +47,8 @@ _IN_PLACE: Final = (
     "dependentSchemas",
     "dependencies",
 )
-# Applied to members of the value; subschemas of "properties" never apply together.
+# The subschemas of these keywords apply to members of the value. "properties" is not included, because
+# only one of its subschemas applies to a member.
 _BELOW: Final = (
     "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames", "items",
     "prefixItems", "additionalItems", "unevaluatedItems", "contains",
@@ -118,7 +119,7 @@ class _Nodes:
             raise SchemaError(f"it has more than {MAX_SUBSCHEMAS} subschemas.")
         self._check_object(value, path)
         for keyword, member in value.items():
-            # Below "properties" and the like a name such as "enum" is a member, not a keyword.
+            # Below keywords such as "properties" a name such as "enum" is a member name, not a keyword.
             named = member.items() if keyword in _MAPS and isinstance(member, dict) else ()
             for name, item in named:
                 self.survey(item, f"{path}/{keyword}/{name}"[:200], depth + 2)

@@ -1,4 +1,4 @@
-"""Strict parsing of JSON from people and files; errors name their position."""
+"""Strict parsing of JSON that people or files provide. Syntax errors name their position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compilation of JSON Schemas and explanation of failures; the only user of jsonschema_rs.
+"""Compilation of JSON Schemas and explanation of failures. No other module uses jsonschema_rs.
 
 The regular-expression engine is linear in time and ``$ref`` is never fetched (SCHEMA-03, S15, S16).
 """
@@ -32,7 +32,7 @@ _EXPECTATIONS: Final[dict[str, str]] = {
 
 
 class SchemaError(ValueError):
-    """An invalid or forbidden schema; the text names reason and place."""
+    """An invalid or forbidden schema. The text names the reason and the place."""
 
 
 class Validator:
@@ -79,7 +79,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _explanations(error: jsonschema_rs.ValidationError) -> Iterator[str]:
-    """Yield one message, or one per unknown argument."""
+    """Yield one message for the failure, or one message for each unknown argument."""
     kind = error.kind.name
     path = [str(part) for part in error.instance_path]
     if kind == "required":
@@ -108,6 +108,6 @@ def _expectation(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _alternatives(branches: Any) -> str:
-    """Return the first expectation of each branch of ``anyOf``; a branch may have none."""
+    """Return the first expectation of each branch of ``anyOf`` that has one, joined with "or"."""
     wanted = [_expectation(branch[0]) for branch in branches if branch] if isinstance(branches, list) else []
     return " or ".join(dict.fromkeys(wanted))[:300] or "a value that fits exactly one alternative"

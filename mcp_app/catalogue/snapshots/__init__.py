@@ -1,1 +1,1 @@
-"""The snapshot of the catalogue that this process serves, and its loading."""
+"""The snapshot of the catalogue that this process serves, and the code that loads it."""

@@ -1,4 +1,4 @@
-"""The refresher of this process's catalogue: reloads it after any change, then notifies."""
+"""Refresh of this process's catalogue: reload after a change, then run callbacks."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Upkeep:
         self._told = -1
 
     async def start(self) -> None:
-        """Load the catalogue; raises database errors."""
+        """Load the catalogue. Database errors propagate."""
         self._told = (await catalogue.refresh()).revision
         self._say()
 
     def heard(self, payload: dict[str, Any]) -> None:
-        """Process a broadcast with the newest revision."""
+        """Reload the catalogue if a broadcast has another revision, or its snapshot is not announced yet."""
         present = catalogue.current().revision
-        # A snapshot loaded by a request of this process is in use, but has not been announced.
+        # A request of this process may already have loaded the revision, but no callback has run for it.
         if payload.get("revision") != present or self._told not in (-1, present):
             task = asyncio.create_task(self._refresh())
             self._refreshing.add(task)
@@ -56,11 +56,11 @@ class Upkeep:
 
 
 async def _refreshed() -> int:
-    """Refresh the catalogue, retrying while the database is unreachable; return the served revision."""
+    """Refresh the catalogue and return the served revision. Retry as long as the database fails."""
     while True:
         try:
             return (await catalogue.refresh()).revision
         except DatabaseFault as error:
-            # Retry: the broadcast is not repeated, and this process would serve the old lists forever.
+            # The broadcast is not repeated, so without a retry this process would keep serving the old lists.
             log.warning("The catalogue changed but cannot be read: %s", error)
             await asyncio.sleep(REFRESH_RETRY_SECONDS)

@@ -16,7 +16,7 @@ Completed = tuple[list[str], int, bool]
 
 
 async def complete(source: CompletionSource | None, value: str, others: Mapping[str, str]) -> Completed:
-    """Return ``(values, total, has_more)``. Lists are filtered by ``value``; functions filter themselves.
+    """Return ``(values, total, has_more)``. Lists are filtered by ``value``; functions filter on their own.
 
     A synchronous function may block on the database, so it runs in a thread.
     """
@@ -33,13 +33,13 @@ async def complete(source: CompletionSource | None, value: str, others: Mapping[
 
 
 def _candidates(source: Callable[..., Sequence[str]], value: str, others: Mapping[str, str]) -> list[str]:
-    # Iterate in the thread: a QuerySet runs its query only then.
+    # A QuerySet runs its query during iteration, which therefore must happen in this thread.
     with contained():
         return [str(item) for item in source(value, others)]
 
 
 def _ranked(candidates: Sequence[str], value: str) -> list[str]:
-    """Return candidates that begin with the value, then those that contain it, in their order."""
+    """Return the candidates that begin with the value, then other candidates that contain it."""
     wanted = value.casefold()
     beginning = [item for item in candidates if item.casefold().startswith(wanted)]
     containing = [item for item in candidates if wanted in item.casefold() and item not in set(beginning)]

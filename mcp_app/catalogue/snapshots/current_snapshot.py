@@ -17,7 +17,7 @@ from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 
 class _Holder:
-    """The current snapshot, replaced as a whole: readers see the old or the new one."""
+    """The holder of the current snapshot. Readers see either the old or the new snapshot."""
 
     catalogue: Catalogue = EMPTY
 
@@ -30,14 +30,14 @@ _queued: dict[bool, Future[Catalogue]] = {}
 
 
 def current() -> Catalogue:
-    """Return the current catalogue; no I/O."""
+    """Return the current catalogue without I/O."""
     return _holder.catalogue
 
 
 class Views:
-    """A factory of one process for the views of requests, each of the current snapshot.
+    """The process's factory of catalogue views, which each show the current snapshot.
 
-    ``server`` is the installation's own server. Further ones are registered with ``servers``.
+    ``server`` is the installation's own server. Further servers are registered with ``servers``.
     """
 
     __slots__ = ("server",)
@@ -46,7 +46,7 @@ class Views:
         self.server = server
 
     def of(self, permissions: Container[str], path: str = ENDPOINT) -> CatalogueView:
-        """Return the view of a caller with these permissions; no I/O. Call it once per request.
+        """Return the view for a caller with these permissions, without I/O. Call this once per request.
 
         Requests pass the path of their endpoint, and long-lived objects such as event streams the path of
         their session. The view of a deleted server is empty, and its ``server`` is ``removed``.
@@ -56,14 +56,14 @@ class Views:
 
 
 def loaded() -> Catalogue:
-    """Return ``current``; loads the catalogue first if this process has not, which blocks."""
+    """Return the current catalogue. If this process has not loaded it yet, load it first, which blocks."""
     return refresh_now() if _holder.catalogue is EMPTY else _holder.catalogue
 
 
 def refresh_now(*, force: bool = False) -> Catalogue:
-    """Load and return the stored catalogue if its revision changed; blocks.
+    """Return the stored catalogue, and load it first if its revision changed. Blocks on the database.
 
-    ``force``: load it in any case, and rebuild every entry.
+    With ``force`` the catalogue is loaded in any case, and every entry is rebuilt.
     """
     with _loading:
         present = _holder.catalogue
@@ -74,17 +74,17 @@ def refresh_now(*, force: bool = False) -> Catalogue:
 
 
 def refreshed_view(permissions: Container[str]) -> CatalogueView:
-    """Return a caller's view of the stored catalogue outside of requests; blocks."""
+    """Return a caller's view of the stored catalogue, for use outside of requests. Blocks on the database."""
     return CatalogueView(refresh_now(), permissions, conf.get().server)
 
 
 async def refresh(force: bool = False) -> Catalogue:
-    """Run ``refresh_now`` in a thread; concurrent callers share the next load that has not started."""
+    """Run ``refresh_now`` in a thread. Concurrent callers share the next load that has not started."""
     return await asyncio.wrap_future(_queue(force))
 
 
 def replace(catalogue: Catalogue) -> Catalogue:
-    """Replace the current catalogue for tests; return the former one."""
+    """Replace the current catalogue in a test, and return the former catalogue."""
     before, _holder.catalogue = _holder.catalogue, catalogue
     return before
 

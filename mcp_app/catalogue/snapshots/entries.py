@@ -1,4 +1,4 @@
-"""The entries of a snapshot: immutable, ready to list, check and run; no database, no request."""
+"""The immutable entries of a snapshot. They can be listed, checked and run without the database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Order = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The common part of all kinds. ``order`` is (0 for code and 1 for others, position, row id)."""
+    """The common part of all kinds of entries.
+
+    ``order`` is (rank of the source, position, row id); entries of code have rank 0 and others rank 1.
+    """
 
     wire: Wire
     permission: str
@@ -29,9 +32,9 @@ class Entry:
 class ToolEntry(Entry, ToolLimits):
     """A tool with its effective limits.
 
-    ``task_required`` implies background. ``asks_first`` runs before a task is created. ``identity`` covers
-    code and fixed arguments; ``revision`` is that of the catalogue, for tools that need approval only.
-    ``secret_names`` are arguments that logs must not show.
+    ``task_required`` implies ``background``. ``asks_first`` runs before a task is created. ``identity`` is a
+    digest of code and fixed arguments. ``revision`` is the catalogue revision, and is set only for tools that
+    need approval. ``secret_names`` are arguments whose values must not appear in logs.
     """
 
     name: str
@@ -51,7 +54,7 @@ class ToolEntry(Entry, ToolLimits):
     secret_names: frozenset[str] = frozenset()
 
     def check(self, arguments: dict[str, Any]) -> str | None:
-        """Return None for valid arguments, else path, expected and received value in one line (TOOL-10)."""
+        """Return None for valid arguments, else a line with path, expected and received value (TOOL-10)."""
         if not self.input.is_valid(arguments):
             return self.input.explain(arguments)
         if self.whole_input is not None:
@@ -80,7 +83,7 @@ class PromptEntry(Entry):
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)
 
     def accept(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Return the declared arguments among the given ones. Raises InvalidParams (PROMPT-03, PROMPT-04).
+        """Return the given arguments that are declared. Raises InvalidParams (PROMPT-03, PROMPT-04).
 
         A null argument counts as missing.
         """
@@ -105,9 +108,9 @@ class PromptEntry(Entry):
 class ResourceEntry(Entry):
     """A resource or template from a function, or from ``static`` if ``function`` is None.
 
-    ``static`` takes the URI, returns the ``contents`` list and may block on a disk; it raises
-    ResourceNotFound. ``content_revision`` is the revision of an administrator's last change of the content, 0
-    for code.
+    ``static`` takes the URI and returns the ``contents`` list. It may block on a disk and raises
+    ResourceNotFound. ``content_revision`` is the catalogue revision at which an administrator last changed
+    the content, or 0 for code.
     """
 
     uri: str
@@ -128,7 +131,10 @@ class Built(NamedTuple):
 
 
 class BuiltEntries(NamedTuple):
-    """The built entries of a snapshot by kind and row id, and their dependencies beside the rows."""
+    """The built entries of a snapshot by kind and row id.
+
+    ``made_from`` holds everything beside the rows that the entries depend on.
+    """
 
     made_from: Any = None
     by_kind: Mapping[type[Any], Mapping[int, Built]] = {}

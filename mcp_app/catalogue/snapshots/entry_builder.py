@@ -38,7 +38,7 @@ def tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
     values = overlaid(stated(definition, definition.wire), row)
     wire = described(definition.wire, values)
     limits = _limits(values, definition)
-    # Background tools run long: without a timeout of their own, only the hard limit applies.
+    # Background tools may run long. If they set no timeout, only the hard limit applies.
     usual = settings.tool_timeout_max_seconds if limits["background"] else settings.tool_timeout_seconds
     limits["timeout"] = min(limits["timeout"] or usual, settings.tool_timeout_max_seconds)
     output = wire.get("outputSchema")
@@ -84,7 +84,7 @@ def _limits(values: Mapping[str, Any], definition: ToolDefinition) -> dict[str, 
     limits["background"] = limits["background"] or limits["needs_approval"]
     limits["approval_minutes"] = limits["approval_minutes"] or APPROVAL_MINUTES
     if definition.wire.get("annotations", {}).get("idempotentHint") is not True:
-        # Also if the tool was idempotent when an administrator allowed retries (R6).
+        # The tool may have been idempotent when an administrator allowed retries (R6).
         limits["retries"] = 0
     return limits
 
@@ -92,7 +92,7 @@ def _limits(values: Mapping[str, Any], definition: ToolDefinition) -> dict[str, 
 def _announced(wire: Wire, definition: ToolDefinition, limits: Mapping[str, Any]) -> Wire:
     """Add the approval hint and task support (TASK4-02) to a definition.
 
-    Only clients of 2025-11-25 are shown the task support.
+    The task support is sent to clients of 2025-11-25 only.
     """
     settings, announced = conf.get(), dict(wire)
     if limits["needs_approval"]:
@@ -154,7 +154,7 @@ def _match(
 
 
 def order_of(row: Row) -> Order:
-    """Return the position of a row in lists: entries of code first, in its order (TOOL-04)."""
+    """Return the sort key of a row in lists. Entries of code come first, in their order (TOOL-04)."""
     return (source_of(row).rank, row.position, row.pk)
 
 

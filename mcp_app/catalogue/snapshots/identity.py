@@ -10,10 +10,10 @@ from mcp_app.models import Tool
 
 
 def identity_of(row: Tool) -> str:
-    """Return a digest that changes with the tool or definition that runs under this row's name.
+    """Return a digest of the code and arguments that run under this row's name.
 
-    Texts, permissions and limits do not count. It uses the stored definition, so that processes with
-    different code versions agree. A deleted and recreated entry differs.
+    Texts, permissions and limits are not part of the digest. The digest uses the stored definition, so that
+    processes with different code versions agree. A recreated entry has a different digest.
     """
-    # Not orjson, which is limited to 64-bit integers.
+    # orjson is not used because it cannot encode integers above 64 bits.
     return hashlib.sha256(json.dumps(source_of(row).identity(row), sort_keys=True).encode()).hexdigest()

@@ -17,15 +17,15 @@ E = TypeVar("E", bound=Entry)
 _AUDIT: Final = {"created_at", "updated_at", "updated_by", "reviewed_hash"}
 # ``definition_hash`` covers these columns.
 _MIRRORED: Final = {"definition", "input_schema", "output_schema"}
-# Above this number of changed rows, all rows of the kind are read.
+# If more rows changed, all rows of the kind are read instead of these rows by id.
 _MOST_NAMED: Final = 500
 
 
 class Builder:
-    """A build of one snapshot's entries that reuses entries of an earlier snapshot, ``before``.
+    """A builder of one snapshot's entries that reuses entries of the earlier snapshot ``before``.
 
-    ``made_from`` holds all dependencies of entries beside their rows: settings and code. If it differs, no
-    entry is reused.
+    ``made_from`` holds everything beside the rows that entries depend on: settings and code. If it differs
+    from the earlier snapshot, no entry is reused.
     """
 
     def __init__(self, before: BuiltEntries, made_from: Any) -> None:
@@ -34,7 +34,7 @@ class Builder:
         self.built = BuiltEntries(made_from, self._by_kind)
 
     def entries(self, rows: QuerySet[Any], build: Callable[[Any], E | None]) -> list[E]:
-        """Return the entries of enabled rows in order; ``build`` returns None for a row without an entry."""
+        """Return the entries of enabled rows in order. ``build`` returns None for a row without an entry."""
         before, digests = self._before.get(rows.model, {}), _digests(rows.model)
         found = {
             pk: before[pk] for pk, digest in digests.items() if pk in before and before[pk].digest == digest
@@ -56,8 +56,8 @@ def _changed(rows: QuerySet[Any], keys: list[int]) -> QuerySet[Any]:
 def _digests(kind: type[Any]) -> dict[int, bytes]:
     """Return a digest of each enabled row by its id, in the order of lists.
 
-    The digest includes rows that its source needs. It uses raw database values: creating model instances
-    would take most of the load time.
+    The digest of a row includes the related rows that its source needs. It uses raw database values, because
+    creating model instances would take most of the load time.
     """
     fields = [field for field in kind._meta.concrete_fields if field.name not in _AUDIT | _MIRRORED]
     names = [field.attname for field in fields]
@@ -72,5 +72,5 @@ def _digests(kind: type[Any]) -> dict[int, bytes]:
         for row in cursor:
             digests[row[key]] = hashlib.sha256(orjson.dumps(row)).digest()
             bases[row[key]] = [row[index] for index in behind if row[index] is not None]
-    # A disabled tool has no digest.
+    # A related tool that is disabled has no digest.
     return {pk: b"".join(digests.get(each, b"") for each in (pk, *found)) for pk, found in bases.items()}

@@ -58,7 +58,10 @@ class Pages:
         self._cached_bytes = 0
 
     def page(self, version: str, permissions: Container[str], cursor: str | None) -> bytes:
-        """Return the encoded page for a protocol revision, permissions and a cursor. Raises InvalidParams."""
+        """Return the encoded page for a protocol revision, permissions and a cursor.
+
+        Raises InvalidParams for an invalid cursor.
+        """
         held = tuple(name for name in self._mentioned if name in permissions) if self._mentioned else ()
         key = (version, held, cursor)
         cached = self._cache.get(key)

@@ -1,4 +1,4 @@
-"""Immutable state of the catalogue, shared by all callers through views. No I/O."""
+"""The immutable catalogue at one revision, which all callers share through views. It does no I/O."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ KINDS = ("tools", "prompts", "resources")
 class Catalogue:
     """The entries at one revision.
 
-    ``revision`` is the newest change, ``revisions`` the last change of each list. ``max_running`` maps tools
-    to their limit of concurrent calls over all workers. ``queues`` are the queues of background tools ("" for
-    the default one). ``templates`` are in matching order, ``pages`` are the lists by kind. ``built`` is
-    reused by the next snapshot; ``prepared`` caches data that transports derive. Callers and permissions
-    belong to ``CatalogueView``.
+    ``revision`` is the newest change, and ``revisions`` has the last change of each list. ``max_running``
+    maps each limited tool to its maximum of concurrent calls in all workers together. ``queues`` are the
+    queues of background tools; "" is the default queue. ``templates`` are in matching order. ``pages`` are
+    the lists by kind. The next snapshot reuses ``built``. Transports cache derived data in ``prepared``.
+    Callers and permissions belong to ``CatalogueView``.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Catalogue:
         )
         self.prompts = {entry.name: entry for entry in prompts}
         self.resources = {entry.uri: entry for entry in resources}
-        # Newest first: callers usually miss only a few.
+        # Newest first, because a caller has usually missed only the last few changes.
         contents = ((entry.content_revision, entry.uri) for entry in self.resources.values())
         self._contents = sorted((each for each in contents if each[0]), reverse=True)
         self.templates = sorted(templates, key=lambda entry: entry.order)
@@ -90,7 +90,7 @@ class Catalogue:
         }
 
     def updated_since(self, revision: int) -> list[str]:
-        """Return URIs of resources whose content an administrator changed after a revision, newest first."""
+        """Return URIs of resources whose content was changed in the admin after a revision, newest first."""
         newer = takewhile(lambda each: each[0] > revision, self._contents)
         return [uri for _, uri in newer]
 

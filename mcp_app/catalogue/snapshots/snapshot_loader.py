@@ -1,4 +1,4 @@
-"""Loading of a whole catalogue from the database; synchronous, for threads and commands."""
+"""Synchronous loading of the whole catalogue from the database, for threads and commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REVISION = ", ".join(field.attname for field in CatalogueRevision._meta.concret
 def revision() -> CatalogueRevision:
     """Return the stored revision row, all zero before the first change.
 
-    In SQL, because every call reads it and a Django query takes many times as long.
+    The query is raw SQL, because it runs often and a Django query takes many times as long.
     """
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_REVISION} FROM {CatalogueRevision._meta.db_table} WHERE id = 1")  # noqa: S608
@@ -39,11 +39,11 @@ def revision() -> CatalogueRevision:
 
 
 def load(before: BuiltEntries = NOTHING_BUILT, at: CatalogueRevision | None = None) -> Catalogue:
-    """Return the stored catalogue; reuse entries of unchanged rows from ``before``.
+    """Return the stored catalogue, with the entries of unchanged rows reused from ``before``.
 
-    ``at`` is the revision, if it has just been read. Rows change in the same transaction as the revision, so
-    rows read between two equal revisions are consistent. If writers never pause, the older revision is used
-    and the next load finds the newer one.
+    ``at`` is the stored revision if the caller has just read it. Rows change in the same transaction as the
+    revision, so rows read between two equal revisions are consistent. If the revision changes during every
+    attempt, the catalogue has the revision read before its rows, and the next load finds the newer revision.
     """
     at = at or revision()
     catalogue = _read(at, before)
@@ -59,7 +59,7 @@ def load(before: BuiltEntries = NOTHING_BUILT, at: CatalogueRevision | None = No
 
 
 def from_code() -> Catalogue:
-    """Return the catalogue of the code alone, without changes of administrators; no database."""
+    """Return the catalogue as code defines it, without changes made in the admin. Uses no database."""
     entries = {kind: list(_built(_unsaved(kind))) for kind in ENTRY_KINDS}
     return _catalogue(CatalogueRevision(pk=1), entries, NOTHING_BUILT)
 
@@ -96,7 +96,10 @@ def _catalogue(
 
 
 def _entry(row: Row) -> Any:
-    """Return the entry of a row, or None with a warning: an unusable row must not fail the catalogue."""
+    """Return the entry of a row. If the row is unusable, log a warning and return None.
+
+    One unusable row must not fail the whole catalogue.
+    """
     try:
         definition = source_of(row).offered(row)
         return None if definition is None else entry_builder.BUILDERS[type(row)](row, definition.read())

@@ -14,12 +14,11 @@ from mcp_app.protocol.messages.server import Server
 
 
 class CatalogueView(NamedTuple):
-    """A snapshot for one caller; entries without permission do not exist (TOOL-08).
+    """A snapshot for one caller. Entries that need a permission the caller lacks do not exist (TOOL-08).
 
     A view is immutable. A request uses one view from start to end, so all its steps see the same state.
-    Longer-lived objects (session, event stream, subscription) store no view. They take a new one from
+    Longer-lived objects (session, event stream, subscription) store no view. They take a new view from
     ``Views`` for each access, so that an announced change is never answered from an older snapshot.
-
     ``permissions`` is any container. The snapshot caches encoded lists for all callers with the same visible
     entries. ``server`` describes the server to clients.
     """
@@ -69,7 +68,7 @@ class CatalogueView(NamedTuple):
     def page(self, kind: str, version: str, cursor: str | None = None) -> bytes:
         """Return one page of ``tools``, ``prompts``, ``resources`` or ``templates`` as encoded JSON result.
 
-        Raises InvalidParams for a cursor that is not ours (PAGE-02).
+        Raises InvalidParams for a cursor that this server did not issue (PAGE-02).
         """
         return self.snapshot.pages[kind].page(version, self.permissions, cursor)
 
@@ -101,7 +100,7 @@ class CatalogueView(NamedTuple):
         raise InvalidParams("'ref' must be {type: 'ref/prompt', name} or {type: 'ref/resource', uri}.")
 
     def _referenced(self, uri: str) -> ResourceEntry | None:
-        """Return the template with exactly this text, else the resource of a URI (COMP-02)."""
+        """Return the template with exactly this text, else the resource with this URI (COMP-02)."""
         for entry in self.snapshot.templates:
             if entry.uri == uri:
                 return entry if not entry.permission or entry.permission in self.permissions else None

@@ -1,6 +1,6 @@
 """Sources of entries: one interface, and one module or folder per source.
 
-Only this package compares sources: forms, API, drafts, history, export and checks use the interface.
+Only this package distinguishes sources. Forms, API, drafts, history, export and checks use the interface.
 """
 
 from mcp_app.catalogue.sources.code import CODE

@@ -14,17 +14,17 @@ from mcp_app.catalogue.sources.precedence import stated, words_of
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
-# Fields that administrators may set for entries of any source, in display order, and for any tool.
+# Fields that administrators may set on entries of any source, in display order. LIMITS are for tools.
 DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
 LIMITS: Final = tuple(COLUMNS.values())
-# Own fields with a fixed place in an identity.
+# Own fields that ``Source.identity`` includes in another form.
 _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
 
 
 class Adding(NamedTuple):
-    """The way to new entries in the admin: the noun after "Add" on a button, and a sentence.
+    """The button that adds entries in the admin: the noun after "Add", and a sentence of help.
 
-    ``page`` is the URL name of a page that takes the place of the add form, such as an import.
+    ``page`` is the URL name of a page that replaces the add form, such as an import page.
     """
 
     noun: str
@@ -35,30 +35,30 @@ class Adding(NamedTuple):
 class Source:
     """A source of entries: their definitions, and the fields that administrators may set.
 
-    The base class serves rows of unknown sources. A row's source has the ``stored`` name of its column
-    ``source`` and supports its kind. No method uses the network.
+    The base class itself is the source of rows whose source is unknown. A row belongs to the source that
+    supports its kind and whose ``stored`` name is in the row's column ``source``. No method uses the network.
     """
 
     stored: ClassVar[str] = ""
     kinds: ClassVar[tuple[type[Row], ...]] = ENTRY_KINDS
-    # The badges of an entry, and their tone.
+    # The texts of an entry's badges, and their colour.
     label: ClassVar[str] = "unknown"
     variety: ClassVar[str] = ""
     tone: ClassVar[str] = "plain"
-    # The name of the origin of copied rows; empty if administrators create the rows.
+    # The place that rows are copied from, as named in messages. Empty if administrators create the rows.
     origin: ClassVar[str] = "its source"
-    # The reason why a missing row is not offered, and the condition under which a deleted one returns.
+    # The reason why a row marked missing is not offered, and why a deleted row cannot be restored.
     gone: ClassVar[str] = "its source no longer has it"
     returns: ClassVar[str] = "Its source no longer has it: it comes back when the source has it again."
-    # Fields from which administrators create an entry, in the order of forms, the key first.
+    # Fields that administrators fill to create an entry, in the order of forms. The key comes first.
     own_fields: ClassVar[Mapping[type[Row], tuple[str, ...]]] = {}
-    # The choice between sources in the admin, for kinds that administrators create.
+    # The buttons that add entries in the admin, for kinds that administrators create.
     adding: ClassVar[Mapping[type[Row], Adding]] = {}
     # Relations to rows of the same kind that are always loaded with an entry.
     related: ClassVar[tuple[str, ...]] = ()
-    # Whether catalogue files contain entries of this source.
+    # True if catalogue files contain entries of this source.
     travels: ClassVar[bool] = False
-    # The reason why no entry of this source is offered; empty if they are.
+    # The reason why no entry of this source is offered. Empty if its entries are offered.
     unserved: ClassVar[str] = "this installation does not know its source"
     # Lists show lower ranks first.
     rank: ClassVar[int] = 1
@@ -81,40 +81,40 @@ class Source:
         return Q(source=self.stored)
 
     def editable(self, kind: type[Any]) -> frozenset[str]:
-        """Return the fields that an administrator may set of an entry."""
+        """Return the fields of an entry that an administrator may set."""
         if not self.follows and kind not in self.own_fields:
             return frozenset()
         limits = LIMITS if kind is Tool else ()
         return frozenset((*DRESS, *limits, *self.own_fields.get(kind, ())))
 
     def adding_of(self, kind: type[Any]) -> Adding:
-        """Return the way to new entries of a kind."""
+        """Return the button that adds entries of a kind."""
         return self.adding.get(kind) or Adding(self.label, "")
 
     def provided(self, kind: type[Any]) -> Mapping[str, Definition] | None:
-        """Return the definitions from which rows are made, by key; None if rows are created otherwise."""
+        """Return the definitions that rows are copied from, by key, or None if this process has none."""
         return None
 
     def columns(self, definition: Definition) -> Mapping[str, Any]:
-        """Return further columns of a row that is copied from a definition, as JSON."""
+        """Return further columns of a row that is copied from a definition, as JSON values."""
         return {}
 
     def definition(self, row: Row) -> Definition | None:
-        """Return the definition of a row, None if it cannot be offered; may raise DefinitionError."""
+        """Return the definition of a row, or None if it cannot be offered. Raises DefinitionError."""
         return self._provided(row)
 
     def offered(self, row: Row) -> Definition | None:
-        """Return the definition of a row, None for a fetched row that is missing.
+        """Return the definition of a row, or None if the row was fetched and is marked missing.
 
-        Rows that follow the definitions of this process are offered as long as the process has these.
+        A row that is copied from a definition of this process is offered as long as that definition exists.
         """
         fetched = self.follows and self.provided(type(row)) is None
         return None if fetched and row.missing else self.definition(row)
 
     def in_force(self, row: Row) -> dict[str, Any]:
-        """Return the effective values without an administrator's, by column.
+        """Return the values that are effective without an administrator's values, by column.
 
-        Texts come from the stored definition, so that an entry without code still has them.
+        Texts come from the stored definition, so an entry whose code is not installed still has texts.
         """
         definition = self._provided(row)
         return words_of(row.definition) if definition is None else stated(definition, row.definition)
@@ -142,7 +142,7 @@ class Source:
         return f"Unknown to this installation: {self.origin} must have it first, or take it out of the file."
 
     def base_of(self, row: Row) -> Tool | None:
-        """Return the row that provides an entry's definition, or None for the entry itself."""
+        """Return the tool that provides an entry's definition, or None if the entry has its own."""
         return None
 
     def arguments_of(self, row: Tool) -> Any:
@@ -150,7 +150,10 @@ class Source:
         return row.input_schema
 
     def identity(self, row: Tool) -> list[Any]:
-        """Return the values that determine a tool's work, as JSON: approvals are bound to them."""
+        """Return the values that determine the work of a tool, as JSON.
+
+        An approval is valid for these values only.
+        """
         base, own = self.base_of(row), self.own_fields.get(type(row), ())
         more = [row.serializable_value(name) for name in own if name not in _IDENTIFIED]
         return [_code(row), None if base is None else _code(base), row.fixed_arguments, *more]

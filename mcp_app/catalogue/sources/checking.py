@@ -10,11 +10,11 @@ MAX_TEXT: Final = 100_000
 
 
 class UnfitError(ValueError):
-    """A value that cannot be stored; the text is for the administrator."""
+    """A value that cannot be stored. The text is shown to the administrator."""
 
 
 def collect(errors: Errors, field: str, run: Callable[[], object]) -> None:
-    """Run a check of a field without errors, and record the text of its ValueError."""
+    """Run a check of a field, and record the text of its ValueError. Fields with an error are skipped."""
     if field in errors:
         return
     try:

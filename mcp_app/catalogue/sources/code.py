@@ -1,4 +1,4 @@
-"""Entries from code: decorators and exposed views, models and Celery tasks."""
+"""The source of entries that code defines: decorated functions, views, models and Celery tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_app.models.catalogue import Row
 
 
 class CodeSource(Source):
-    """The code of the installed apps; ``mirror`` updates its rows."""
+    """The code of the installed apps. ``mirror`` copies its definitions into rows."""
 
     stored = label = "code"
     tone = "info"

@@ -1,4 +1,6 @@
-"""The precedence of values: an administrator's value wins, and a switch that is on in the source stays on.
+"""The precedence of values: an administrator's value overrides the source's value.
+
+A switch that is on in the source stays on.
 
 Entries, forms, history, export and import take effective values from here.
 """
@@ -15,7 +17,7 @@ from mcp_app.models.catalogue import Row
 
 # Column values that mean "use the source's value".
 UNSAID: Final[tuple[Any, ...]] = (None, "", [], {})
-# Members of the wire form and their types, by column.
+# Maps columns to members of the wire form and their types.
 _WORDS: Final[dict[str, tuple[str, type]]] = {
     "title": ("title", str),
     "description": ("description", str),
@@ -32,7 +34,7 @@ def words_of(wire: Any) -> dict[str, Any]:
 
 
 def stated(definition: Definition, wire: Any) -> dict[str, Any]:
-    """Return the values of a definition by column; its texts come from ``wire``."""
+    """Return the values of a definition by column, with the texts from ``wire``."""
     values = {**words_of(wire), "permission": definition.permission}
     if isinstance(definition, ToolDefinition):
         values |= {COLUMNS[name]: value for name, value in definition.limits().items()}
@@ -40,9 +42,9 @@ def stated(definition: Definition, wire: Any) -> dict[str, Any]:
 
 
 def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
-    """Return the effective values: the row's where set, else those beneath.
+    """Return the effective values: the row's value if it is set, else the value in ``beneath``.
 
-    A switch that is on beneath stays on; members of ``meta`` are merged.
+    A switch that is on in ``beneath`` stays on. Members of ``meta`` are merged.
     """
     columns = (*_WORDS, "permission", *(COLUMNS.values() if isinstance(row, Tool) else ()))
     own = {name: getattr(row, name) for name in columns}

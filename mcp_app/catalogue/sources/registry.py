@@ -1,4 +1,4 @@
-"""The sources of this installation: look-up, and queries over all of them."""
+"""The sources of this installation: look-up, and queries over all sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.models.catalogue import Row
 
-# Filled by the package.
+# ``sources/__init__.py`` fills this list.
 SOURCES: Final[list[Source]] = []
 _UNKNOWN: Final = Source()
 
@@ -26,22 +26,22 @@ def named(kind: type[Any], stored: str) -> Source:
 
 
 def makers(kind: type[Any]) -> list[Source]:
-    """Return the sources of entries that administrators create of a kind, the default first."""
+    """Return the sources from which administrators create entries of a kind. The default comes first."""
     return [each for each in SOURCES if kind in each.kinds and kind in each.own_fields and not each.follows]
 
 
 def made_here(kind: type[Any]) -> Source:
-    """Return the default source of entries that administrators create of a kind."""
+    """Return the default source for entries of a kind that administrators create."""
     return next(iter(makers(kind)), _UNKNOWN)
 
 
 def maker(kind: type[Any], stored: str) -> Source | None:
-    """Return the source of a new entry by its stored name, None if administrators cannot create any."""
+    """Return the source with this stored name, or None if administrators cannot create entries from it."""
     return next((each for each in makers(kind) if each.stored == stored), None)
 
 
 def own_fields(kind: type[Any]) -> tuple[str, ...]:
-    """Return the fields from which entries of a kind are made, over all sources."""
+    """Return the fields that administrators fill to create entries of a kind, over all sources."""
     found = (name for each in SOURCES for name in each.own_fields.get(kind, ()))
     return tuple(dict.fromkeys(found))
 
@@ -73,11 +73,14 @@ def rows_of(kind: type[Any]) -> QuerySet[Any]:
 
 
 def provided() -> list[list[Definition]]:
-    """Return all definitions from which entries are made, to detect changes."""
+    """Return the definitions of all sources. Comparing them with an earlier list shows changed code."""
     homes = (each.provided(kind) for each in SOURCES for kind in each.kinds)
     return [list(home.values()) for home in homes if home is not None]
 
 
 def deletable() -> Q:
-    """Return the condition for rows that administrators may delete: mirrored rows would return."""
+    """Return the condition for rows that administrators may delete.
+
+    Mirrored rows cannot be deleted as long as their definition exists, because they would be created again.
+    """
     return Q(source__in=[each.stored for each in SOURCES if not each.follows]) | Q(missing=True)

@@ -1,4 +1,4 @@
-"""Entries of other MCP servers, which are stored but not served yet."""
+"""The source of entries from other MCP servers. They are stored but not served yet."""
 
 from __future__ import annotations
 

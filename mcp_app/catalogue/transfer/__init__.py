@@ -1,4 +1,4 @@
-"""Transfer of a catalogue between installations as a file: export, comparison, import; entries only.
+"""Transfer of catalogue entries between installations as a file: export, comparison and import.
 
 Commands, the admin and any API use ``export_catalogue`` and ``import_catalogue``.
 """

@@ -24,13 +24,14 @@ def export_catalogue(notation: str = "json") -> str:
 
 
 def document() -> dict[str, Any]:
-    """Return complete admin-made entries and the changed fields of code entries, sorted by key.
+    """Return complete entries made in the admin and the changed fields of code entries, sorted by key.
 
-    An entry without code is omitted: no installation could import it. Raises TransferRefused.
+    An entry marked missing is omitted, because no installation could import it. Raises TransferRefused if an
+    upload cannot be read.
     """
     problems: list[Problem] = []
     result: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-    # The lock gives all kinds the same revision.
+    # The lock ensures that all kinds are read at the same revision.
     with transaction.atomic():
         revisions.lock()
         untouched = Untouched()

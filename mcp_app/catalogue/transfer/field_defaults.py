@@ -1,4 +1,4 @@
-"""The fields of code entries without changes by administrators."""
+"""The values that code entries have without changes by administrators."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mcp_app.models import CatalogueChange
 class Untouched:
     """The original values of code entries, read from history once.
 
-    Code sets a row's position and permission only when the row is created, and may change later. Values set
-    at that time do not come from an administrator.
+    Code sets a row's position and permission only when the row is created, and the code may change later. The
+    values in the history's first state therefore count as unchanged.
     """
 
     def __init__(self) -> None:

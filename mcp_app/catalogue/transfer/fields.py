@@ -1,4 +1,4 @@
-"""The fields of entries in a catalogue file: plain values without ids or locations."""
+"""The fields of entries in a catalogue file. Values are plain JSON without row ids or file locations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def values_of(row: Any) -> dict[str, Any]:
 
 
 def values_to_compare(row: Any) -> dict[str, Any]:
-    """Return the same as ``values_of``; an unreadable upload differs from every other."""
+    """Return the same as ``values_of``, but an unreadable upload as one that differs from every other."""
     try:
         return values_of(row)
     except files.FileRefusedError:
@@ -51,7 +51,7 @@ def values_to_compare(row: Any) -> dict[str, Any]:
 
 
 def written(value: Any) -> Any:
-    """Return a value for a file; members of objects are sorted, because databases differ in order."""
+    """Return a value for a file. Members of objects are sorted, because databases differ in order."""
     if isinstance(value, Upload):
         return value.written()
     if isinstance(value, dict):
@@ -65,7 +65,7 @@ def shown(value: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return True if two values are equal as JSON: unlike in Python, true is not 1."""
+    """Return True if two values are equal as JSON. In JSON, unlike in Python, true and 1 differ."""
     if isinstance(one, Upload) and isinstance(other, Upload):
         return one.is_like(other)
     if isinstance(one, bool) or isinstance(other, bool):
@@ -80,7 +80,7 @@ def same(one: Any, other: Any) -> bool:
 def read_value(kind: type[Any], name: str, value: Any) -> Any:
     """Parse a value of a file into the form of ``values_of``. Raises ValueError with the remedy.
 
-    This checks the type only; the services check the value.
+    Only the type is checked here. ``services`` checks the value.
     """
     field = kind._meta.get_field(name)
     if _is_file(field):
@@ -108,7 +108,7 @@ def _typed(field: Any, value: Any) -> Any:
         if len(json.dumps(value, ensure_ascii=False)) > MAX_JSON_CHARACTERS:
             raise ValueError(f"Too long: at most {MAX_JSON_CHARACTERS} characters.")
         return value
-    # A preset names its tool.
+    # The remaining fields hold text. A preset holds the name of its tool.
     return _require(value, isinstance(value, str), _or_null(field, "text"))
 
 
@@ -147,7 +147,7 @@ def _without_file(row: Any) -> Any:
 
 
 def service_values(values: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, Any]:
-    """Convert values for the services; ``tools`` maps the mentioned names to tools."""
+    """Convert values to values for ``services``. ``tools`` maps names to stored tools."""
     given = dict(values)
     if "file" in given:
         given["file"] = given["file"].stored() if given["file"] is not None else ""

@@ -1,4 +1,4 @@
-"""Import of a catalogue file: all or nothing, as one revision, through the services."""
+"""Import of a catalogue file, which writes all changes as one revision or none."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The result of an import or a dry run; ``revision`` is 0 if nothing was written.
+    """The result of an import or a dry run. ``revision`` is 0 if nothing was written.
 
-    ``planned_at`` is the revision of the catalogue that was compared with the file.
+    ``planned_at`` is the catalogue revision that the file was compared with.
     """
 
     revision: int
@@ -39,7 +39,7 @@ class Imported:
 
 
 class CatalogueMoved(Exception):
-    """Raised if the catalogue is not at the requested revision: the shown differences are outdated."""
+    """Raised if the catalogue is no longer at ``at_revision``, so the differences shown are outdated."""
 
 
 class ImportForbidden(Exception):
@@ -60,21 +60,22 @@ def import_catalogue(
     may: Callable[[str], bool] | None = None,
     at_revision: int | None = None,
 ) -> Imported:
-    """Import a catalogue file; clients are notified once, after the commit.
+    """Import a catalogue file. Clients are notified once, after the commit.
 
-    ``actor`` is the importing user or None. Fields missing in a file's entry become empty, or as in code.
-    Entries missing in the file stay, unless ``prune``. ``may`` returns True for the actor's permissions
-    (None: all are granted). ``at_revision`` is the required revision of the catalogue.
+    ``actor`` is the importing user or None. Fields that an entry in the file lacks become empty, or get the
+    value from code. Entries that the file lacks stay unless ``prune`` is set. ``may`` returns True for a
+    permission that the actor has; None grants all permissions. ``at_revision`` is the required revision of
+    the catalogue.
 
-    Raises TransferRefused with every problem of the file, ImportForbidden and CatalogueMoved, and changes
-    nothing then.
+    Raises TransferRefused with every problem of the file, ImportForbidden or CatalogueMoved. In these cases
+    nothing changes.
     """
     document = notations.read(data, notation)
     if dry_run:
         at = snapshot_loader.revision().number
         return _imported(0, at, plan(document, prune=prune))
     with transaction.atomic():
-        # The rows behind the plan must not change.
+        # Rows must not change between the comparison and the import.
         revisions.lock()
         at = snapshot_loader.revision().number
         if at_revision not in (None, at):

@@ -1,4 +1,4 @@
-"""The notations of a catalogue file, JSON and YAML: bounded, with the same values."""
+"""The notations of a catalogue file, JSON and YAML, which hold the same values within the same bounds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mcp_app.interface.text import replace_hidden
 
 NOTATIONS: Final = ("json", "yaml")
 MAX_BYTES: Final = 32 * 1024 * 1024
-# Many tiny values need far more memory than their bytes.
+# The number of values is bounded as well, because small values need far more memory than their text.
 MAX_VALUES: Final = 1_000_000
 
 _STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def notation_of(file_name: str) -> str:
-    """Return the notation for a file name's suffix; JSON by default."""
+    """Return the notation for a file name's suffix, which is JSON by default."""
     return "yaml" if PurePath(file_name).suffix.lower() in (".yaml", ".yml") else "json"
 
 
@@ -60,7 +60,7 @@ def _read_json(text: str) -> Any:
 
 def _json(document: Any) -> str:
     text = json.dumps(document, ensure_ascii=False, indent=2)
-    # Escape hidden characters: a file shown on a terminal must neither control it nor hide anything.
+    # Hidden characters are escaped, because a displayed file must not control the terminal or hide text.
     return replace_hidden(text, lambda hidden: json.dumps(hidden)[1:-1]) + "\n"
 
 

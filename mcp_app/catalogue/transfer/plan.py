@@ -1,4 +1,4 @@
-"""Comparison of a document with the catalogue: the necessary changes, or all problems."""
+"""Comparison of a document with the catalogue, which gives the necessary changes or all problems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_ENTRIES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """A field before and after, as values of JSON."""
+    """The values of a field before and after an import, as JSON values."""
 
     name: str
     old: Any
@@ -35,7 +35,7 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An entry that an import creates, changes or deletes: ``action`` is added, changed or removed."""
+    """An entry that an import creates, changes or deletes. ``action`` is added, changed or removed."""
 
     action: str
     kind: str
@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Plan:
-    """The effects of an import, for the services and for people."""
+    """The effects of an import: changes for ``services``, and differences for people."""
 
     changes: list[EntryChange] = field(default_factory=list)
     removed: list[Row] = field(default_factory=list)
@@ -54,10 +54,10 @@ class Plan:
 
 
 def plan(document: Any, *, prune: bool) -> Plan:
-    """Return the changes from the catalogue to ``document``. Raises TransferRefused with all problems.
+    """Return the changes that turn the catalogue into ``document``.
 
-    With ``prune``, admin-made entries missing in the document are deleted, and entries of code lose the
-    values of administrators.
+    With ``prune``, entries made in the admin that the document lacks are deleted. Code entries that it lacks
+    lose the values set by administrators. Raises TransferRefused with all problems.
     """
     sections = _sections(document)
     planner = _Planner()
@@ -94,7 +94,7 @@ def _refused(name: str, text: str) -> TransferRefused:
 
 
 class _Planner:
-    """A comparison of a file with the stored rows, which are read once at the start."""
+    """A comparison of a file with the stored rows, which are read once at construction."""
 
     def __init__(self) -> None:
         self.plan = Plan()
@@ -125,7 +125,7 @@ class _Planner:
         self._compare(where, source, kind, key, row, self._read(where, kind, source, entry))
 
     def prune(self) -> None:
-        """Plan the removal of entries missing in the document."""
+        """Plan the removal of entries that the document lacks."""
         for kind, rows in self._rows.items():
             for key, row in sorted(rows.items()):
                 source = source_of(row)
@@ -154,7 +154,7 @@ class _Planner:
         return key
 
     def _read(self, where: str, kind: type[Any], source: Source, entry: Mapping[str, Any]) -> _Given:
-        """Return the valid fields; record a problem for each faulty one."""
+        """Return the valid fields, and record a problem for each faulty field."""
         given = _Given({}, set())
         known = fields.names_of(kind, source)
         for name, value in entry.items():
@@ -202,7 +202,7 @@ class _Planner:
                     self._complain(where, "" if name == NON_FIELD_ERRORS else name, " ".join(messages))
 
     def _check_permission(self, where: str, permission: str) -> None:
-        """Refuse unknown permissions, like the admin: no user can have them."""
+        """Record a problem for an unknown permission, because no user can have it."""
         if "." in permission and not permission_exists(permission):
             text = f"There is no permission {permission!r} here: migrate its app, or correct it."
             self._complain(where, "permission", text)

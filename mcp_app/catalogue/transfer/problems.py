@@ -1,4 +1,4 @@
-"""Problems of a catalogue file, with all their places."""
+"""Problems of a catalogue file, with the entry and field of each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem with its remedy: entry (empty for the file), field (empty for the entry), text.
+    """A problem and its remedy. ``entry`` is empty for the whole file, ``field`` for the whole entry.
 
-    All three may quote the file: code that displays them must make hidden characters visible.
+    All texts may quote the file, so code that displays them must make hidden characters visible.
     """
 
     entry: str
@@ -22,7 +22,7 @@ class Problem:
 
 
 class TransferRefused(Exception):
-    """A refused transfer that changed nothing; ``problems`` lists all problems."""
+    """A refused transfer, which changed nothing. ``problems`` lists all problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))

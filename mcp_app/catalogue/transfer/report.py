@@ -1,4 +1,4 @@
-"""The report of an import, as lines of plain text that are safe on any terminal."""
+"""The report of an import as lines of plain text that are safe to print on any terminal."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mcp_app.catalogue.transfer.plan import Difference, FieldDifference
 from mcp_app.catalogue.transfer.problems import Problem
 from mcp_app.interface.text import marked
 
-# Comparing line by line is quadratic at worst.
+# Longer texts are not compared line by line, which takes quadratic time at worst.
 MAX_LINES: Final = 1_000
 MAX_SHOWN: Final = 200
 _SIGNS: Final = {"added": "+", "changed": "~", "removed": "-"}
 
 
 def difference_lines(differences: Iterable[Difference]) -> Iterator[str]:
-    """Yield each entry with its fields below it: ``title: "old" → "new"``."""
+    """Yield a line for each entry, followed by its fields as ``title: "old" → "new"``."""
     for difference in differences:
         yield marked(f"{_SIGNS[difference.action]} {difference.kind} {difference.key} ({difference.action})")
         for field in difference.fields:
@@ -44,7 +44,7 @@ def _field_lines(field: FieldDifference, is_new: bool) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a text of several lines unchanged, other values as JSON."""
+    """Return text of several lines unchanged, and other values as JSON."""
     if isinstance(value, str) and "\n" in value:
         return value
     text = json.dumps(value, ensure_ascii=False)

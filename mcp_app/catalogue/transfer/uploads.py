@@ -1,4 +1,4 @@
-"""Uploads inside a catalogue file: name and bytes in base64, without their location."""
+"""Uploads inside a catalogue file: the name and the bytes in base64, but not the location."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Upload:
     data: bytes
 
     def is_like(self, other: Upload) -> bool:
-        """Return True for equal bytes and suffixes; clients never see the rest of a name."""
+        """Return True for equal bytes and suffixes. Clients never see the rest of a name."""
         return self.data == other.data and PurePath(self.name).suffixes == PurePath(other.name).suffixes
 
     def written(self) -> dict[str, str]:
@@ -39,12 +39,12 @@ class Upload:
         return f"{self.name} ({len(self.data)} bytes, SHA-256 {digest}…)"
 
     def stored(self) -> SimpleUploadedFile:
-        """Return the form for the services."""
+        """Return the form that ``services`` takes."""
         return SimpleUploadedFile(self.name, self.data)
 
 
 def upload_of(row: Resource) -> Upload | None:
-    """Return the file of a resource, None without one. Raises FileRefusedError if it cannot be read."""
+    """Return the uploaded file of a resource, or None. Raises FileRefusedError if it cannot be read."""
     if not row.file:
         return None
     stored = str(row.file.name)
@@ -54,7 +54,7 @@ def upload_of(row: Resource) -> Upload | None:
 
 
 def read_upload(value: Any) -> Upload | None:
-    """Parse an upload in a catalogue file, None for null. Raises ValueError with the remedy."""
+    """Parse an upload in a catalogue file. Null gives None. Raises ValueError with the remedy."""
     if value is None:
         return None
     if not isinstance(value, dict) or value.keys() != {"name", "base64"}:

@@ -1,6 +1,7 @@
-"""YAML as a notation for JSON values: no tags, anchors, aliases or second documents.
+"""YAML as a notation for JSON values, without tags, anchors, aliases or second documents.
 
-The text is parsed by events, without a constructor, so that nothing in it can name a type or multiply.
+The text is read as parser events and no constructor runs. It therefore can neither name a Python type nor
+repeat values through aliases.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class YamlError(ValueError):
-    """Unreadable text; the message has line, column and reason."""
+    """Unreadable text. The message has the line, the column and the reason."""
 
 
 def read(text: str, most: int) -> Any:
-    """Parse the only value in ``text``, of at most ``most`` values. Raises YamlError."""
+    """Parse the only document in ``text``, which may have at most ``most`` values. Raises YamlError."""
     try:
         return _Reader(yaml.parse(text, Loader=_LOADER), most).document()
     except yaml.MarkedYAMLError as error:
         raise _fault(error.problem_mark, f"{error.problem or error.context}.") from error
     except yaml.YAMLError as error:
-        # Errors without a mark report a character that YAML does not allow.
+        # An error without a position is about a character that YAML does not allow.
         raise YamlError(f"Not valid YAML: {str(error).partition(chr(10))[0]}.") from error
 
 
 def write(value: Any) -> str:
-    """Return ``value`` in block style; texts of several lines stay readable."""
+    """Return ``value`` in block style, in which text of several lines stays readable."""
     text = yaml.dump(
         value,
         Dumper=_Dumper,
@@ -47,12 +48,12 @@ def write(value: Any) -> str:
         default_flow_style=False,
         width=sys.maxsize,
     )
-    # Texts with hidden characters are double-quoted, so each can be escaped.
+    # ``_Dumper`` double-quotes text with hidden characters, so each of these can be escaped here.
     return replace_hidden(text, lambda hidden: f"\\U{ord(hidden):08X}")
 
 
 def plain_value(text: str) -> Any:
-    """Return the value of a word without quotes. Raises ValueError for a number that is too long."""
+    """Return the value of an unquoted scalar. Raises ValueError for a number that is too long."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -68,7 +69,7 @@ def _is_more_than_text(text: str) -> bool:
 
 
 class _Reader:
-    """A parser of events into values, which counts each value at its start."""
+    """A reader that turns parser events into values, and counts the values."""
 
     def __init__(self, events: Iterator[Any], most: int) -> None:
         self._events = events
@@ -137,14 +138,14 @@ def _fault(mark: Any, text: str) -> YamlError:
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper without anchors that quotes every ambiguous text."""
+    """A dumper that writes no anchors and quotes every ambiguous text."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return True: equal values are written out each time."""
+        """Return True, so that equal values are written each time."""
         return True
 
     def represent_text(self, data: str) -> yaml.ScalarNode:
-        """Write a text quoted if necessary, as a block if it has several lines."""
+        """Return text as a node, quoted if necessary, or as a block if it has several lines."""
         style = None
         if has_hidden(data) or _is_more_than_text(data):
             style = '"'

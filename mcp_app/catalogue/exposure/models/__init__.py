@@ -1,1 +1,1 @@
-"""Rows of models as tools that list and get."""
+"""Tools that list and get the rows of a model."""

@@ -1,6 +1,6 @@
-"""The columns of a model that a tool may read, filter or sort by: schemas, and values from JSON.
+"""The columns of a model that a tool may read, filter or sort by: their schemas and values.
 
-All names and lookups are fixed at start; none comes from a client.
+All names and lookups are fixed at start. Clients cannot send names of columns or lookups.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _TEXT_LOOKUPS: Final = (
     "iendswith",
 )
 _RANGE_LOOKUPS: Final = ("gt", "gte", "lt", "lte")
-# The range of a database column; larger numbers raise driver errors on some databases.
+# The range of an integer column. Numbers outside of it raise driver errors on some databases.
 _INTEGERS: Final = range(-(2**63), 2**63)
 _TEXT: Final[Schema] = {"type": "string", "maxLength": MAX_TEXT}
 
 
 @dataclass(frozen=True, slots=True)
 class FieldKind:
-    """The JSON form of a class of fields; ``lookups`` are those beside exact, in and isnull."""
+    """The JSON schema for a class of fields, and its lookups in addition to exact, in and isnull."""
 
     schema: Schema
     lookups: tuple[str, ...] = _RANGE_LOOKUPS
@@ -67,7 +67,10 @@ _KINDS: Final[tuple[tuple[type[models.Field[Any, Any]], FieldKind], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class ModelColumn:
-    """A field of the model or, over ``__``, of a related one; ``field`` has its type."""
+    """A column at ``path``, which is a field of the model or, with ``__``, of a related model.
+
+    ``field`` is the model field that determines the type.
+    """
 
     path: str
     field: Any
@@ -75,11 +78,11 @@ class ModelColumn:
 
     @property
     def kind(self) -> FieldKind | None:
-        """The kind of the field; None for fields that can be read but not compared, such as JSON."""
+        """The kind of the field, or None for fields that can be read but not compared, such as JSON."""
         return next((kind for known, kind in _KINDS if isinstance(self.field, known)), None)
 
     def output(self) -> Schema:
-        """Return the output schema of its values; any value for unknown kinds."""
+        """Return the output schema of the column's values. The schema of an unknown kind allows any value."""
         described: Schema = {}
         if text := str(getattr(self.field, "help_text", "")):
             described["description"] = text
@@ -91,7 +94,7 @@ class ModelColumn:
         return {"type": [kind, "null"] if is_null else kind, **described}
 
     def value(self, name: str, given: Any) -> Any:
-        """Convert a JSON value to the field's. Raises ToolError with the argument and the problem."""
+        """Convert a JSON value to a value of the field. Raises ToolError with argument and problem."""
         if isinstance(given, str) and "\0" in given:
             raise ToolError(f"{name}: a text cannot hold the character NUL. Leave it out.")
         if isinstance(given, float) and isinstance(self.field, models.DecimalField):
@@ -112,9 +115,12 @@ class ModelColumn:
 
 
 def _storable(moment: dt.datetime) -> dt.datetime:
-    """Convert a time for the database. The calendar's first and last days do not exist in all zones."""
+    """Convert a time to the form that the database stores.
+
+    Raises OverflowError near the first and last days of the calendar, which do not exist in all zones.
+    """
     if not settings.USE_TZ:
-        # The project's rows are naive, in its own zone.
+        # Without USE_TZ the rows have naive times in the project's time zone.
         zone = timezone.get_default_timezone()
         return moment if timezone.is_naive(moment) else timezone.make_naive(moment, zone)
     if timezone.is_naive(moment):
@@ -124,7 +130,7 @@ def _storable(moment: dt.datetime) -> dt.datetime:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """An argument that filters a list; ``name`` is the lookup, written in code."""
+    """An argument that filters a list. ``name`` is the filter as code writes it, such as ``created__gte``."""
 
     name: str
     column: ModelColumn
@@ -206,7 +212,7 @@ def filter_of(where: str, model: Any, name: str) -> Filter:
 
 
 def _steps(model: Any, parts: list[str]) -> int:
-    """Return the number of parts that name fields, at least one; the rest is the lookup."""
+    """Return the number of leading parts that name fields, at least 1. The remaining parts are the lookup."""
     for index, part in enumerate(parts):
         named = [field for field in model._meta.fields if part in (field.name, field.attname)]
         if not named and part != "pk":

@@ -1,4 +1,4 @@
-"""Registration of model tools: fixed lists of fields, filters and orders, checked at start."""
+"""Registration of model tools, and checks of their fields, filters and orders at start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ARGUMENTS: Final = ("order", "limit", "cursor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The arguments of ``Expose.model`` about rows."""
+    """The arguments of ``Expose.model`` that select rows and columns."""
 
     fields: Iterable[str]
     filters: Iterable[str] | Mapping[str, Iterable[str]]
@@ -132,7 +132,7 @@ def _readable(where: str, model: Any, path: str, choices: Choices) -> ModelColum
 
 
 def _refuse_secret(where: str, kind: str, path: str, choices: Choices) -> None:
-    # A filter reveals a value as well, one comparison at a time.
+    # Filters are checked as well, because comparisons reveal a value step by step.
     names = (*conf.get().redacted_names, *_SECRETS)
     if not choices.sensitive and any(map(Redactor(names).is_secret, path.split("__"))):
         raise DefinitionError(f"{where}: {kind} {path!r} is named like a secret. sensitive=True allows it.")
@@ -164,7 +164,7 @@ def _orders(
         path = item.removeprefix("-")
         column = column_of(where, "order", model, path)
         if path not in columns and path not in keys:
-            # Cursors contain the value, and the sequence reveals it.
+            # Cursors contain the value of the column, and the sequence of rows reveals it.
             raise DefinitionError(
                 f"{where}: order {path!r}: add it to fields, as the order tells its values."
             )

@@ -1,4 +1,4 @@
-"""Pages of rows by key: cursors are opaque and signed, and no row is counted or skipped."""
+"""Pages of rows by key, with opaque signed cursors. Queries use neither COUNT nor OFFSET."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _REFUSED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order by ``column``, rows without a value last, then by key, so that the order is total.
+    """An order by ``column`` and then by key, which makes it total. Rows without a value come last.
 
-    ``by_key``: the column is the key.
+    ``by_key`` is True if the column is the key.
     """
 
     column: ModelColumn
@@ -40,7 +40,7 @@ class Order:
         return rows.order_by(by, F(self.key.path).asc())
 
     def after(self, place: tuple[Any, Any]) -> Q:
-        """Return the condition for rows after the one with this value and key."""
+        """Return the condition for rows after the row with this value and key."""
         value, key = place
         beyond = "lt" if self.descending else "gt"
         if self.by_key:
@@ -55,12 +55,12 @@ class Order:
 
 
 def cursor_after(place: tuple[Any, Any], query: Any) -> str:
-    """Return the cursor behind a row, valid for this query only."""
+    """Return the cursor for the rows after a row. It is valid for this query only."""
     return signing.dumps([query, *map(_plain, place)], salt=__name__, compress=True)
 
 
 def place_of(cursor: str, query: Any, order: Order) -> tuple[Any, Any]:
-    """Parse a cursor into value and key. Raises ToolError for an invalid one."""
+    """Parse a cursor into value and key. Raises ToolError if the cursor is invalid."""
     try:
         made_for, value, key = signing.loads(cursor, salt=__name__)
     except (signing.BadSignature, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Lists and single rows of a model, each by one query with names from code only."""
+"""Lists and single rows of a model. Each takes one query, and all names in the query come from code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USUAL_ROWS: Final = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """An exposed model: all names that a query may use."""
+    """An exposed model with all names that a query may use."""
 
     model: Any
     name: str
@@ -35,7 +35,7 @@ class Rows:
         return next(iter(self.orders.values())).key
 
     def page(self, given: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Return one page: ``rows``, and ``next``, the cursor of the following page."""
+        """Return a page of ``rows``, and in ``next`` the cursor of the next page or None."""
         name = given.get("order") or next(iter(self.orders))
         order, size = self.orders[name], int(given.get("limit") or min(USUAL_ROWS, self.limit))
         wanted = {key: value for key, value in given.items() if key in self.filters and value is not None}
@@ -55,7 +55,7 @@ class Rows:
         }
 
     def row(self, given: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Return one row by its key. Raises ToolError if there is none."""
+        """Return one row by its key. Raises ToolError if the row does not exist."""
         key = self.key.value("pk", given["pk"])
         row = self._all(context).filter(pk=key).values(*self.columns).first()
         if row is None:
@@ -64,7 +64,7 @@ class Rows:
 
     def _all(self, context: Any) -> QuerySet[Any]:
         found = self.model._default_manager.all() if self.queryset is None else self.queryset(context)
-        # Cursors do not support the project's own order.
+        # Cursors need the order of this class, so an order of the project is removed.
         ordered: QuerySet[Any] = found.order_by()
         return ordered
 

@@ -1,1 +1,1 @@
-"""Actions of REST framework viewsets as tools; only this package and the API depend on the framework."""
+"""Actions of REST framework viewsets as tools. Only this package and the API need the framework."""

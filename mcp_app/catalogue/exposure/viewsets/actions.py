@@ -1,4 +1,4 @@
-"""The actions of a viewset: method, detail or list, and path variables."""
+"""The actions of a viewset with their HTTP methods and path variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HINTS: Final[dict[str, dict[str, bool]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Action:
-    """An action of a viewset. ``is_extra``: an ``@action`` of the project, with its ``initkwargs``."""
+    """An action of a viewset. ``is_extra`` is True for an ``@action``, which has its own ``initkwargs``."""
 
     viewset: Any
     name: str
@@ -64,19 +64,19 @@ class Action:
         return "/" + "/".join([*parts, self.name] if self.is_extra else parts) + "/"
 
     def described(self, prefix: str, text: str) -> str:
-        """Return the description; standard actions get a prefix that their class text lacks."""
+        """Return the description. For standard actions, add a prefix to the text about the class."""
         if self.is_extra:
             return text
         return f"{_STANDARD[self.name][2]} {prefix.replace('_', ' ')}. {text}".strip()
 
     def hints(self) -> dict[str, Any]:
-        """Return the effects implied by the method (TOOL-19); create is not destructive."""
+        """Return the hints that the HTTP method implies (TOOL-19). ``create`` is not destructive."""
         found = {**HINTS.get(self.method, {}), "open_world": False}
         return {**found, "destructive": False} if self.name == "create" and not self.is_extra else found
 
 
 def actions_of(viewset: Any) -> dict[str, Action]:
-    """Map names to the actions of the class; one with several methods appears with its first."""
+    """Map names to the actions of the class. An action with several methods has its first method."""
     found = {
         name: Action(viewset, name, method, detail)
         for name, (method, detail, _) in _STANDARD.items()
@@ -91,7 +91,7 @@ def actions_of(viewset: Any) -> dict[str, Action]:
 
 @contextmanager
 def untouched(viewset: Any) -> Iterator[None]:
-    """Restore class attributes that REST framework changes when it makes a view."""
+    """Restore the class attributes that REST framework changes when it creates a view."""
     with _making:
         before = {name: vars(viewset)[name] for name in _MARKS if name in vars(viewset)}
         try:

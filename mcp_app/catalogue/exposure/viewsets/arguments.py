@@ -1,4 +1,4 @@
-"""The arguments of an action: their schema by drf-spectacular, and their place in the request."""
+"""The arguments of an action: their schema from drf-spectacular, and their places in the request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcp_app.catalogue.schemas.client_rules import portable_names
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
-# The argument for the whole body, if its members cannot be arguments themselves.
+# The argument for the whole body, used if the body's members cannot be arguments.
 WHOLE: Final = "body"
 _BODIES: Final = frozenset(("post", "put", "patch"))
 
@@ -34,8 +34,9 @@ _BODIES: Final = frozenset(("post", "put", "patch"))
 class Arguments:
     """The arguments of an action.
 
-    ``query`` maps names to True if a list becomes one text with commas; other names go to the body. ``names``
-    maps renamed arguments to their names in the request.
+    ``query`` has the names of query parameters. True means that a list is sent as one value with commas.
+    Names outside ``path`` and ``query`` are sent in the body. ``names`` maps renamed arguments to their names
+    in the request.
     """
 
     schema: Schema
@@ -48,12 +49,15 @@ class Arguments:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def as_requested(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by their names in the request."""
+        """Return the arguments of a call under their names in the request."""
         return {self.names.get(name, name): value for name, value in given.items()}
 
 
 def written(action: Action, schema: Schema) -> Arguments:
-    """Return the arguments of a hand-written schema: outside the path, they form the body or the query."""
+    """Return the arguments of a hand-written schema.
+
+    Arguments that are not in the path are sent in the body or the query.
+    """
     path = frozenset(action.path_variables)
     has_body = action.method in _BODIES
     query = [] if has_body else [name for name in schema.get("properties", {}) if name not in path]
@@ -63,7 +67,7 @@ def written(action: Action, schema: Schema) -> Arguments:
 
 
 class _RequestsOnly:
-    """A mixin before an inspector that skips responses and records errors about bodies."""
+    """A mixin for an inspector that skips responses and records errors about request bodies."""
 
     errors: tuple[str, ...] = ()
 
@@ -80,13 +84,13 @@ class _RequestsOnly:
 
 
 def read(action: Action, prefix: str) -> Arguments:
-    """Return the arguments that drf-spectacular finds. Raises DefinitionError with place and remedy."""
+    """Return the arguments that drf-spectacular finds. Raises DefinitionError with action and remedy."""
     with _failing_queries() as failed:
         try:
             return _read(action, prefix)
         except DefinitionError:
             if failed:
-                # drf-spectacular hides the exception of a serializer in a text of its own.
+                # drf-spectacular reports a serializer's exception as text. The failed query is the cause.
                 raise _without_tables(action, failed[0]) from failed[0]
             raise
 
@@ -109,7 +113,10 @@ def _read(action: Action, prefix: str) -> Arguments:
 
 @contextmanager
 def _failing_queries() -> Iterator[list[DatabaseError]]:
-    """Collect the errors of failing queries. Inside a transaction, a savepoint keeps it usable after one."""
+    """Collect the errors of failing queries.
+
+    Inside a transaction, a savepoint keeps the transaction usable after a failure.
+    """
     failed: list[DatabaseError] = []
 
     def watch(execute: Callable[..., Any], *arguments: Any) -> Any:
@@ -128,7 +135,10 @@ def _failing_queries() -> Iterator[list[DatabaseError]]:
 
 
 def is_open(action: Action) -> bool:
-    """Return True if the view's permission classes allow everyone; custom code never counts as open."""
+    """Return True if the view's permission classes allow every caller.
+
+    A view with its own ``get_permissions`` never counts as open.
+    """
     decides = action.viewset.get_permissions is not APIView.get_permissions
     classes = action.initkwargs.get("permission_classes", action.viewset.permission_classes)
     return not decides and all(each is AllowAny for each in classes)
@@ -148,14 +158,17 @@ def _without_tables(action: Action, error: DatabaseError) -> DefinitionError:
 
 
 def _inspector(action: Action) -> Any:
-    """Return an inspector for this action that respects ``extend_schema``; the view's own is unchanged."""
+    """Return an inspector for this action that respects ``extend_schema``.
+
+    The view's own inspector stays unchanged.
+    """
     handler = getattr(action.viewset, action.name)
     own = getattr(handler, "kwargs", {}).get("schema") or inspect.getattr_static(action.viewset, "schema")
     kind = own if isinstance(own, type) else type(own)
     if issubclass(kind, AutoSchema):
         bases: tuple[type, ...] = (kind,)
     elif kind.__module__ == extend_schema.__module__:
-        # ``extend_schema`` extends the project's inspector, which must come after ours.
+        # ``extend_schema`` extends the project's inspector, which must come after ``AutoSchema``.
         project: Any = api_settings.DEFAULT_SCHEMA_CLASS
         bases = (kind, AutoSchema, project)
     else:
@@ -164,7 +177,7 @@ def _inspector(action: Action) -> Any:
 
 
 def _view(action: Action, path: str) -> Any:
-    """Return a view in the state of an anonymous request."""
+    """Return a view that is set up for an anonymous request."""
     initkwargs = {name: value for name, value in action.initkwargs.items() if name != "schema"}
     view = action.viewset(**initkwargs)
     view.action_map = {action.method: action.name}
@@ -219,7 +232,7 @@ def _parameters(operation: Schema) -> Iterable[Schema]:
 
 
 def _body(action: Action, operation: Schema) -> tuple[str, Schema | None]:
-    """Return the media type to send and the schema of the body, None without a body."""
+    """Return the media type to send and the schema of the body, or None as the schema without a body."""
     content = operation.get("requestBody", {}).get("content", {})
     if not content:
         return JSON, None
@@ -238,7 +251,10 @@ def _add_body(
     properties: dict[str, Schema],
     required: list[str],
 ) -> bool:
-    """Add the body's members, or the whole body as one argument; return True for the latter."""
+    """Add the body's members as arguments, or the whole body as one argument.
+
+    Return True if the whole body is one argument.
+    """
     is_optional = action.method == "patch" or _borrows_serializer(action)
     members = converter.members(body)
     if members is None or not properties.keys().isdisjoint(members[0]):
@@ -252,7 +268,10 @@ def _add_body(
 
 
 def _borrows_serializer(action: Action) -> bool:
-    """Return True for an ``@action`` described with the viewset's serializer, which it may not use."""
+    """Return True for an ``@action`` that does not set its own schema or serializer.
+
+    Its schema comes from the viewset's serializer, which the action may not use.
+    """
     handler = getattr(action.viewset, action.name)
     return action.is_extra and not {"schema", "serializer_class"} & {
         *action.initkwargs,

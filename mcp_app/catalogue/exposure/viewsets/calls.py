@@ -1,7 +1,7 @@
 """Execution of an action for one call: request, view, and response as a result.
 
-The project's class is never changed. Everything between URL and response is the view's own, except
-authentication: the caller is known.
+The project's class is never changed. The view handles the whole request except authentication, because the
+caller is already authenticated.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ from mcp_app.catalogue.exposure.viewsets.routes import Address, Route, address_o
 
 STATUS: Final = "django-mcp/httpStatus"
 PRINCIPAL: Final = "mcp_principal"
-# By the first part of the media type; other types are files.
+# The content class for the first part of a media type. Other types become files.
 _MADE: Final[dict[str, type[Image | Audio | File]]] = {"image": Image, "audio": Audio}
 
 
 class _Caller(BaseAuthentication):
-    """An authenticator for the tool's caller; the view's own only words the refusal of anonymous users."""
+    """An authenticator that accepts the tool's caller.
+
+    The view's own authenticators only decide how anonymous users are refused.
+    """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         user = request._request.user
@@ -52,7 +55,7 @@ class _Caller(BaseAuthentication):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposed:
-    """An action as a tool; ``url`` has values for route variables that are not arguments."""
+    """An action as a tool. ``url`` has the values of route variables that are not arguments."""
 
     action: Action
     prefix: str
@@ -62,7 +65,7 @@ class Exposed:
     _views: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, given: dict[str, Any], context: Any) -> ToolResult:
-        """Run the action and return the HTTP API's response for the same user."""
+        """Run the action as the caller's user, and return the response as a tool result."""
         user = context.user
         if not user.is_anonymous and not user.is_active:
             raise ToolError("This account is not active.")
@@ -81,7 +84,7 @@ class Exposed:
             return _failure(400, "Bad Request", {"detail": str(error)} if settings.DEBUG else {})
 
     def _prepared(self, request: WSGIRequest, context: Any) -> AbstractContextManager[Any]:
-        """Return the context manager of ``prepare``, in which the view runs."""
+        """Return the context manager in which the view runs, from ``prepare`` if there is one."""
         found = None if self.prepare is None else self.prepare(request, context)
         return nullcontext() if found is None else found
 
@@ -119,13 +122,16 @@ class Exposed:
 
 
 def _pairs(name: str, value: Any, *, is_joined: bool = False) -> list[tuple[str, str]]:
-    """Return the pairs of a value for a query or form; a list has several, or one joined by commas."""
+    """Return the pairs of a value for a query or form.
+
+    A list becomes one pair per item, or one pair with commas if ``is_joined``.
+    """
     texts = [_text(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
     return [(name, ",".join(texts))] if is_joined and texts else [(name, text) for text in texts]
 
 
 def _text(value: Any) -> str:
-    """Return an argument as text for an address."""
+    """Return an argument as text for a URL."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -159,7 +165,7 @@ def _request(action: Action, address: Address, query: str, kind: str, body: byte
 
 
 def _site() -> tuple[str, str]:
-    """Return scheme and host for links: the public address, if Django serves its host."""
+    """Return scheme and host for links, from the public address if ALLOWED_HOSTS includes its host."""
     public = urlsplit(conf.get().public_url)
     allowed = settings.ALLOWED_HOSTS
     if public.hostname and validate_host(public.hostname, allowed):
@@ -175,7 +181,7 @@ def _result(response: HttpResponseBase, request: WSGIRequest) -> ToolResult:
     content = _content(response)
     kind = response.headers.get("Content-Type", "").partition(";")[0]
     made = _MADE.get(kind.partition("/")[0], File)
-    # An empty image or audio with status 200 is refused, like that of a tool.
+    # An empty image or audio with status 200 is refused below, as in the result of other tools.
     if not content and (made is File or status != 200):
         text = f"{status} {reason}" + (f": {response['Location']}" if "Location" in response else "")
         return ToolResult(text, is_error=status >= 400, meta={STATUS: status})
@@ -195,7 +201,7 @@ def _result(response: HttpResponseBase, request: WSGIRequest) -> ToolResult:
 
 
 def _failure(status: int, reason: str, body: Any) -> ToolResult:
-    """Return an error of the API: the status for models, and the unchanged body."""
+    """Return an error result with the status and the body as text, and the body as structured content."""
     text = f"{status} {reason}" + (f": {orjson.dumps(body).decode()}" if body else "")
     return ToolResult(text, structured=body or None, is_error=True, meta={STATUS: status})
 

@@ -1,4 +1,4 @@
-"""Suggestions for viewsets that the project serves but no tool exposes."""
+"""Suggestions of viewsets to expose: those that the project serves and no tool exposes yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_app.catalogue.definitions.signatures import code_path
 
 
 def candidates() -> list[str]:
-    """Return a line of code for each such viewset, for an ``mcp.py``."""
+    """Return a line for an ``mcp.py`` for each viewset that the project serves and no tool exposes."""
     exposed = {tool.code_path.rpartition(".")[0] for tool in registry.tools.values()}
     found: dict[Any, dict[str, None]] = {}
     for callback in _callbacks(get_resolver().url_patterns):

@@ -27,7 +27,7 @@ from mcp_app.catalogue.exposure.viewsets.actions import Action, actions_of, unto
 if TYPE_CHECKING:
     from mcp_app.catalogue.exposure.viewsets.arguments import Arguments
 
-# Code paths of actions without permission checks, by tool.
+# Maps tools to the code paths of actions whose views require no permission.
 _open: dict[str, str] = {}
 
 
@@ -38,13 +38,13 @@ def has_open_view(name: str) -> bool:
 
 
 def open_tools() -> list[str]:
-    """Return the exposed actions that every caller may call."""
+    """Return the names of tools that require no permission and whose views require none either."""
     return [name for name, tool in registry.tools.items() if not tool.permission and has_open_view(name)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """The arguments of ``Expose.viewset`` for special cases."""
+    """The rarely used arguments of ``Expose.viewset``."""
 
     url: Mapping[str, Any] = field(default_factory=dict)
     input_schemas: Mapping[str, Wire] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def offer(
 ) -> None:
     """Register the actions as tools, as ``Expose.viewset`` describes.
 
-    Schemas are read at the first use of a tool, since serializers may query tables that do not exist yet.
+    Schemas are read at the first use of a tool, because serializers may query tables that do not exist yet.
     """
     where = _checked(viewset)
     shared = replace(shared_options(viewset, options), permission=permission)
@@ -71,7 +71,7 @@ def offer(
         if extras.input_schemas:
             chosen(where, "input_schemas", extras.input_schemas, names)
         prefix = prefix or snake_case(viewset.__name__.removesuffix("ViewSet")) or "viewset"
-        # All or none: an error in the last one must not leave the others registered.
+        # All definitions are built before the first is registered, so an error leaves no tool registered.
         definitions = [_definition(known[name], prefix, extras, shared) for name in names]
     for definition in definitions:
         registry.add_tool(definition)

@@ -1,6 +1,6 @@
-"""Conversion of OpenAPI 3.0 or 3.1 schemas to JSON Schema 2020-12 for input; pure functions.
+"""Conversion of OpenAPI 3.0 or 3.1 schemas of requests to JSON Schema 2020-12.
 
-It also repairs frequent mistakes of generators.
+The conversion also repairs frequent mistakes of schema generators.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcp_app.catalogue.schemas.validation import SchemaError, compile_schema
 
 Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/"
-# Keywords for documentation, which would cost every model that reads the list.
+# Keywords that only document. They would cost tokens of every model that reads the tools.
 _DROPPED: Final = frozenset(
     ("example", "examples", "xml", "externalDocs", "discriminator", "readOnly", "writeOnly", "nullable")
 )
@@ -26,13 +26,16 @@ _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 
 @dataclass(slots=True)
 class Converter:
-    """A converter for one document; ``definitions`` are referenced by the converted schemas."""
+    """A converter for one document. Converted schemas refer to ``definitions``."""
 
     components: Mapping[str, Any]
     definitions: dict[str, Schema] = field(default_factory=dict)
 
     def convert(self, schema: Any) -> Any:
-        """Return the schema without read-only members and documentation keywords; nullable becomes null."""
+        """Return the schema without read-only members and documentation keywords.
+
+        ``nullable`` becomes the type ``null``.
+        """
         if not isinstance(schema, dict):
             return schema
         found: Schema = {}
@@ -47,7 +50,7 @@ class Converter:
         return _nullable(found) if schema.get("nullable") is True else found
 
     def members(self, schema: Schema) -> tuple[dict[str, Schema], tuple[str, ...]] | None:
-        """Return properties and required names of a closed object; None for others, such as a choice."""
+        """Return properties and required names of a closed object, or None for any other schema."""
         target = self._target(schema)
         free = target.get("additionalProperties", False) is not False
         if free or not isinstance(target.get("properties"), dict) or not target.keys().isdisjoint(_LISTS):
@@ -75,13 +78,13 @@ class Converter:
     def _reference(self, target: str) -> str:
         name = target.removeprefix(_REFERENCE)
         if name not in self.definitions:
-            self.definitions[name] = {}  # It may be recursive.
+            self.definitions[name] = {}  # A component may refer to itself.
             self.definitions[name] = self.convert(self.components.get(name, {}))
         return f"#/$defs/{name}"
 
 
 def _writable(properties: Any) -> dict[str, Any]:
-    """Return the properties without read-only ones: a component often describes both directions."""
+    """Return the properties that are not read-only. A component often describes requests and responses."""
     return {
         name: member
         for name, member in properties.items()
@@ -90,7 +93,7 @@ def _writable(properties: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as plain JSON: lazy texts and dates become texts, decimals become numbers."""
+    """Return the value as plain JSON. Lazy strings and dates become strings, decimals become numbers."""
     return json.loads(json.dumps(value, default=_json))
 
 
@@ -99,7 +102,7 @@ def _json(value: Any) -> Any:
 
 
 def _mend_required(schema: Schema) -> None:
-    """Drop required names that were read-only: they apply to responses only."""
+    """Drop required names that have no property, because read-only properties were removed."""
     if "required" in schema and "properties" in schema:
         schema["required"] = [name for name in schema["required"] if name in schema["properties"]]
     if not schema.get("required", True):
@@ -107,7 +110,10 @@ def _mend_required(schema: Schema) -> None:
 
 
 def _mend_choices(schema: Schema) -> None:
-    """Replace ``oneOf`` by ``anyOf``: generators use it for overlapping schemas, which it would refuse."""
+    """Replace ``oneOf`` with ``anyOf``, and repair ``enum``.
+
+    Generators use ``oneOf`` for overlapping schemas, whose common values ``oneOf`` would refuse.
+    """
     if "oneOf" in schema:
         choices = schema.pop("oneOf")
         if "anyOf" in schema:
@@ -131,14 +137,14 @@ def _mend_bounds(schema: Schema) -> None:
 
 
 def _mend_decimal(schema: Schema) -> None:
-    """Allow numbers for decimals: serializers accept both, but write texts."""
+    """Allow numbers for decimals. Serializers accept numbers, but the schema allows strings only."""
     kinds = _kinds(schema)
     if schema.get("format") == "decimal" and "string" in kinds and "number" not in kinds:
         schema["type"] = [*kinds, "number"]
 
 
 def _mend_pattern(schema: Schema) -> None:
-    """Drop patterns that our linear-time engine does not support; the serializer checks them."""
+    """Drop patterns that the linear-time engine does not support. The serializer still checks them."""
     pattern = schema.get("pattern")
     if pattern is None:
         return

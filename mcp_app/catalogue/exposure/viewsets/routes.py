@@ -1,4 +1,4 @@
-"""Addresses of actions in the project's URLs, which views read and use for links."""
+"""The URLs of actions in the project, which views read from the request and use for links."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_app.catalogue.exposure.viewsets.actions import Action
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A named pattern that leads to an action; ``callback`` is None without a pattern."""
+    """A named URL pattern that leads to an action. ``callback`` is None if no pattern leads there."""
 
     name: str = ""
     variables: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The target of a request: the path below the script prefix, and the view's keyword arguments."""
+    """The target of a request: the route, the path below the script prefix, and the view's arguments."""
 
     route: Route
     path: str
@@ -45,9 +45,9 @@ class Address:
 
 
 def address_of(action: Action, prefix: str, values: Mapping[str, Any]) -> Address | None:
-    """Return the address of the action with these path values; None if no path accepts them.
+    """Return the address of the action with these path values, or None if no path accepts the values.
 
-    Raises ImproperlyConfigured if all its routes have variables without a value.
+    Raises ImproperlyConfigured if the variables of every route differ from the names in ``values``.
     """
     texts = {name: str(value) for name, value in values.items()}
     routes = _routes(get_resolver(), action)

@@ -1,1 +1,1 @@
-"""Texts and files of administrators: prompts with placeholders, and resources."""
+"""Texts and files that administrators write or upload: prompts with placeholders, and resources."""

@@ -1,4 +1,4 @@
-"""Checks of admin-made prompts and resources."""
+"""Checks of prompts and resources that administrators create."""
 
 from __future__ import annotations
 

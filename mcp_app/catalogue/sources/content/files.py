@@ -1,7 +1,7 @@
-"""Safe reading of files that administrators offer: below known directories, plain files, bounded size.
+"""Safe reading of files that administrators offer: regular files of bounded size below known directories.
 
-Every directory on the path is opened without following symbolic links. So neither a link nor a directory that
-is swapped meanwhile can lead outside (RES-05, S18).
+Every directory on the path is opened without following symbolic links. Neither a link nor a directory that is
+replaced during the reading can therefore lead outside (RES-05, S18).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TEXT_TYPES = frozenset(
 
 
 class FileRefusedError(Exception):
-    """A forbidden or missing file; the text is for administrators, not for clients."""
+    """A forbidden or missing file. The text is for administrators and is not sent to clients."""
 
 
 def read_below(root: str, relative: str, limit: int) -> bytes:
@@ -74,7 +74,7 @@ def path_of(uri: str) -> str:
 
 
 def _open_beneath(root: str, parts: list[str]) -> int:
-    """Open a file from the root, one name at a time; a symbolic link on the path raises OSError."""
+    """Open a file below the root, one path part at a time. A symbolic link raises OSError."""
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts[:-1]:

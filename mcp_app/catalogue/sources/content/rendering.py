@@ -1,4 +1,4 @@
-"""Rendering of admin-made prompts: ``{{name}}`` is replaced by an argument, once, and nothing else (S12)."""
+"""Rendering of prompt templates, in which each ``{{name}}`` is replaced with an argument (S12)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]{0,63})[ \t]*
 
 
 def render(template: str, arguments: Mapping[str, str], declared: frozenset[str]) -> str:
-    """Replace each declared placeholder; a missing optional argument is empty.
+    """Replace each declared placeholder. A missing optional argument counts as empty.
 
-    One pass over the template, so a placeholder inside an argument stays text.
+    The template is read once, so a placeholder inside an argument is not replaced.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -23,5 +23,5 @@ def render(template: str, arguments: Mapping[str, str], declared: frozenset[str]
 
 
 def placeholders(template: str) -> list[str]:
-    """Return the names in a template, each once, in order."""
+    """Return the names of the placeholders in a template, in order and without duplicates."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(template)))

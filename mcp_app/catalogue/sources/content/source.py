@@ -14,13 +14,12 @@ from mcp_app.models.catalogue import Row
 
 
 class ContentSource(Source):
-    """Stored texts and files. Resource templates are among its kinds, but need code."""
+    """The source of stored texts and files. It also handles resource templates, but cannot create any."""
 
     stored = label = "admin"
     kinds = (Prompt, Resource, ResourceTemplate)
     tone = "good"
     origin = unserved = ""
-    # Constants of the class.
     own_fields = {
         Prompt: ("name", "template", "arguments"),
         Resource: ("uri", "name", "mime_type", "text", "file", "annotations"),
@@ -47,7 +46,7 @@ class ContentSource(Source):
             errors["uri_template"] = ["Resource templates are defined in code."]
 
     def unavailable(self, kind: type[Row], key: str, row: Row | None) -> str:
-        """Return the reason why a file cannot contain this entry: templates need code."""
+        """Return the reason why a catalogue file cannot contain this entry here, or ""."""
         if kind in self.own_fields:
             return ""
         return "Resource templates are defined in code: take it out of the file."
@@ -80,7 +79,7 @@ def _resource(row: Resource) -> ResourceDefinition:
 
 
 def listed_mime_type(mime_type: str, file: str, uri: str, text: str) -> str:
-    """Return the listed MIME type of an admin-made resource: the entered one, else by the file name."""
+    """Return the MIME type of a resource in lists: the entered type, or else a guess from the file name."""
     if mime_type:
         return mime_type
     if file:

@@ -1,4 +1,4 @@
-"""Content of admin-made resources: stored text, an uploaded file, or a file in a resource directory."""
+"""Readers of resource content: stored text, an uploaded file, or a file in a resource directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text_reader(text: str, mime_type: str) -> Static:
 
 
 def upload_reader(name: str, mime_type: str) -> Static:
-    """Return a reader of an uploaded file, by its name below the upload directory."""
+    """Return a reader of the uploaded file ``name`` below the upload directory."""
 
     def read(uri: str) -> list[dict[str, Any]]:
         return _contents(uri, mime_type, lambda limit: files.read_below(upload_directory(), name, limit))
@@ -32,7 +32,7 @@ def upload_reader(name: str, mime_type: str) -> Static:
 
 
 def directory_reader(mime_type: str) -> Static:
-    """Return a reader of the file that a ``file:`` URI names, below one of the resource directories."""
+    """Return a reader of files named by ``file:`` URIs, below the resource directories."""
 
     def read(uri: str) -> list[dict[str, Any]]:
         roots = conf.get().resource_directories
@@ -49,14 +49,17 @@ def upload_directory() -> str:
 
 
 def guess_mime_type(name: str) -> str:
-    """Return the MIME type for a file name's suffix; plain bytes if unknown."""
+    """Return the MIME type for a file name's suffix, or ``application/octet-stream`` if it is unknown."""
     return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 def _contents(uri: str, mime_type: str, read: Callable[[int], bytes]) -> list[dict[str, Any]]:
-    """Read a file; a forbidden file looks like a missing one, and the log has the reason (RES-06)."""
+    """Return the contents of a file. A forbidden file raises ResourceNotFound like a missing file (RES-06).
+
+    The reason is in the log only.
+    """
     try:
-        # Base64 adds a third.
+        # Base64 adds a third to the size.
         data = read(conf.get().max_result_bytes * 3 // 4)
     except files.FileRefusedError as error:
         log.warning("Resource %r cannot be read: %s", uri, error)
@@ -70,7 +73,10 @@ def _contents(uri: str, mime_type: str, read: Callable[[int], bytes]) -> list[di
 
 
 def _fitting(uri: str, data: bytes, mime_type: str) -> str:
-    """Return the type of a file's bytes if its name suggests another: clients pass images to models."""
+    """Return ``mime_type``, or the type of the file's bytes if they differ.
+
+    Clients pass images to models, which refuse bytes of another type.
+    """
     try:
         check_file(data, mime_type)
     except ValueError as error:

@@ -10,7 +10,7 @@ from mcp_app.models import Tool
 
 
 def arguments_of(row: Tool) -> Any:
-    """Return the input schema of a stored tool; for a preset, without the fixed arguments."""
+    """Return the input schema of a stored tool. A preset's schema lacks the fixed arguments."""
     if row.preset_of is None:
         return row.input_schema
     return without_arguments(row.preset_of.input_schema, row.fixed_arguments)

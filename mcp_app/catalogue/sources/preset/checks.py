@@ -49,6 +49,6 @@ def _check_fixed(row: Tool) -> None:
     try:
         validator = validation.compile_schema({**only, "type": "object", "properties": properties})
     except validation.SchemaError:
-        return  # The tool itself is not offered then; its page shows the reason.
+        return  # A tool with an invalid schema is not offered, and its own page shows the reason.
     if not validator.is_valid(fixed):
         raise UnfitError(validator.explain(fixed))

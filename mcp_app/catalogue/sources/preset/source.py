@@ -1,4 +1,4 @@
-"""The source of presets, made from a tool of any other source."""
+"""The source of presets. A preset is made from a tool of any other source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class PresetSource(Source):
     variety = "preset"
     tone = "good"
     origin = unserved = ""
-    # Constants of the class.
     own_fields = {Tool: ("name", "preset_of", "fixed_arguments")}
     adding = {Tool: Adding("preset", "Another tool by a new name, with some arguments fixed.")}
     related = ("preset_of",)
@@ -41,7 +40,7 @@ class PresetSource(Source):
         return fixed(found.read(), base, row) if isinstance(found, ToolDefinition) and base else None
 
     def permission_of(self, row: Any) -> str:
-        """Return the permission of the preset, else that of its tool."""
+        """Return the permission of the preset, or the tool's permission if the preset has none."""
         base = self.base_of(row)
         if row.permission or base is None:
             return str(row.permission)
@@ -66,7 +65,7 @@ class PresetSource(Source):
         return base
 
     def arguments_of(self, row: Any) -> Any:
-        """Return the arguments that are not fixed."""
+        """Return the input schema without the fixed arguments."""
         return arguments_of(row)
 
     def bases(self) -> QuerySet[Tool]:
@@ -79,7 +78,7 @@ class PresetSource(Source):
 
 
 def fixed(definition: ToolDefinition, base: Tool, preset: Tool) -> ToolDefinition:
-    """Return a tool's definition under the preset's name, with the administrator's values of the tool.
+    """Return a tool's definition under the preset's name, with the administrator's values for the tool.
 
     Callers cannot send the fixed arguments.
     """
