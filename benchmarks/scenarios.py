@@ -37,7 +37,7 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {"sampling": {}, "elicitation": {"form": {}}},
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
 }
-PAGE = 100
+PAGE = 1000
 
 
 def request(port: int, method: str, headers: dict[str, str], message: Any = None) -> bytes:
