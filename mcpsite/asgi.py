@@ -50,7 +50,9 @@ class Pages(ASGIHandler):
         """Serve one request outside of MCP."""
         path = scope["path"]
         # Clients look there for an authorization server before each connection: not worth a warning.
-        absent = path.startswith("/.well-known/") and not (path in SERVER_METADATA and offers_oauth())
+        absent = path.startswith("/.well-known/") and not (
+            path.startswith(SERVER_METADATA) and offers_oauth()
+        )
         await bounded(not_there if absent else self._front, scope, receive, send)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.bounds import SLACK
 from tests.servers.live import LiveServer
+from tests.unit.oauth.flow import METADATA_ADDRESSES
 
 pytestmark = [pytest.mark.process]
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -104,10 +105,11 @@ def test_resource_metadata_uses_the_requested_host(server: LiveServer, spelled: 
         assert document["scopes_supported"] == ["mcp", "mcp:tools", "mcp:resources", "mcp:prompts"]
 
 
-@pytest.mark.requirement("AUTH-14")
-def test_authorization_server_metadata_is_at_the_root(server: LiveServer) -> None:
+@pytest.mark.requirement("AUTH-13", "AUTH-14")
+@pytest.mark.parametrize("spelled", METADATA_ADDRESSES)
+def test_running_server_has_authorization_server_metadata_at(server: LiveServer, spelled: str) -> None:
     base = f"http://127.0.0.1:{server.port}"
-    assert httpx2.get(f"{base}/.well-known/oauth-authorization-server").json()["issuer"] == base
+    assert httpx2.get(f"{base}{spelled}").json()["issuer"] == base
     assert httpx2.get(f"{base}/authorize").status_code == 404
 
 

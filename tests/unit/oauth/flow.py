@@ -17,6 +17,20 @@ BASE = f"http://{HOST}"
 RESOURCE = f"{BASE}/mcp"
 CALLBACK = "http://127.0.0.1:33418/callback"
 ALL = "mcp mcp:tools mcp:resources mcp:prompts"
+# All addresses of the authorization server's metadata.
+METADATA_ADDRESSES = (
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/openid-configuration",
+    # Requested by clients that take the endpoint address for the issuer.
+    "/.well-known/oauth-authorization-server/mcp",
+    "/.well-known/oauth-authorization-server/sse",
+    "/.well-known/openid-configuration/mcp",
+    "/.well-known/openid-configuration/sse",
+    "/mcp/.well-known/oauth-authorization-server",
+    "/mcp/.well-known/openid-configuration",
+    "/sse/.well-known/oauth-authorization-server",
+    "/sse/.well-known/openid-configuration",
+)
 FORM = "application/x-www-form-urlencoded"
 _TICKET = re.compile(r'name="ticket" value="([^"]+)"')
 

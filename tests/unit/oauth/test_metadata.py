@@ -14,27 +14,13 @@ from mcp_app.oauth import announced
 from mcp_app.oauth.announced import PUBLISHED, Fact
 from mcp_app.oauth.machines.entering import Machine, enter_machine
 from tests.servers.live import eventually
-from tests.unit.oauth.flow import ALL, BASE, HOST
+from tests.unit.oauth.flow import ALL, BASE, HOST, METADATA_ADDRESSES
 from tests.unit.oauth.test_machines import P256, pem
-
-ADDRESSES = (
-    "/.well-known/oauth-authorization-server",
-    "/.well-known/openid-configuration",
-    # Requested by clients that take the endpoint address for the issuer.
-    "/.well-known/oauth-authorization-server/mcp",
-    "/.well-known/oauth-authorization-server/sse",
-    "/.well-known/openid-configuration/mcp",
-    "/.well-known/openid-configuration/sse",
-    "/mcp/.well-known/oauth-authorization-server",
-    "/mcp/.well-known/openid-configuration",
-    "/sse/.well-known/oauth-authorization-server",
-    "/sse/.well-known/openid-configuration",
-)
 
 
 @pytest.mark.requirement("AUTH-13", "AUTH-24", "AUTH-27", "AUTH-28")
 def test_metadata_is_same_at_every_address_without_database() -> None:
-    found = [Browser(HTTP_HOST=HOST).get(address) for address in ADDRESSES]
+    found = [Browser(HTTP_HOST=HOST).get(address) for address in METADATA_ADDRESSES]
     assert {answer.status_code for answer in found} == {200}
     assert len({answer.content for answer in found}) == 1
     told = found[0].json()
@@ -62,11 +48,11 @@ def test_metadata_is_same_at_every_address_without_database() -> None:
     ],
 )
 def test_issuer_follows_requested_loopback_host(host: str, issuer: str) -> None:
-    assert Browser(HTTP_HOST=host).get(ADDRESSES[0]).json()["issuer"] == issuer
+    assert Browser(HTTP_HOST=host).get(METADATA_ADDRESSES[0]).json()["issuer"] == issuer
 
 
 @pytest.mark.requirement("AUTH-23")
-@pytest.mark.parametrize("path", [*ADDRESSES, "/oauth/token", "/oauth/register", "/oauth/revoke"])
+@pytest.mark.parametrize("path", [*METADATA_ADDRESSES, "/oauth/token", "/oauth/register", "/oauth/revoke"])
 def test_cookie_free_endpoints_allow_any_origin(path: str) -> None:
     asked = {"Origin": "http://localhost:6274", "Access-Control-Request-Method": "POST"}
     answer = Browser(HTTP_HOST=HOST).options(path, headers=asked)
@@ -96,7 +82,7 @@ def test_connect_page_mentions_login_only_with_oauth(settings: Any) -> None:
 def test_signature_members_are_announced_only_while_a_machine_signs() -> None:
     def told() -> Any:
         announced.signing_machines.forget()
-        return Browser(HTTP_HOST=HOST).get(ADDRESSES[0]).json()
+        return Browser(HTTP_HOST=HOST).get(METADATA_ADDRESSES[0]).json()
 
     members = {"token_endpoint_auth_signing_alg_values_supported"}
     members |= {"revocation_endpoint_auth_signing_alg_values_supported"}
@@ -151,7 +137,7 @@ def test_document_support_is_announced_if_usable(
     }
     found = Fact(lambda: reachable, assumed=not reachable, yes_seconds=60.0, no_seconds=60.0)
     monkeypatch.setattr(announced, "reaches_documents", found)
-    told = Browser(HTTP_HOST=HOST).get(ADDRESSES[0]).json()
+    told = Browser(HTTP_HOST=HOST).get(METADATA_ADDRESSES[0]).json()
     assert told.get("client_id_metadata_document_supported", False) is is_told
     assert ("registration_endpoint" in told) is registration
 
