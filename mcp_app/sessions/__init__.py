@@ -1,1 +1,1 @@
-"""Legacy sessions and modern requests: their life cycle, streams, questions to clients, and quota."""
+"""Legacy sessions and modern requests: their life cycle, streams, questions to clients, and storage quota."""

@@ -1,4 +1,7 @@
-"""Questions to a client (elicitation, sampling, roots) and their answers, through any process (T-POST-10)."""
+"""Questions to a client (elicitation, sampling, roots) and their answers (T-POST-10).
+
+The answer may arrive at any process.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
 CANNOT_ASK = "The client cannot be asked now: the server's Redis takes nothing. Try again in a moment."
-# Well above the time in which clients confirm their sessions.
+# Much longer than clients take to confirm their sessions.
 CONFIRM_SECONDS = 10.0
 CONFIRM_PAUSE, CONFIRM_PAUSE_MAX = 0.01, 0.5
 UNCONFIRMED = (
@@ -31,15 +34,15 @@ log = logging.getLogger("mcp.questions")
 
 
 class Send(Protocol):
-    """Sends a question or its withdrawal to the client."""
+    """A function that sends a question, or its withdrawal, to the client."""
 
     def __call__(self, encoded: bytes, lost: Callable[[str], None] | None = None) -> None:
-        """Send a message. If it cannot be sent, call ``lost`` with the reason."""
+        """Send a message. If the message cannot be sent, ``lost`` is called with the reason."""
         ...
 
 
 class ClientFailed(Exception):
-    """The client answered a question with an error. Its text is untrusted."""
+    """Raised if the client answered a question with an error. The text of the error is untrusted."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -48,11 +51,14 @@ class ClientFailed(Exception):
 
 
 class NoAnswer(Exception):
-    """The client did not answer in time, or could not be asked."""
+    """Raised if the client did not answer in time or could not be asked."""
 
 
 class ClientRequests:
-    """The open questions of one process. They are stored, so the answer may reach any process."""
+    """The open questions of one process.
+
+    Questions are stored in Redis, because the answer may arrive at any process.
+    """
 
     def __init__(
         self,
@@ -61,7 +67,11 @@ class ClientRequests:
         seconds: float,
         place: AbstractContextManager[None] | None = None,
     ) -> None:
-        """Create the registry. ``place`` is entered while a question is open, and raises NoAnswer if full."""
+        """Create the registry of open questions.
+
+        ``place`` is a context manager that is entered as long as a question is open. It raises NoAnswer if
+        too many questions are open.
+        """
         self._streams = streams
         self.log = log
         self._seconds = seconds
@@ -76,11 +86,12 @@ class ClientRequests:
         send: Send,
         asked: set[str],
     ) -> dict[str, Any]:
-        """Send a request and return the client's result.
+        """Send a question to the client and return the client's result.
 
-        Its id is in ``asked`` while it is open. Raise ClientFailed for an error response. Raise NoAnswer
-        after the time limit (LIFE-09), after a withdrawal was sent (CAN-08). Raise NoAnswer at once if the
-        client cannot be asked, and soon if it never confirms its session (LIFE-04).
+        The set ``asked`` contains the question's id as long as the question is open. Raises ClientFailed if
+        the client answers with an error. Raises NoAnswer in three cases: the time limit passed (LIFE-09), in
+        which case a withdrawal is sent first (CAN-08); the client cannot be asked; or the client never
+        confirms its session (LIFE-04).
         """
         if not session.initialized:
             await self._confirmed(session)
@@ -112,10 +123,11 @@ class ClientRequests:
         return result
 
     async def _confirmed(self, session: Negotiated) -> None:
-        """Wait for ``notifications/initialized``, before which no question may be sent (LIFE-04).
+        """Wait until the client has sent ``notifications/initialized`` (LIFE-04).
 
-        Clients send it in parallel with their first request, so either may arrive first, at different
-        processes. Polls the stored session, independent of broadcasts.
+        Before that, no question may be sent. Clients send the notification in parallel with their first
+        request, so either may arrive first, and at different processes. The stored session is polled, because
+        a broadcast may be lost.
         """
         pause, until = CONFIRM_PAUSE, time.monotonic() + min(self._seconds, CONFIRM_SECONDS)
         while not session.initialized:
@@ -135,15 +147,19 @@ class ClientRequests:
                 pause = min(pause * 2, CONFIRM_PAUSE_MAX)
 
     def give_up(self, reason: str) -> None:
-        """Withdraw all open questions of this process. ``reason`` becomes the message of their NoAnswer."""
+        """Withdraw all open questions of this process.
+
+        Each raises NoAnswer with ``reason`` as its message.
+        """
         for question in self._open:
             if not question.done():
                 question.set_result(reason)
 
     async def answer(self, session: Negotiated, response: jsonrpc.Response) -> bool:
-        """Store a response.
+        """Store the client's response to a question.
 
-        Return False if no question waits for it or it was answered already (T-POST-09).
+        Returns False if no question waits for the response, or if the question has already been answered
+        (T-POST-09).
         """
         payload: dict[str, Any] = {"result": response.result}
         if response.error is not None:
@@ -157,7 +173,7 @@ class ClientRequests:
         await self._forget(session, request_id)
 
     async def _sent(self, session: Negotiated, request_id: str, encoded: bytes, send: Send) -> bytes | None:
-        """Send a question and wait for its answer. Raise NoAnswer if it could not be sent."""
+        """Send a question and wait for the answer. Raises NoAnswer if the question could not be sent."""
         lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         waiting = asyncio.ensure_future(self._streams.requests.wait(session.id, request_id, self._seconds))
         self._open.add(lost)
@@ -172,29 +188,29 @@ class ClientRequests:
             waiting.cancel()
 
     async def _forget(self, session: Negotiated, request_id: str) -> None:
-        """Delete an answered question, so that it does not fill the store until it expires."""
+        """Delete a finished question, so that it does not occupy memory until it expires."""
         try:
             await self._streams.requests.drop(session.id, request_id)
         except StreamsError as error:
-            # It expires anyway, and an error here must not replace a cancellation.
+            # The question expires anyway. Raising here could replace a cancellation that is in progress.
             log.info("An answered question could not be deleted and will expire: %s", error)
 
 
 def withdrawal(request_id: str) -> bytes:
-    """Return the notification that a question's answer is no longer awaited (CAN-08)."""
+    """Build the notification that withdraws a question (CAN-08)."""
     params = {"requestId": request_id, "reason": "the answer is no longer awaited"}
     return jsonrpc.encode_notification("notifications/cancelled", params)
 
 
 def without_content(message: jsonrpc.Response, payload: bytes) -> bytes:
-    """Return an answer for the log, without form content entered by users (SEC-09)."""
+    """Return an answer for the log. Form content that users entered is removed (SEC-09)."""
     if message.result is None or "content" not in message.result:
         return payload
     return jsonrpc.encode_result(message.id, {**message.result, "content": MARK})
 
 
 def without_contents(request: jsonrpc.Request, payload: bytes) -> bytes:
-    """Return a request of 2026-07-28 for the log, with the content of its answers removed."""
+    """Return a request of revision 2026-07-28 for the log. The content of the answers in it is removed."""
     if "inputResponses" not in request.params:
         return payload
     found = request.params["inputResponses"]

@@ -1,4 +1,4 @@
-"""Operators' records of modern clients, which have no session: one per client of a principal."""
+"""Records of modern clients for operators. Modern clients have no session, so each gets one record."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from time import monotonic
 from mcp_app.message_log.log import MessageLog
 from mcp_app.sessions.exchange import Exchange
 
-# A client is reported again after this share of the idle time that ends its record. So a client that returns
-# to an ended or deleted record is always reported, by any process, and a record without logged messages is
-# not ended while its client is active.
+# Fraction of the idle time after which a client is reported again. Its record ends after the idle time, so
+# the record of an active client never ends, even if no messages are logged. If the record ended or was
+# deleted, the next report restores it, from any process.
 AGAIN = 1 / 3
 MOST = 10_000
 
 
 class Clients:
-    """The clients served by this process, reported to the database."""
+    """The modern clients that this process serves. They are reported to the database."""
 
     def __init__(self, log: MessageLog, idle_seconds: float) -> None:
-        """Create the reporter. Records without activity for ``idle_seconds`` are ended."""
+        """Create the reporter. A record ends after ``idle_seconds`` without activity."""
         self._log = log
         self._again = idle_seconds * AGAIN
         self._told: dict[str, float] = {}
 
     def seen(self, exchange: Exchange, user_id: int | None, address: str) -> None:
-        """Report the client of a request, with its network address, unless it was reported recently."""
+        """Report the client of a request and its network address, unless it has been reported recently."""
         told, now = self._told.get(exchange.record_id), monotonic()
         if told is not None and now - told < self._again:
             return
@@ -39,7 +39,7 @@ class Clients:
             version=exchange.version,
             client_name=exchange.client_name,
             client_version=str(exchange.client_info.get("version", "")),
-            # Empty, so that no legacy session can be restored from the record.
+            # Empty, because otherwise the record could be loaded as a legacy session.
             fields={},
             address=address,
         )

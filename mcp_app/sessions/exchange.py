@@ -1,6 +1,6 @@
-"""A single modern request in the role of a session: all its data comes from the request.
+"""A single modern request, with the interface of a session. All its data comes from the request.
 
-Nothing is stored after it (GEN-04), except for a background call, which stores its fields.
+Nothing is stored after the request (GEN-04). Only a background call stores the request's fields.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from mcp_app.sessions.session import bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
-# Members that a result may get besides its own.
+# Members that are added to a result, whatever its method.
 _COMMON = frozenset(("_meta", "resultType", *downlevel.CACHE_HINTS))
 
 
 class Exchange(Negotiated):
     """A single modern request.
 
-    Its ``id`` is random, because request ids are unique per client only (T-MOD-13). ``log_level`` is "" if
-    the request asked for no log messages (LOG-03). ``server`` is named in its results.
+    ``id`` is random, because request ids are unique only per client (T-MOD-13). ``log_level`` is "" if the
+    request did not ask for log messages (LOG-03). The results name ``server``.
     """
 
     __slots__ = ("_id", "server")
 
     def __init__(self, said: Envelope, principal_key: str, server: Server, exchange_id: str = "") -> None:
-        # Not through stored fields: an exchange is created for every request, and rarely stored.
+        # The fields are set directly instead of through the stored form, because every request creates an
+        # exchange and few are stored.
         self._id = exchange_id
         self.principal_key, self.server, self.path = principal_key, server, server.path
         self.created_at = clock.timestamp()
@@ -48,19 +49,19 @@ class Exchange(Negotiated):
         read = _read if len(said.said) <= MEMO_BYTES else _read.__wrapped__
         self.capabilities, self.raw_capabilities, self.client_info, client = read(said)
         self.log_level = said.log_level
-        # Without the path of the installation's own server, records keep the ids of earlier versions.
+        # The default server's path is left out, so that its records have the same ids as in earlier versions.
         self.record_id = _record_id(principal_key, client if self.path == ENDPOINT else (*client, self.path))
         self.initialized = True
         self.in_flight = {}
 
     @property
     def id(self) -> str:  # type: ignore[override]
-        """The random id, created on first use because most requests do not need it."""
+        """The random id. It is created at the first use, because most requests do not need it."""
         self._id = self._id or "x-" + os.urandom(15).hex()
         return self._id
 
     def stored(self) -> dict[str, str]:
-        # A request has no such state. Both kinds share one stored form.
+        # These two fields belong to sessions only, but the stored form is the same for both.
         return {**super().stored(), "initialized": "0", "announced": "0"}
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +77,10 @@ class Exchange(Negotiated):
 
 
 def restored(exchange_id: str, fields: dict[str, str]) -> Exchange:
-    """Return the modern request described by stored fields, which name its server by the path."""
+    """Return the modern request that stored fields describe.
+
+    The fields contain the path of the request's server.
+    """
     meta = {
         envelope.VERSION: fields["version"],
         envelope.CLIENT_CAPABILITIES: orjson.loads(fields["capabilities"]),
@@ -90,12 +94,12 @@ def restored(exchange_id: str, fields: dict[str, str]) -> Exchange:
 
 @lru_cache(maxsize=256)
 def _read(said: Envelope) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any], tuple[str, ...]]:
-    """Return the capabilities, client info and record key of a request.
+    """Return the capabilities, client info and identifying values of a request's client.
 
-    Callers must not change the returned value.
+    The result is cached, so callers must not change it.
     """
     info = bounded(said.client_info)
-    # Elicitation and sampling have the same forms as in 2025-11-25.
+    # Elicitation and sampling have the same structure as in revision 2025-11-25.
     capabilities = ClientCapabilities.parse(said.capabilities, V2025_11_25)
     client = (said.version, info.get("name", ""), info.get("version", ""))
     return capabilities, known(said.capabilities), info, client
@@ -103,6 +107,9 @@ def _read(said: Envelope) -> tuple[ClientCapabilities, dict[str, Any], dict[str,
 
 @lru_cache(maxsize=1_000)
 def _record_id(principal_key: str, client: tuple[str, ...]) -> str:
-    """Return the record id of a principal's client, the same for all of its requests to a server."""
+    """Return the id of the record for a principal's client.
+
+    The id is the same for all requests of that client to a server.
+    """
     parts = "\0".join((principal_key, *client))
     return CLIENT_RECORD + hashlib.sha256(parts.encode()).hexdigest()[:40]

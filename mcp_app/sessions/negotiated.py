@@ -1,4 +1,4 @@
-"""The other side of a connection: its identity and the negotiated revision and capabilities."""
+"""The client of a message: its identity, and the negotiated revision and capabilities."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from mcp_app.protocol.messages.server import ENDPOINT
 class Negotiated:
     """A legacy session or a single modern request.
 
-    ``in_flight`` maps JSON-RPC ids to its running calls in this process. ``transport`` is "" for Streamable
-    HTTP. ``path`` is the path of its server. ``record_id`` is the operators' record of its messages. Clients
-    are not asked questions before they have confirmed the session (``initialized``, LIFE-04).
+    ``in_flight`` maps JSON-RPC ids to the calls that run in this process. ``transport`` is "" for Streamable
+    HTTP. ``path`` is the path of the MCP server. ``record_id`` identifies the operators' record under which
+    messages are logged. As long as ``initialized`` is False, the client must not be asked questions
+    (LIFE-04).
     """
 
     __slots__ = (
@@ -37,7 +38,7 @@ class Negotiated:
         "version",
     )
 
-    # Set by the subclasses directly, because an exchange is created for every request.
+    # Subclasses set these attributes directly, because every request creates an exchange.
     id: str
     record_id: str
     principal_key: str
@@ -53,14 +54,14 @@ class Negotiated:
     in_flight: dict[str | int, Any]
 
     def check_free(self, request_id: str | int) -> None:
-        """Raise InvalidRequest if a call with this id runs in this process (RPC-03)."""
+        """Raise InvalidRequest if a call with this request id runs in this process (RPC-03)."""
         if request_id in self.in_flight:
             raise InvalidRequest(
                 f"Request id {request_id!r} is still in flight in this session.", http_status=200
             )
 
     def stored(self) -> dict[str, str]:
-        """Return the fields that a background call stores about its caller."""
+        """Return the fields with which a background call stores its caller."""
         fields = {
             **negotiated_fields(self.version, self.client_info, self.raw_capabilities),
             "principal": self.principal_key,
@@ -77,25 +78,31 @@ class Negotiated:
         return downlevel.result(method, result, self.version)
 
     def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the params of a message in the form of its revision, or None if it has none (GEN-01)."""
+        """Return the params of a message in the form of the negotiated revision (GEN-01).
+
+        Returns None if that revision does not have the message.
+        """
         return downlevel.message(method, params, self.version)
 
     def complete(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """Add the members that the revision requires on every result."""
+        """Return a result with the members that the negotiated revision requires in every result."""
         return result
 
     def answer(self, request: jsonrpc.Request, result: dict[str, Any] | bytes) -> bytes:
-        """Return the response with a result, completed. ``bytes`` are an encoded result."""
+        """Return the encoded response with a completed result.
+
+        ``bytes`` are a result that is already encoded.
+        """
         return jsonrpc.encode_result(request.id, result)
 
     @property
     def client_name(self) -> str:
-        """The client's name. Untrusted text."""
+        """The name that the client sent. The text is untrusted."""
         return str(self.client_info.get("name", ""))
 
 
 class Agreed(NamedTuple):
-    """The outcome of a client's ``initialize``, and its stored form."""
+    """The values negotiated by a client's ``initialize``, and the fields to store for them."""
 
     version: str
     client_name: str
@@ -106,7 +113,7 @@ class Agreed(NamedTuple):
 def negotiated_fields(
     version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
 ) -> dict[str, str]:
-    """Return the stored form of the values negotiated by ``initialize``."""
+    """Return the fields to store for the values negotiated by ``initialize``."""
     return {
         "version": version,
         "client": orjson.dumps(client_info).decode(),

@@ -1,4 +1,4 @@
-"""Sessions of one process: create, load (bound to the principal), change, end."""
+"""The sessions of one process: create, load, change, end. A session can be loaded by its principal only."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ log = logging.getLogger("mcp.sessions")
 class Sessions:
     """The sessions of one process.
 
-    Cached copies are trusted for a few seconds, then checked again. Broadcasts (topic ``session``) end or
-    refresh the copies of other processes at once. The short trust limits the effect of a lost broadcast
-    (R25).
+    Cached copies of sessions are trusted for a few seconds and then checked again. A broadcast with the topic
+    ``session`` ends or refreshes the copies in other processes immediately. If a broadcast is lost, the
+    copies are outdated for those few seconds only (R25).
     """
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
@@ -45,7 +45,7 @@ class Sessions:
         self.on_take_over: list[Callable[[str, str], None]] = []
 
     def start(self) -> None:
-        """Subscribe to broadcasts about sessions from other processes."""
+        """Subscribe to broadcasts about sessions that other processes send."""
         self._streams.hub.subscribe("session", self._heard)
 
     @property
@@ -54,7 +54,7 @@ class Sessions:
         return len(self._cache)
 
     def cached(self, session_id: str, principal_key: str) -> LiveSession | None:
-        """Return the session if no round trip is needed (hot path), else None."""
+        """Return the session if its cached copy can be trusted (hot path), else None."""
         session = self._cache.get(session_id)
         if session is None or session.principal_key != principal_key:
             return None
@@ -63,9 +63,9 @@ class Sessions:
         return session
 
     async def create(self, fields: dict[str, str]) -> LiveSession:
-        """Open a session with ``stored_fields``.
+        """Open a session with fields from ``stored_fields``.
 
-        Raise TooManyRequests at a limit and Unavailable if Redis is nearly full.
+        Raises TooManyRequests if a limit is reached and Unavailable if Redis is almost full.
         """
         principal_key = fields["principal"]
         await admit(self._streams, principal_key)
@@ -81,10 +81,11 @@ class Sessions:
         return self._remember(LiveSession(session_id, fields))
 
     async def load(self, session_id: str, principal_key: str) -> LiveSession:
-        """Return the session ``session_id`` of this principal.
+        """Return the session with this id, if it belongs to the principal.
 
-        Raise SessionNotFound for unknown, ended, expired and foreign sessions alike (SES-05, SES-09). Raise
-        Unavailable if only the database has the session and is down.
+        Raises SessionNotFound for unknown, ended and expired sessions and for those of other principals alike
+        (SES-05, SES-09). Raises Unavailable if Redis does not have the session and the database cannot be
+        reached.
         """
         session = self.cached(session_id, principal_key)
         if session is not None:
@@ -111,18 +112,22 @@ class Sessions:
         else:
             session.refresh(fields)
         if endings != self._endings:
-            session.checked_at = 0.0  # It may have ended during the load: check it again.
+            # The session may have ended during the load, so it must be checked again at its next use.
+            session.checked_at = 0.0
         return session
 
     async def _keep(self, session_id: str, principal_key: str) -> None:
-        """Extend the session's life and renew its place. Raise SessionNotFound if it ended meanwhile."""
+        """Extend the life of a session and renew its place among the principal's sessions.
+
+        Raises SessionNotFound if the session has ended.
+        """
         await self._admit(session_id, principal_key)
         if not await self._streams.sessions.touch(session_id, self._settings.session_idle_seconds):
             await self._streams.windows.release(_places(principal_key), session_id)
             raise SessionNotFound
 
     async def _admit(self, session_id: str, principal_key: str) -> bool:
-        """Take or renew one of the person's places for sessions (SES-10)."""
+        """Take or renew one of the places that limit the number of a person's sessions (SES-10)."""
         return await self._streams.windows.acquire(
             _places(principal_key),
             session_id,
@@ -131,7 +136,7 @@ class Sessions:
         )
 
     async def change(self, session: LiveSession, **fields: str) -> None:
-        """Store changed fields and notify the other processes."""
+        """Store changed fields of a session and notify the other processes."""
         await self._streams.sessions.update(session.id, fields, self._news(session.id, "changed"))
         stored = {"log_level": session.log_level, "announced": str(session.announced)}
         stored["initialized"] = "1" if session.initialized else "0"
@@ -140,23 +145,30 @@ class Sessions:
             callback(session.id)
 
     async def announced(self, session: LiveSession, revision: int) -> None:
-        """Record the revision announced to the client. If the record is lost, a notification is repeated."""
+        """Record the catalogue revision that was last announced to the client.
+
+        If the record is lost, the client only receives a notification twice.
+        """
         session.announced = revision
         await self._streams.sessions.update(session.id, {"announced": str(revision)})
 
     async def end(self, session_id: str, reason: str) -> None:
-        """End a session in all processes: streams close, calls stop, its id returns 404 (SES-07, R23)."""
+        """End a session in all processes.
+
+        Its streams close, its calls stop and its id gets 404 (SES-07, R23).
+        """
         store, seconds = self._streams.sessions, self._settings.tombstone_seconds
         news = self._news(session_id, "ended", reason=reason)
         principal_key = await store.end(session_id, seconds, news)
-        self._forget(session_id)  # Before the steps that may fail.
+        self._forget(session_id)  # Done first, because the following steps may fail.
         if principal_key:
             await self._streams.windows.release(_places(principal_key), session_id)
 
     async def end_without_calls(self, session: LiveSession, reason: str) -> bool:
-        """End a session without background calls.
+        """End a session that has never had background calls.
 
-        Return False, without effect, if it may have some. Raise SessionEnded if it had ended before.
+        Returns False and changes nothing if the session may have had some. Raises SessionEnded if the session
+        has already ended.
         """
         ended = await self._streams.sessions.end_unless(
             session.id,
@@ -170,13 +182,13 @@ class Sessions:
         return ended
 
     def _news(self, session_id: str, what: str, **more: str) -> Broadcast:
-        """Return the broadcast about a session. This process ignores it."""
+        """Return the broadcast about a session. The process that sends the broadcast ignores it."""
         return "session", {"session": session_id, "what": what, "by": self._own_name, **more}
 
     async def _restore(self, session_id: str) -> dict[str, str]:
-        """Restore a session unknown to Redis from its database record.
+        """Restore a session that Redis no longer has from its database record.
 
-        Raise SessionNotFound if there is none.
+        Raises SessionNotFound if there is no such record.
         """
         try:
             record = await aquery(find_record, session_id, self._settings.session_idle_seconds)
@@ -186,7 +198,7 @@ class Sessions:
         if record is None:
             self._forget(session_id)
             raise SessionNotFound
-        # The record lacks the information if it had background calls, so assume it had.
+        # The record does not contain this field, so assume that the session had background calls.
         fields = {**record, HAD_CALLS: "1"}
         await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
         return fields
@@ -211,7 +223,8 @@ class Sessions:
 
     def _heard(self, payload: dict[str, Any]) -> None:
         session_id = payload.get("session")
-        if session_id is None:  # Broadcasts may have been missed: check every copy again at its next use.
+        # Broadcasts may have been missed, so every cached copy must be checked again at its next use.
+        if session_id is None:
             for session in self._cache.values():
                 session.checked_at = 0.0
         elif payload.get("by") == self._own_name:
@@ -228,5 +241,5 @@ class Sessions:
 
 
 def _places(principal_key: str) -> str:
-    """Return the share that counts a person's sessions (SES-10)."""
+    """Return the name of the quota that limits a person's sessions (SES-10)."""
     return share_of(Bound.SESSIONS, principal_key)

@@ -1,4 +1,4 @@
-"""Admission of work stored in Redis: by a person's quota and by the fill level of Redis."""
+"""Admission of work that is stored in Redis, limited by a person's quota and by the memory of Redis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mcp_app.streams.base import ANSWER, KeptFull, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
 from mcp_app.streams.stores import storage_quota
 
-# Streams expire one by one, each some time after its last event.
+# Seconds after which a refused client may try again. Streams expire one after another, so space becomes free
+# gradually.
 RETRY_SECONDS = 60
 TOO_MUCH = (
     "Too much is kept for you: end sessions you no longer use with DELETE, or wait until older answers and "
@@ -29,7 +30,10 @@ log = logging.getLogger("mcp.streams")
 
 
 async def admit(streams: Streams, principal: str) -> None:
-    """Admit new stored work of a principal. Raise TooManyRequests, Unavailable or StreamsUnavailable."""
+    """Check that a principal may store new work in Redis.
+
+    Raises TooManyRequests, Unavailable or StreamsUnavailable.
+    """
     try:
         await streams.kept.admit(principal)
     except (KeptFull, StreamsFull) as error:
@@ -37,7 +41,7 @@ async def admit(streams: Streams, principal: str) -> None:
 
 
 def admit_now(settings: Settings, principal: str) -> None:
-    """Admit new stored work, as ``admit``, without an event loop."""
+    """Check the same as ``admit``, from synchronous code."""
     try:
         storage_quota.admit_now(settings.redis_url, limits_of(settings), principal)
     except (KeptFull, StreamsFull) as error:
@@ -47,9 +51,10 @@ def admit_now(settings: Settings, principal: str) -> None:
 async def keep_answer(
     streams: Streams, session: str, stream: str, encoded: bytes, owner: str, *, final: bool = True
 ) -> None:
-    """Append the answer to a request, or a short error with its id if a large answer exceeds the quota (R31).
+    """Append the answer to a request to a stream.
 
-    ``final``: it is the last answer of its stream. Raise the errors of ``EventLog`` except KeptFull.
+    If a large answer would exceed the quota, a short error with the same request id is appended instead
+    (R31). ``final`` marks the last answer of the stream. Raises the errors of ``EventLog`` except KeptFull.
     """
     append = streams.log.finish if final else partial(streams.log.append, kind=ANSWER)
     try:
@@ -60,7 +65,7 @@ async def keep_answer(
 
 
 def without_room(encoded: bytes) -> bytes:
-    """Return the error that replaces an answer beyond the quota."""
+    """Return the encoded error that replaces an answer exceeding the quota."""
     return jsonrpc.encode_error(answer_too_large(), jsonrpc.answered_id(encoded))
 
 

@@ -1,4 +1,4 @@
-"""Notifications about changed resources (RES-08, RES-11, SUB-06), callable from any process."""
+"""Notifications about changed resources (RES-08, RES-11, SUB-06). They can be sent from any process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from mcp_app.streams.gateway import Streams
 
 TOGETHER = 200
 PATIENCE_SECONDS = 5.0
-# The broadcast for subscriptions of 2026-07-28 in other processes.
+# Topic of the broadcast that informs subscriptions of revision 2026-07-28 in other processes.
 TOPIC = "resource"
 
 log = logging.getLogger("mcp.resources")
-# Event loops and streams in this process without Redis: of a server, or of the clients of a test.
+# Event loops and in-memory streams of this process, used if there is no Redis. They belong to a server or to
+# the clients of a test.
 _here: list[tuple[asyncio.AbstractEventLoop, Streams]] = []
 _under_way: set[asyncio.Task[None]] = set()
 
@@ -28,14 +29,16 @@ _under_way: set[asyncio.Task[None]] = set()
 def notify_resource_updated(uri: str) -> None:
     """Send ``notifications/resources/updated`` to every session and subscription for ``uri``.
 
-    For synchronous code: views, signals, Celery tasks. Within a transaction the notification is sent after
-    the commit, and dropped on a rollback. A session that is not connected gets it at its next connection.
-    Without Redis it reaches only the clients of this process. If there are none, it is dropped and logged.
+    For synchronous code such as views, signals and Celery tasks. In a transaction, the notification is sent
+    after the commit. A rollback discards it. A session that is not connected receives the notification when
+    it connects again. Without Redis, only clients of this process are notified. If it has none, the
+    notification is discarded and a warning is logged.
     """
     for connection in connections.all(initialized_only=True):
         if connection.in_atomic_block:
-            # Subscribers read the resource again, so send nothing before the change is visible. Check again
-            # then, because a transaction of another database may still be open.
+            # Subscribers read the resource again, so the change must be visible before they are notified.
+            # After the commit, this function runs again, because a transaction of another database may still
+            # be open.
             connection.on_commit(partial(notify_resource_updated, uri), robust=True)
             return
     try:
@@ -49,17 +52,17 @@ def notify_resource_updated(uri: str) -> None:
 
 
 async def anotify_resource_updated(uri: str) -> None:
-    """Send the notification as ``notify_resource_updated``, for async code."""
+    """Send the same notification as ``notify_resource_updated``, from async code."""
     await _notify(uri)
 
 
 def serve_here(streams: Streams) -> None:
-    """Deliver notifications of this process to clients of these in-memory streams."""
+    """Deliver notifications sent in this process to the clients of these in-memory streams."""
     _here.append((asyncio.get_running_loop(), streams))
 
 
 def leave(streams: Streams) -> None:
-    """Revert ``serve_here``. No effect without it."""
+    """Stop the delivery that ``serve_here`` started, if it was started."""
     _here[:] = [each for each in _here if each[1] is not streams]
 
 
@@ -69,13 +72,15 @@ async def _notify(uri: str) -> None:
     elif here := list(_here):
         await _notify_here(here, uri)
     else:
-        # Called by signals in every save: a project without Redis must be able to save.
+        # Not an error, because signals call this function at every save, and a project without Redis must be
+        # able to save.
         log.warning("The update of %.200r was not announced: no Redis is configured (MCP['REDIS_URL'])", uri)
 
 
 async def _notify_here(here: list[tuple[asyncio.AbstractEventLoop, Streams]], uri: str) -> None:
     try:
-        # An event loop may be blocked, or belong to a process that this one was forked from.
+        # The timeout is needed because the event loop may be blocked, or may belong to the process from which
+        # this one was forked.
         async with asyncio.timeout(PATIENCE_SECONDS):
             for loop, streams in here:
                 told = asyncio.run_coroutine_threadsafe(publish_update(streams, uri), loop)
@@ -96,7 +101,10 @@ async def _notify_by_redis(redis_url: str, uri: str) -> None:
 
 
 async def publish_update(streams: Streams, uri: str) -> int:
-    """Append the notification to each subscriber's standalone stream. Return the number of sessions."""
+    """Append the notification to the standalone stream of each subscribed session.
+
+    Returns the number of sessions.
+    """
     await streams.hub.publish(TOPIC, {"uri": uri})
     sessions = await streams.sessions.subscribers(uri)
     notice = jsonrpc.encode_notification("notifications/resources/updated", {"uri": uri})
@@ -111,4 +119,4 @@ async def _append(streams: Streams, session: str, notice: bytes) -> None:
     try:
         await streams.log.append(session, STANDALONE, notice)
     except StreamFinished:
-        return  # The session ended meanwhile.
+        return  # The session has ended.

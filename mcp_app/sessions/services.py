@@ -1,4 +1,4 @@
-"""Session services for synchronous callers: admin, commands."""
+"""Functions about sessions for synchronous callers, such as the admin and management commands."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mcp_app.streams.blocking.announce import end_session
 
 
 def idle_since() -> datetime:
-    """Return the time before which the last request of an idle session was."""
+    """Return the latest time that the last request of an idle session can have."""
     return clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
 
 
 def session_states() -> dict[str, Q]:
-    """Return the filters for the sessions in each state."""
+    """Map each state of a session to its query condition."""
     return {
         "open": Q(ended_at=None, last_seen_at__gte=idle_since()),
         "idle": Q(ended_at=None, last_seen_at__lt=idle_since()),
@@ -32,8 +32,8 @@ def session_states() -> dict[str, Q]:
 def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended by an operator") -> bool:
     """End a session from synchronous code.
 
-    Return False if it had already ended. Return False also for the record of a modern client, which has no
-    session.
+    Returns False if the session has already ended. Also returns False for the record of a modern client,
+    because that client has no session.
     """
     if session_id.startswith(CLIENT_RECORD):
         return False
@@ -53,6 +53,6 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended 
 
 
 def end_sessions_of(principal: str, *, actor: Any, reason: str) -> int:
-    """End all open sessions of a principal, and return their number."""
+    """End all open sessions of a principal. Return their number."""
     found = Session.objects.filter(principal=principal, ended_at=None).values_list("pk", flat=True)
     return sum(end_session_now(session_id=pk, actor=actor, reason=reason) for pk in list(found))

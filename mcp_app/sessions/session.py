@@ -1,4 +1,4 @@
-"""Legacy sessions in one process, and their stored form."""
+"""Legacy sessions in one process, and the form in which they are stored."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.sessions.negotiated import Negotiated, negotiated_fields
 
 STANDALONE = "standalone"
-# The field of a stored session that marks it as possibly having background calls.
+# Field of a stored session. It is set if the session may have had background calls.
 HAD_CALLS = "calls"
 HTTP_SSE = "http+sse"
 MAX_CLIENT_TEXT = 200
-# The field of a core task's stored session with the id of the session.
+# Field of the stored session of a core task. It contains the id of the session that created the task.
 MADE_IN = "session"
 
 
 class LiveSession(Negotiated):
-    """The live copy of one session in this process.
+    """The copy of a session in this process.
 
-    The stored copy is authoritative. ``announced`` is the catalogue revision last announced to its client. A
-    session of HTTP+SSE exists before its client sends ``initialize``. ``client_info`` is empty until then.
+    The copy in Redis is authoritative. ``announced`` is the catalogue revision last announced to the client.
+    A session of HTTP+SSE exists before its client has sent ``initialize``, and ``client_info`` is empty until
+    then.
     """
 
     __slots__ = ("_learned", "announced", "checked_at", "warned_version")
@@ -47,24 +48,24 @@ class LiveSession(Negotiated):
         self.refresh(fields)
 
     def refresh(self, fields: dict[str, str]) -> None:
-        """Update the members that change during a session's life."""
+        """Update the attributes that can change during the life of a session."""
         if "version" in fields:
             version, client, capabilities = fields["version"], fields["client"], fields["capabilities"]
             if self._learned != (version, client, capabilities):
                 self._learned = (version, client, capabilities)
                 self.version = version
-                # Cached, because most sessions have few kinds of clients, and a worker parses one for each
-                # call.
+                # Parsed values are cached. Most sessions belong to a few kinds of clients, and a worker
+                # parses the values for every call.
                 read = _read if len(client) + len(capabilities) <= MEMO_BYTES else _read.__wrapped__
                 self.client_info, self.raw_capabilities, self.capabilities = read(*self._learned)
         self.log_level = fields.get("log_level", DEFAULT_LEVEL)
         self.initialized = fields.get("initialized") == "1"
-        # The stored value may be older than the revision announced by this process.
+        # This process may have announced a newer revision than the stored one.
         self.announced = max(self.announced, int(fields.get("announced", "0")))
         self.checked_at = time.monotonic()
 
     def stored(self) -> dict[str, str]:
-        version, client, capabilities = self._learned  # unchanged from storage
+        version, client, capabilities = self._learned  # These values are exactly as they were stored.
         fields = {
             "version": version,
             "client": client,
@@ -82,7 +83,7 @@ class LiveSession(Negotiated):
 
 
 class TaskSession(LiveSession):
-    """The session of a core task, which may outlive the session it was created in (TASK4-14)."""
+    """The session of a core task. The task may outlive the session that created it (TASK4-14)."""
 
     __slots__ = ("_task_id",)
 
@@ -92,7 +93,7 @@ class TaskSession(LiveSession):
         self._task_id = task_id
 
     def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the params of a message with the task's id added (TASK4-09)."""
+        """Return the params of a message with the id of the task added (TASK4-09)."""
         fitted = super().message(method, params)
         return None if fitted is None else related(fitted, self._task_id)
 
@@ -101,18 +102,27 @@ class TaskSession(LiveSession):
 def _read(
     version: str, client: str, capabilities: str
 ) -> tuple[dict[str, Any], dict[str, Any], ClientCapabilities]:
-    """Return the client info and capabilities of a session. Callers must not change the returned value."""
+    """Return the parsed client info and capabilities of a session.
+
+    The result is cached, so callers must not change it.
+    """
     declared = orjson.loads(capabilities)
     return orjson.loads(client), declared, ClientCapabilities.parse(declared, version)
 
 
 def task_home(session_id: str) -> str:
-    """Return the session id for the streams of a session's core tasks, which outlive the session."""
+    """Return the session id under which the streams of a session's core tasks are stored.
+
+    It differs from the session's id, because the tasks outlive the session.
+    """
     return "task-" + hashlib.sha256(session_id.encode()).hexdigest()[:40]
 
 
 def bounded(info: dict[str, Any]) -> dict[str, Any]:
-    """Return the members of ``clientInfo`` to store, truncated so that clients cannot make sessions large."""
+    """Return the members of ``clientInfo`` that are stored.
+
+    They are truncated, so that clients cannot make sessions large.
+    """
     names = ("name", "version", "title", "description", "websiteUrl")
     return {name: info[name][:MAX_CLIENT_TEXT] for name in names if type(info.get(name)) is str}
 
@@ -126,7 +136,7 @@ def stored_fields(
     announced: int,
     transport: str = "",
 ) -> dict[str, str]:
-    """Return the stored form of a new session."""
+    """Return the fields to store for a new session."""
     agreed = negotiated_fields(version, client_info, capabilities)
     return opening_fields(agreed, principal_key, announced=announced, transport=transport)
 
@@ -139,9 +149,9 @@ def opening_fields(
     transport: str = "",
     path: str = ENDPOINT,
 ) -> dict[str, str]:
-    """Return the stored form of a new session, given its ``negotiated_fields``.
+    """Return the fields to store for a new session, given the result of ``negotiated_fields``.
 
-    The path is stored only if it differs from the installation's own server.
+    The path is stored only if it is not the path of the default server.
     """
     fields = {
         **agreed,
