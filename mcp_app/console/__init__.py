@@ -1,1 +1,1 @@
-"""The live console: every session in real time from any process, and actions for operators."""
+"""The live console: all sessions and messages of the installation in real time, and actions for operators."""

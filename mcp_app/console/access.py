@@ -1,4 +1,7 @@
-"""Access to the console: the user of a session cookie, checked again on open connections (S22)."""
+"""Access to the console.
+
+The user is found by the session cookie. Open connections are checked again and again (S22).
+"""
 
 from __future__ import annotations
 
@@ -12,30 +15,31 @@ from mcp_app.notices.needs import PERMISSIONS
 from mcp_app.oauth.second_factor.gate import user_of_session
 
 MESSAGES, SESSIONS = "mcp_app.view_message", "mcp_app.view_session"
-# Permissions of which a user needs one to act on some kind of task.
+# A user who has one of these permissions can act on some kind of pending task.
 NEEDS = tuple(sorted({name for names in PERMISSIONS.values() for name in names[:1]}))
 
 
 def visitor(session_key: str) -> Any | None:
-    """Return the staff user signed in with a session.
+    """Return the staff user who is logged in with a session.
 
-    Returns None if the session ended or the user may not sign in.
+    Returns None if the session ended, or if the user may not log in to the admin.
     """
     user = user_of_session(session_key)
     return user if user is not None and user.is_active and user.is_staff else None
 
 
 def may(session_key: str, permissions: tuple[str, ...]) -> bool:
-    """Return True if the session's user has one of these permissions now."""
+    """Return True if the user of a session currently has at least one of these permissions."""
     user = visitor(session_key)
     return user is not None and any(user.has_perm(each) for each in permissions)
 
 
 def is_own_origin(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Return True if a page of this site opened the connection: browsers send cookies for other pages too.
+    """Return True if a page of this site opened the connection.
 
-    The origin must equal the requested host and port, or be a trusted origin. An allowed host alone is not
-    enough: cookies ignore ports, and another program on this machine uses another port.
+    Browsers send cookies even if a page of another site opens it. The origin must therefore equal the
+    requested host and port, or be a trusted origin. An allowed host is not enough, because cookies ignore
+    ports and another program on the same machine may use another port.
     """
     named = {name: value.decode("latin-1") for name, value in headers if name in (b"host", b"origin")}
     origin, host = named.get(b"origin", ""), named.get(b"host", "")

@@ -1,4 +1,4 @@
-"""The address of the console's WebSocket, and the refusal of other WebSockets. Does not import Channels."""
+"""The address of the console's WebSocket, and the rejection of other WebSockets. Does not import Channels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Scope = MutableMapping[str, Any]
 
 
 def is_socket(scope: Scope) -> bool:
-    """Return True if a WebSocket requests the console's address in the project's URL configuration."""
+    """Return True if a WebSocket was opened to the console's address in the project's URL configuration."""
     try:
         pages = reverse("mcp_console:sessions").removeprefix(get_script_prefix().rstrip("/"))
     except NoReverseMatch:
@@ -22,6 +22,6 @@ def is_socket(scope: Scope) -> bool:
 
 
 async def refuse(receive: Callable[[], Awaitable[Scope]], send: Callable[[Scope], Awaitable[None]]) -> None:
-    """Reject a WebSocket (403)."""
+    """Reject a WebSocket before it is accepted. The client receives 403."""
     await receive()
     await send({"type": "websocket.close", "code": 1008})

@@ -1,4 +1,4 @@
-"""A WebSocket connection of the console: its access check, its incoming and outgoing messages."""
+"""One WebSocket connection of the console: its access checks, incoming messages and outgoing frames."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from mcp_app.message_log.search.language import LONGEST, Search, parse
 from mcp_app.notices.channels import waiting_for
 from mcp_app.streams.base import StreamsError
 
-# Maximum delay after which a sign-out or a lost permission ends the connection.
+# Seconds between two access checks. A logout or a lost permission ends the connection within this time.
 CHECK_SECONDS = 10.0
-# Interval at which tasks are read for an open page.
+# Seconds between two queries for pending tasks, for each page that shows them.
 NEEDS_SECONDS = 5.0
 LONGEST_MESSAGE = 2_048
-# Limit of a page's messages; it confirms ten frames a second and rarely changes its search.
+# Maximum number of messages that a page may send. It confirms ten frames a second and rarely changes its
+# search.
 MESSAGES_PER_SECOND = 40
 NOT_ALLOWED, TOO_MUCH, NOT_UNDERSTOOD, STALLED, LATER = 4403, 4429, 4400, 4408, 1013
 
@@ -33,7 +34,10 @@ log = logging.getLogger("mcp.console")
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
-    """A connection that sends frames to a page; the page confirms each frame once it is drawn."""
+    """A connection that sends frames to a page.
+
+    The page confirms each frame after it has drawn the frame.
+    """
 
     def __init__(self, feed: Feed) -> None:
         super().__init__()
@@ -47,7 +51,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._closed = False
 
     async def connect(self) -> None:
-        """Accept users with any console permission; each subscription is checked separately."""
+        """Accept users who have any of the console's permissions.
+
+        Each subscription is checked separately.
+        """
         self._key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         try:
             allowed = await self._may((SESSIONS, MESSAGES, *NEEDS))
@@ -112,7 +119,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not await self._may(permission):
             await self._hang_up(NOT_ALLOWED)
             return
-        # End the previous subscription right after the check, before the first await.
+        # End the previous subscription directly after the check and before the first await.
         self._viewer.watch_nothing()
         self._stop_needs()
         self._permission = permission
@@ -122,7 +129,8 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             parsed = await aquery(_parsed, self._key, search)
             self._viewer.watch_messages(parsed, session)
             self._viewer.tell("problems", list(parsed.problems))
-        # Tasks are stored in the database, so no process has to read the log.
+        # Pending tasks are read from the database. The feed, which makes processes read the log, is not
+        # needed.
         if permission == NEEDS:
             await self._feed.leave(self._viewer)
         else:
@@ -151,13 +159,14 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             return  # The page is closed; ``disconnect`` follows.
 
     async def _check_on(self) -> None:
-        """End the connection soon after a sign-out or the loss of permission or account."""
+        """Close the connection within CHECK_SECONDS after a logout or the loss of a permission."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             try:
                 allowed = await self._may(self._permission)
             except DatabaseFault as error:
-                # A viewer that cannot be identified gets no messages. The page reconnects.
+                # Without the database, the viewer's access cannot be checked, so nothing more is sent. The
+                # page reconnects.
                 log.warning("The permissions of console users could not be checked: %s", error)
                 await self._hang_up(LATER)
                 return
@@ -166,7 +175,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 return
 
     async def _look_on(self) -> None:
-        """Send the viewer's tasks whenever they change."""
+        """Send the viewer's pending tasks whenever they change."""
         told: list[dict[str, str]] | None = None
         while True:
             try:
@@ -182,7 +191,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         return await aquery(may, self._key, permission)
 
     async def _hang_up(self, code: int) -> None:
-        """Close the connection; nothing is sent afterwards."""
+        """Close the connection and stop sending."""
         own = asyncio.current_task()
         self._stop_needs()
         for task in self._tasks:
@@ -194,12 +203,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
 
 def _parsed(session_key: str, text: str) -> Search:
-    """Parse a search; times without a zone are in the viewer's time zone."""
+    """Parse a search. Times without a zone are read in the viewer's time zone."""
     with timezone.override(zone_of(visitor(session_key))):
         return parse(text)
 
 
 def _needs(session_key: str) -> list[dict[str, str]]:
-    """Return the viewer's tasks, of the kinds chosen for browser notifications."""
+    """Return the viewer's pending tasks of those kinds for which the viewer chose browser notifications."""
     user = visitor(session_key)
     return [] if user is None else waiting_for(user)

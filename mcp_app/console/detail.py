@@ -1,4 +1,4 @@
-"""The detail of one message in the console: full texts, related messages, links and actions."""
+"""The details of one message in the console: full texts, related messages, links and actions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mcp_app.interface.text import code_point, indented_json, marked, replace_hi
 from mcp_app.models import Call, Message
 from mcp_app.protocol.call_state import TERMINAL, shown_state
 
-# Exceeds any logged payload, even indented.
+# Maximum number of characters shown. Larger than any logged payload, even after indentation.
 LONGEST_SHOWN = 200_000
 
 
 def detail(line: Line, user: Any) -> dict[str, Any]:
-    """Return all data about one line as JSON."""
+    """Return everything about one line as JSON data."""
     others = related(line)
     running = line.kind in ("running", "waiting") and not any(_answers(other) for other in others)
     request = request_of(line) if running else None
@@ -51,19 +51,23 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
 
 
 def block(text: str) -> str:
-    """Return indented text with hidden characters written as ``⟦U+202E⟧``."""
+    """Return text as indented JSON, with hidden characters written as ``⟦U+202E⟧``."""
     return replace_hidden(indented_json(text, LONGEST_SHOWN), lambda found: f"⟦{code_point(found)}⟧")
 
 
 def request_of(line: Line) -> str | None:
-    """Return the JSON-RPC id of a running request as JSON, so that 1 and "1" differ; None if unknown."""
+    """Return the JSON-RPC id of a running request, encoded as JSON, or None if it is unknown.
+
+    The encoding distinguishes the number 1 from the string "1".
+    """
     try:
         message = orjson.loads(line.payload)
     except orjson.JSONDecodeError:
         message = None
     if isinstance(message, dict) and isinstance(found := message.get("id"), (str, int)):
         return orjson.dumps(found).decode()
-    # The logged message is truncated, but a background call is stored with its id.
+    # The logged message was truncated and cannot be parsed. If the request is a background call, the id is
+    # stored with the call.
     for written in (
         Call.objects.filter(session_id=line.session, tool=line.target)
         .exclude(state__in=TERMINAL)[:50]
@@ -79,13 +83,16 @@ def _answers(other: Line) -> bool:
 
 
 def _refused_tool_page(line: Line, user: Any) -> str | None:
-    """Return the page of the existing tool behind a "tool not found" answer."""
+    """Return the admin page of a tool that exists although the client got the answer "tool not found".
+
+    Returns None for other answers.
+    """
     tool = refused_tool(user, method=line.method, answer=line.answer)
     return reverse("admin:mcp_app_tool_change", args=[tool.pk]) if tool is not None else None
 
 
 def _session_page(line: Line, user: Any) -> str | None:
-    """Return the address of the session's page, for users who may also view sessions."""
+    """Return the address of the session's page, or None if the user may not view sessions."""
     if not line.session or not user.has_perm(SESSIONS):
         return None
     return reverse("mcp_console:session", args=[line.session])

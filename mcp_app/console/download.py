@@ -1,4 +1,4 @@
-"""Download of messages: one JSON object per line, or a HAR file as browsers write it."""
+"""Download of messages as JSON Lines or as a HAR file, the format of browsers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPES = {"jsonl": "application/x-ndjson", "har": "application/json"}
 
 
 async def written(form: str, search: Search, session: str) -> AsyncIterator[bytes]:
-    """Yield the stored messages, newest first, as a file in one of the ``TYPES``."""
+    """Yield the stored messages, newest first, as a file of a type in ``TYPES``."""
     pages = every(search, session, MOST)
     first = True
     if form == "har":
@@ -36,7 +36,10 @@ async def written(form: str, search: Search, session: str) -> AsyncIterator[byte
 
 
 def record(line: Line) -> dict[str, Any]:
-    """Return one message with all its facts; JSON texts become values unless truncated."""
+    """Return one message with all its fields.
+
+    Payloads are decoded from JSON, unless they were truncated.
+    """
     return {
         "key": line.key,
         "at": datetime.fromtimestamp(line.at, UTC).isoformat(),
@@ -58,9 +61,9 @@ def record(line: Line) -> dict[str, Any]:
 
 
 def entry(line: Line) -> dict[str, Any]:
-    """Return one message as a HAR entry; fields without a HAR equivalent are in ``_mcp``.
+    """Return one message as a HAR entry. Fields that HAR does not have are in ``_mcp``.
 
-    The log records the time of the answer, so the start is that time minus the duration.
+    The log records the time of the answer. The start is therefore computed by subtracting the duration.
     """
     began = datetime.fromtimestamp(line.at - (line.ms or 0) / 1000, UTC)
     facts = record(line)

@@ -1,7 +1,7 @@
-"""The process-wide reader of the live message log, which passes each line to its viewers.
+"""The reader of the live message log. Each process has one, which passes every line to its viewers.
 
-It only runs while there are viewers. Lines come from the queue that feeds the database. Each batch states how
-many lines its process sent before it, so lost lines are always detected.
+The reader runs only if there are viewers. It reads the queue from which the log writer feeds the database.
+Each batch contains the number of lines that its process sent before, so missing lines are detected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from mcp_app.streams.gateway import Streams
 BATCHES = 10
 WAIT_SECONDS = 2.0
 RETRY_SECONDS = 1.0
-# Interval of the broadcast about viewers; processes honor it three times as long.
+# Seconds between two broadcasts about viewers. Other processes consider a broadcast valid for three times as
+# long.
 SAY_SECONDS = 5.0
 MOST_PROCESSES = 1_000
 MOST_CLIENTS = 10_000
@@ -41,7 +42,7 @@ log = logging.getLogger("mcp.console")
 
 
 class Feed:
-    """The live log for the viewers of one process. Bound to the event loop that uses it."""
+    """The live log for the viewers of one process. An instance belongs to one event loop."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
@@ -51,13 +52,13 @@ class Feed:
         self._changing = asyncio.Lock()
         self._position = "0-0"
         self._noted = ""
-        # Lines that each process had sent up to its last seen batch.
+        # The number of lines that each process had sent, up to its last batch that was read.
         self._counted: OrderedDict[str, int] = OrderedDict()
-        # Client names by session, for searches by client.
+        # Client names by session id, for searches by client.
         self._clients: OrderedDict[str, str] = OrderedDict()
 
     async def join(self, viewer: Viewer) -> None:
-        """Start passing new lines to a viewer. Raises StreamsError."""
+        """Start to pass new lines to a viewer. Raises StreamsError."""
         async with self._changing:
             if not self._tasks:
                 await self._start()
@@ -65,7 +66,7 @@ class Feed:
         self._say_soon()
 
     async def leave(self, viewer: Viewer) -> None:
-        """Stop passing lines to a viewer; the last one to leave stops the reader."""
+        """Stop passing lines to a viewer. The reader stops after the last viewer has left."""
         self._viewers.discard(viewer)
         async with self._changing:
             if not self._viewers and self._tasks:
@@ -86,7 +87,8 @@ class Feed:
         while pending:
             for task in pending:
                 task.cancel()
-            # Cancel again in case a library swallowed it: new viewers wait for this.
+            # Cancel repeatedly, because a library may have suppressed the cancellation. New viewers wait for
+            # this loop.
             _, pending = await asyncio.wait(pending, timeout=1)
         await self._streams.tail.close()
 
@@ -108,19 +110,22 @@ class Feed:
             for batch_id, encoded in batches:
                 self._position = batch_id
                 await self._take(batch_id, encoded)
-                # A batch may hold hundreds of lines; yield to requests in between.
+                # A batch may contain hundreds of lines, so requests must be able to run between batches.
                 await asyncio.sleep(0)
 
     async def _after_silence(self) -> Batches:
-        """Return new batches. If the last one was already trimmed, pages reload the history."""
+        """Return batches that the previous read, which returned nothing, may have missed.
+
+        If they have already been deleted from the queue, the viewers are asked to reload their history.
+        """
         tail = self._streams.tail
         newest = await tail.newest()
         if newest in (self._position, "0-0"):
-            return ()  # Nothing new, or unknown.
+            return ()  # There is nothing new, or the newest position is unknown.
         batches = await tail.after(self._position, BATCHES, 0)
         if not batches:
             self._position = newest
-            self._counted.clear()  # the reloaded history includes all missed lines
+            self._counted.clear()  # The reloaded history will include all missed lines.
             for viewer in self._viewers:
                 viewer.read_again()
         return batches
@@ -132,7 +137,7 @@ class Feed:
             lines = list(lines_of(batch_id, batch))
             facts = batch["facts"]
         except (ValueError, LookupError, TypeError) as error:
-            # The log writer also marks such a batch as skipped.
+            # The log writer records such a batch as skipped.
             log.warning("A log batch could not be shown: %s", error)
             self._missed_by_all(1)
             return
@@ -158,7 +163,7 @@ class Feed:
                 viewer.tell("ended", own)
 
     async def _name(self, lines: list[Line], opened: dict[str, str]) -> None:
-        """Set the client of each line if a viewer searches by client."""
+        """Set the client name of each line, if a viewer's search needs it."""
         self._clients.update(opened)
         if any(viewer.asks_for_client for viewer in self._viewers):
             sessions = {line.session for line in lines if line.session}
@@ -173,13 +178,16 @@ class Feed:
             self._clients.popitem(last=False)
 
     def _missed(self, batch: dict[str, Any]) -> int:
-        """Return the number of lines lost since the process's last batch; 0 for its first batch."""
+        """Return the number of lines that were lost since the previous batch of the process.
+
+        Returns 0 for the first batch of a process.
+        """
         process, before = str(batch["process"]), int(batch["before"])
         counted = self._counted.pop(process, None)
         self._counted[process] = before + len(batch["lines"])
         if len(self._counted) > MOST_PROCESSES:
             self._counted.popitem(last=False)
-        # A restarted process with the same name counts from zero.
+        # A restarted process with the same name counts from zero again.
         return before - counted if counted is not None and before > counted else 0
 
     def _missed_by_all(self, count: int) -> None:
@@ -188,7 +196,7 @@ class Feed:
                 viewer.missed(count)
 
     def _on_live(self, payload: dict[str, Any]) -> None:
-        """Send a process's open requests to the session list and to the pages of single sessions."""
+        """Send a process's open requests to viewers of the session list and of single sessions."""
         if "process" not in payload:
             return
         process, sessions = marked(payload["process"]), payload["sessions"]
@@ -202,7 +210,7 @@ class Feed:
                 viewer.tell("live", {process: _running(sessions.get(viewer.session))})
 
     def _on_session(self, payload: dict[str, Any]) -> None:
-        """Report a session that an operator ended, which the message log does not record."""
+        """Report that an operator ended a session. The message log does not record this."""
         if payload.get("what") == "ended":
             ended = [{"id": payload["session"], "reason": marked(payload.get("reason", ""))}]
             for viewer in self._viewers:
@@ -210,7 +218,10 @@ class Feed:
                     viewer.tell("ended", ended)
 
     def _note(self, text: str, *, after: str | None = None) -> None:
-        """Show the reason why no new lines appear; "" removes the reason ``after``."""
+        """Show viewers the reason why no new lines appear.
+
+        With ``after``, the text changes only if that reason is currently shown.
+        """
         if after is not None and self._noted != after:
             return
         self._noted = text
@@ -221,7 +232,7 @@ class Feed:
         self._said.set()
 
     async def _say_that_we_watch(self) -> None:
-        """Ask processes to flush lines sooner and to report their open requests."""
+        """Ask all processes repeatedly to flush lines sooner and to report their open requests."""
         while True:
             try:
                 await self._streams.hub.publish("watching", {"watching": True})
@@ -230,7 +241,7 @@ class Feed:
                 else:
                     self._note("", after=FULL)
             except StreamsError:
-                pass  # Lines arrive later until a broadcast succeeds.
+                pass  # Until a broadcast succeeds, lines arrive later.
             self._said.clear()
             try:
                 async with asyncio.timeout(SAY_SECONDS):
@@ -240,7 +251,10 @@ class Feed:
 
 
 def _running(found: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a process's open requests of one session; ids and names are the client's, so they are marked."""
+    """Return the open requests that one process runs for a session.
+
+    Ids and names come from the client, so hidden characters in them are marked.
+    """
     if found is None:
         return {"listening": False, "streams": 0, "running": []}
     running = [

@@ -1,7 +1,8 @@
-"""The history: logged lines from the database and from the queue that feeds it.
+"""The console's history: logged lines from the database and from the queue that feeds it.
 
-A page first joins the live tail, then requests the history. Lines before the tail are in the queue or, once
-trimmed, in the database, so none is lost. A line in both has a single key.
+A page first subscribes to live lines and then requests the history. Lines before the subscription are in the
+queue or, after they were deleted from it, in the database. No line is therefore missed. A line that is in
+both has the same key in both.
 """
 
 from __future__ import annotations
@@ -24,17 +25,20 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 PAGE = 200
-# Limits of the lines read from the queue; the rest appears after a reload.
+# Limits for lines read from the queue. Further lines appear after a reload.
 MOST_BATCHES = 40
 MOST_WAITING = 1_000
-# Maximum number of rows that one search examines: a page must load quickly.
+# Maximum number of rows that a search examines, so that a page loads quickly.
 LOOKED_AT = 10_000
 EITHER_SIDE = 60
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Lines, oldest first; ``older`` is the cursor of the next page, ``note`` names omitted lines."""
+    """Lines, oldest first.
+
+    ``older`` is the cursor of the previous page, and ``note`` explains which lines are missing.
+    """
 
     lines: list[Line]
     older: int | None = None
@@ -43,7 +47,7 @@ class History:
 
 
 def newest(search: Search, session: str = "") -> History:
-    """Return the last logged lines, stored or still queued."""
+    """Return the newest logged lines, including lines that are not stored yet."""
     waiting, note = _waiting(asks_for_client=search.asks_for_client)
     page = before(search, session, None)
     stored = {line.position for line in page.lines}
@@ -58,7 +62,7 @@ def newest(search: Search, session: str = "") -> History:
 
 
 def before(search: Search, session: str, pk: int | None) -> History:
-    """Return the stored lines before a row, or the last stored lines."""
+    """Return the stored lines before a row, or the newest stored lines if ``pk`` is None."""
     base = _base(search, session)
     if pk is not None:
         base = base.filter(pk__lt=pk)
@@ -70,7 +74,7 @@ def before(search: Search, session: str, pk: int | None) -> History:
 
 
 def around(search: Search, session: str, key: str) -> History | None:
-    """Return the stored lines around one line; None if it is not stored."""
+    """Return the stored lines around a line, or None if that line is not stored."""
     row = stored(key)
     if row is None or (session and row.session_id != session):
         return None
@@ -87,7 +91,7 @@ def around(search: Search, session: str, key: str) -> History | None:
 
 
 def find(key: str) -> Line | None:
-    """Return the line with this key from the database or the queue; None if there is none."""
+    """Return the line with a key from the database or from the queue, or None if it is in neither."""
     row = stored(key)
     if row is not None:
         return line_of(row)
@@ -96,32 +100,32 @@ def find(key: str) -> Line | None:
         return None
     line = _in_queue(place)
     if line is None:
-        # It may have been stored between the two look-ups.
+        # The line may have been stored after the first look-up.
         row = stored(key)
         return line_of(row) if row is not None else None
     return line
 
 
 def stored(key: str) -> Message | None:
-    """Return the stored row with this key; None if there is none."""
+    """Return the stored row with a key, or None."""
     place = LinePosition.parse(key)
     if place is None:
         return None
     if place.at is None or place.pk is not None:
         return Message.objects.filter(pk=place.pk or 0).first()
-    # Filter by time, which is indexed; the position alone would need another index.
+    # The time is part of the filter because it is indexed. Without it, the position would need an index.
     return Message.objects.filter(at=place.at, position=f"{place.batch}-{place.number}").first()
 
 
 def related(line: Line) -> list[Line]:
-    """Return other lines of the same request, oldest first: progress, log messages, questions."""
+    """Return the other lines of the same request, oldest first: progress, log messages and questions."""
     if not line.session or not line.request_id:
         return []
     middle = line.pk or Message.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     rows = Message.objects.filter(
         session_id=line.session,
         request_id=line.request_id,
-        # A session may have millions of messages, but related ones are close together.
+        # A session may have millions of messages, but the messages of one request are close together.
         pk__gte=middle - LOOKED_AT,
         pk__lte=middle + LOOKED_AT,
     ).order_by("-pk")[:100]
@@ -129,7 +133,10 @@ def related(line: Line) -> list[Line]:
 
 
 def every(search: Search, session: str, most: int) -> Iterator[list[Line]]:
-    """Yield all matching stored lines in pages that may be empty, newest first, at most ``most``."""
+    """Yield all matching stored lines in pages, newest first.
+
+    Pages may be empty. At most ``most`` lines are yielded in total.
+    """
     older: int | None = None
     while most > 0:
         page = before(search, session, older)
@@ -141,10 +148,10 @@ def every(search: Search, session: str, most: int) -> Iterator[list[Line]]:
 
 
 def _reads_rows(search: Search, session: str) -> bool:
-    """Return True if the query examines rows that do not match, so that it needs a bound."""
+    """Return True if the query examines rows that do not match and therefore needs a limit."""
     if not search.terms:
         return False
-    # The database uses one index: that of the session or that of the single term.
+    # The database uses only one index: that of the session, or that of the search's single term.
     return bool(session) or len(search.terms) > 1 or search.reads_rows
 
 
@@ -154,7 +161,7 @@ def _base(search: Search, session: str) -> QuerySet[Message]:
 
 
 def _floor(base: QuerySet[Message]) -> int | None:
-    """Return the oldest row a search may examine; None if fewer rows exist."""
+    """Return the id of the oldest row that a search may examine, or None if there are fewer rows."""
     return base.order_by("-pk").values_list("pk", flat=True)[LOOKED_AT : LOOKED_AT + 1].first()
 
 
@@ -163,13 +170,13 @@ def _ceiling(base: QuerySet[Message]) -> int | None:
 
 
 def opened_clients(batch: dict[str, Any]) -> dict[str, str]:
-    """Return the client names of sessions that a batch reports as opened."""
+    """Return the client names of the sessions whose opening is a fact in the batch, by session id."""
     opened = (fact for fact in batch["facts"] if fact.get("fact") == "session.opened")
     return {fact["session"]: fact["client_name"] for fact in opened}
 
 
 def _waiting(*, asks_for_client: bool) -> tuple[list[Line], str]:
-    """Return the lines that are not stored yet, and a note if some are missing."""
+    """Return the lines that are not stored yet, and a note if some of them are missing."""
     url = conf.get().redis_url
     if not url:
         return [], ""

@@ -1,4 +1,4 @@
-"""A line of the message log as the console displays it, from the queue or from the database."""
+"""A line of the message log as the console shows it, read from the queue or from the database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _KEY = re.compile(r"([0-9]{1,18})\.([0-9]{1,19}-[0-9]{1,19})-([0-9]{1,5})|([0-9]
 
 
 class Line:
-    """A message or a state mark; ``position`` is its place in the queue, ``pk`` its stored row."""
+    """A message, or a mark about a request's state.
+
+    ``position`` is the line's position in the queue. ``pk`` is the primary key of the stored row, or None.
+    """
 
     __slots__ = (
         "_encoded",
@@ -54,7 +57,10 @@ class Line:
         skipped: int,
         refusal: str = "",
     ):
-        """Set the fields in the message log's order, with the ``refusal`` code beside them."""
+        """Set the fields, given in the order of the message log.
+
+        The ``refusal`` code is stored beside them.
+        """
         (
             self.session,
             self.principal,
@@ -74,37 +80,37 @@ class Line:
         self.pk = pk
         self.skipped = skipped
         self.refusal = refusal
-        # Only set if a search needs it: the line has the session's id.
+        # Set by the feed only if a search needs it. The line itself contains only the session's id.
         self.client = ""
         self._encoded = b""
         self._text = ""
 
     @property
     def key(self) -> str:
-        """Identifier of the line in addresses, the same before and after it is stored."""
+        """The identifier of the line in addresses. It does not change when the line is stored."""
         return f"{self.microseconds}.{self.position}" if self.position else str(self.pk)
 
     @property
     def microseconds(self) -> int:
-        """Time in microseconds since the epoch, with the precision of the database."""
+        """The time in microseconds since the epoch, which is the precision of the database."""
         return (datetime.fromtimestamp(self.at, UTC) - EPOCH) // timedelta(microseconds=1)
 
     @property
     def text(self) -> str:
-        """Lower-case text that free words are searched in."""
+        """The lower-case text in which words of a search are found."""
         if not self._text:
             self._text = f"{self.method}\n{self.target}\n{self.payload}\n{self.answer}".lower()
         return self._text
 
     @property
     def encoded(self) -> bytes:
-        """List row as JSON, encoded once for all viewers."""
+        """The row of the message list as JSON, encoded once for all viewers."""
         if not self._encoded:
             self._encoded = orjson.dumps(self.row())
         return self._encoded
 
     def row(self) -> dict[str, Any]:
-        """Return the list row with hidden characters of every text marked (S11)."""
+        """Return the row of the message list. Hidden characters are marked in every text (S11)."""
         return {
             "key": self.key,
             "session": marked(self.session or ""),
@@ -127,7 +133,7 @@ class Line:
 
 
 def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines of one batch of the queue."""
+    """Yield the lines in a batch of the queue."""
     refusals = dict(batch.get("refusals", ()))
     for number, fields in enumerate(batch["lines"]):
         yield Line(
@@ -167,7 +173,7 @@ def line_of(message: Message) -> Line:
 
 
 class LinePosition:
-    """The location in a line's key: its row, or its time with batch and number."""
+    """The position in a line's key: the stored row, or time, batch and number within the batch."""
 
     __slots__ = ("at", "batch", "number", "pk")
 
@@ -176,7 +182,7 @@ class LinePosition:
 
     @classmethod
     def parse(cls, key: str) -> LinePosition | None:
-        """Return the location in a key; None if the key is malformed."""
+        """Return the position in a key, or None if the key is malformed."""
         found = _KEY.fullmatch(key)
         if found is None:
             return None

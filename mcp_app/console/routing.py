@@ -1,4 +1,4 @@
-"""The console's WebSocket application: checks the origin, then routes to a consumer."""
+"""The ASGI application of the console's WebSocket. It checks the origin and then calls the consumer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Console:
-    """The console's ASGI application, built at the first WebSocket, because most processes never see one.
+    """The console's ASGI application.
 
-    ``streams`` connects to Redis.
+    The inner application is built at the first WebSocket, because most processes never receive one.
+    ``streams`` is called to connect to Redis.
     """
 
     def __init__(self, streams: Callable[[], Awaitable[Streams]]) -> None:
@@ -32,7 +33,7 @@ class Console:
         self._of: Streams | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one WebSocket; reject other origins and other addresses."""
+        """Serve one WebSocket. Connections from other origins or to other addresses are rejected."""
         if not is_socket(scope) or not is_own_origin(scope["headers"]):
             await refuse(receive, send)
             return
@@ -41,7 +42,7 @@ class Console:
     async def _application(self) -> Any:
         async with self._building:
             streams = await self._streams()
-            # In tests, one process serves on several event loops in turn.
+            # In tests, one process uses several event loops one after another.
             if self._built is None or self._of is not streams:
                 live = LiveConsumer.as_asgi(feed=Feed(streams))
                 self._built, self._of = CookieMiddleware(live), streams

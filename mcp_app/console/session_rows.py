@@ -14,12 +14,15 @@ from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import TERMINAL
 
 MOST = 500
-# Recently ended sessions stay visible.
+# Seconds for which an ended session stays in the list of open sessions.
 ENDED_SECONDS = 60
 
 
 def session_rows(words: str = "", state: str = "open") -> tuple[list[dict[str, Any]], bool]:
-    """Return sessions in a state (``open``, ``idle``, ``ended``), last seen first, and whether more exist."""
+    """Return the rows of sessions in a state (``open``, ``idle`` or ``ended``), last seen first.
+
+    The second item is True if there are more sessions than the list shows.
+    """
     found = Session.objects.filter(_in_state(state))
     for word in words.split()[:8]:
         found = found.filter(
@@ -36,14 +39,14 @@ def session_rows(words: str = "", state: str = "open") -> tuple[list[dict[str, A
 
 
 def background_calls(sessions: list[str]) -> dict[str, int]:
-    """Return the number of unfinished background calls by session."""
+    """Count the unfinished background calls of each session."""
     calls = Call.objects.filter(session_id__in=sessions).exclude(state__in=TERMINAL)
     counted = calls.order_by().values_list("session_id").annotate(number=Count("pk"))
     return dict(counted)
 
 
 def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
-    """Return the row of a stored session."""
+    """Return the row of a stored session. ``calls`` is the number of its background calls."""
     return _row(
         session_id=session.pk,
         client=f"{session.client_name} {session.client_version}",
@@ -59,7 +62,7 @@ def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
 
 
 def opened_row(fact: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a new session from the event in the message log."""
+    """Return the row of a new session from the "session.opened" fact of the message log."""
     return _row(
         session_id=str(fact["session"]),
         client=f"{fact['client_name']} {fact['client_version']}",

@@ -9,7 +9,10 @@ from mcp_app.console import views
 
 
 class _SessionId(StringConverter):
-    """A path converter without control characters: ``reverse`` fails for ids with line breaks."""
+    """A path converter that matches no control characters.
+
+    ``reverse`` would fail for an id that contains a line break.
+    """
 
     regex = r"[^/\x00-\x1f\x7f]+"
 

@@ -1,4 +1,4 @@
-"""Output queue of one viewer: bounded, in order, with a count of skipped lines."""
+"""The output queue of one viewer. It is bounded, keeps the order, and counts skipped lines."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from mcp_app.message_log.search.language import Search
 
 FRAME_SECONDS = 0.1
 FRAME_ROWS = 200
-# More lines than a page displays need not be queued.
+# A page displays at most this many lines, so more lines need not be queued.
 MOST_WAITING = 1_000
-# Maximum number of unconfirmed frames; a page gets no more until it has drawn some.
+# Maximum number of frames that the page has not confirmed. Above it, no frame is sent until the page confirms
+# some.
 MOST_FRAMES = 4
 STALLED_SECONDS = 60.0
 
 
 class ViewerStalled(Exception):
-    """The page has not confirmed a frame for a long time. It may reconnect."""
+    """Raised if the page has not confirmed a frame for STALLED_SECONDS. The page may reconnect."""
 
 
 class Viewer:
-    """A connection: its subscription, its pending output, and its drawing speed."""
+    """One viewer: its subscription, its pending output, and the frames that its page has drawn."""
 
     def __init__(self) -> None:
         self._search: Search | None = None
@@ -50,7 +51,7 @@ class Viewer:
         self._sessions = True
 
     def watch_nothing(self) -> None:
-        """End the subscription and drop its pending output."""
+        """End the subscription and discard the pending output."""
         self._search, self._session, self._sessions = None, "", False
         self._watching = None
         self._waiting.clear()
@@ -58,7 +59,7 @@ class Viewer:
         self._news = {}
 
     def offer(self, lines: Iterable[Line]) -> None:
-        """Queue the lines that match the search; drop the oldest if there are too many."""
+        """Queue the lines that match the search. If there are too many, the oldest ones are skipped."""
         if self._search is None:
             return
         for line in lines:
@@ -73,23 +74,35 @@ class Viewer:
             self._due.set()
 
     def missed(self, count: int) -> None:
-        """Count lines that this process lost as skipped, whether or not they match the search."""
+        """Count lost lines as skipped.
+
+        The lines are unknown, so the count includes lines that do not match the search.
+        """
         if self._search is not None and count:
             self._skipped += count
             self._due.set()
 
     def now_watching(self, what: str) -> None:
-        """Confirm the subscription: the page reads the history, and later lines are sent live."""
+        """Confirm the subscription to the page.
+
+        The page then loads the history. Later lines are sent live.
+        """
         self._watching = what
         self.tell("watching", what)
 
     def read_again(self) -> None:
-        """Ask a page of messages to reload the history, after lines that cannot be sent any more."""
+        """Ask a page of messages to reload its history.
+
+        Used if lines were lost that can no longer be sent.
+        """
         if self._search is not None and self._watching is not None:
             self.tell("watching", self._watching)
 
     def tell(self, kind: str, value: Any) -> None:
-        """Queue data of another kind than lines; it is merged with pending data of the same kind."""
+        """Queue data that is not a line.
+
+        Lists and dictionaries are merged with pending data of the same kind. Other values replace it.
+        """
         if isinstance(value, list):
             value = [*self._news.get(kind, ()), *value][-MOST_WAITING:]
         elif isinstance(value, dict):
@@ -104,12 +117,12 @@ class Viewer:
 
     @property
     def asks_for_client(self) -> bool:
-        """True if the viewer's search needs the client of each line."""
+        """True if the viewer's search needs the client name of each line."""
         return self._search is not None and self._search.asks_for_client
 
     @property
     def session(self) -> str:
-        """Session that the viewer shows; "" for all sessions."""
+        """The id of the session whose messages the viewer shows, or "" for all sessions."""
         return self._session
 
     def drawn(self, frame: int) -> None:
@@ -119,7 +132,10 @@ class Viewer:
             self._due.set()
 
     async def next_frame(self) -> str:
-        """Wait for output that the page can take, and return it as a frame. Raises ViewerStalled."""
+        """Wait until there is output and the page can draw it, and return it as a frame.
+
+        Raises ViewerStalled.
+        """
         while True:
             await self._due.wait()
             self._due.clear()

@@ -1,4 +1,4 @@
-"""Pages and data of the console, and two actions for operators: cancel a call, end a session."""
+"""Pages and JSON data of the console, and two actions for operators: cancel a call, end a session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ MOST_NAMES = 100
 
 
 def _for(*permissions: str) -> Callable[[View], View]:
-    """Restrict a view to staff with all these permissions; others are denied or redirected to the login."""
+    """Restrict a view to staff users who have all these permissions.
+
+    Other users are denied, and anonymous visitors are redirected to the login.
+    """
 
     def decorate(view: View) -> View:
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -42,7 +45,7 @@ def _for(*permissions: str) -> Callable[[View], View]:
                 raise PermissionDenied
             return view(request, *args, **kwargs)
 
-        # ``admin_view`` disables caching, checks CSRF, and redirects anonymous visitors to the login.
+        # ``admin_view`` disables caching, checks CSRF tokens and redirects anonymous visitors to the login.
         return admin.site.admin_view(guarded)
 
     return decorate
@@ -69,7 +72,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
 @_for(SESSIONS)
 @require_safe
 def sessions_now(request: HttpRequest) -> HttpResponse:
-    """Return the stored rows of the session list."""
+    """Return the rows of the session list as JSON."""
     rows, more = session_rows(request.GET.get("search", "")[:200], request.GET.get("state", "open"))
     return JsonResponse({"rows": rows, "more": more})
 
@@ -77,7 +80,7 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
 @_for()
 @require_safe
 def names(request: HttpRequest) -> HttpResponse:
-    """Return the names of principals (``ada, by the key "laptop"``) and the clients of sessions."""
+    """Return names as JSON: of principals such as ``ada, by the key "laptop"``, and of sessions' clients."""
     if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
         raise PermissionDenied
     found = principal_names(request.GET.getlist("who")[:MOST_NAMES])
@@ -96,7 +99,7 @@ def messages(request: HttpRequest) -> HttpResponse:
 @_for(MESSAGES, SESSIONS)
 @require_safe
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
-    """Show the messages of one session, live; the session may not be stored yet."""
+    """Show the messages of one session, live. The session need not be stored yet."""
     row = Session.objects.filter(pk=session_id).first()
     client = marked(row.client_name[:60]) if row is not None else ""
     return _messages(request, f"Session of {client}" if client else "Session", session_id[:LONGEST_ID], row)
@@ -109,7 +112,7 @@ def _messages(request: HttpRequest, title: str, session_id: str, row: Session | 
         session_id=session_id,
         session=session_row(row) if row is not None else None,
         search=request.GET.get("search", ""),
-        # Clients of stateless revisions have no session to end.
+        # Records of stateless clients are not sessions and cannot be ended.
         can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),
         methods=every_method(),
         keys=KEYS,
@@ -121,7 +124,7 @@ def _messages(request: HttpRequest, title: str, session_id: str, row: Session | 
 @_for(MESSAGES, SESSIONS)
 @require_safe
 def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
-    """Return the current state of a session and its background calls."""
+    """Return the current state of a session and its background calls as JSON."""
     row = Session.objects.filter(pk=session_id).first()
     if row is None:
         return JsonResponse({"session": None, "calls": []})
@@ -132,7 +135,7 @@ def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
 @_for(MESSAGES)
 @require_safe
 def lines(request: HttpRequest) -> HttpResponse:
-    """Return logged messages: the last ones, those before a row, or those around one."""
+    """Return logged messages as JSON: the newest ones, those before a row, or those around one message."""
     search, session_id = parse(request.GET.get("search", "")), request.GET.get("session", "")
     before, around = request.GET.get("before", ""), request.GET.get("around", "")
     found: history.History | None
@@ -144,7 +147,8 @@ def lines(request: HttpRequest) -> HttpResponse:
         found = history.before(search, session_id, int(before))
     else:
         found = history.newest(search, session_id)
-    # Results are in order of arrival, and processes flush their lines at different times.
+    # The lines are in order of arrival. They must be sorted by time, because processes flush their lines at
+    # different times.
     in_time = sorted(found.lines, key=lambda line: line.at)
     rows = b"[" + b",".join(line.encoded for line in in_time) + b"]"
     asked = {"search": search, "session": session_id}
@@ -163,7 +167,7 @@ def lines(request: HttpRequest) -> HttpResponse:
 @_for(MESSAGES)
 @require_safe
 def message(request: HttpRequest) -> HttpResponse:
-    """Return one message in full."""
+    """Return one message with all details as JSON."""
     line = history.find(request.GET.get("key", ""))
     if line is None:
         return JsonResponse({"note": "There is no such message, or not any more."}, status=404)
