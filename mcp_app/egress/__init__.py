@@ -1,7 +1,7 @@
-"""Outbound requests: the only package that connects to addresses from other parties.
+"""Outbound requests. Only this package connects to addresses that callers or other servers supply.
 
-It is independent of MCP, tools, users and storage. ``fetch`` is the entry point. ``own_site`` is for the
-doctor only, and connects only to this installation's own address, which its operator names.
+The package does not use MCP, tools, users or storage. ``fetch`` is the entry point. ``own_site`` is for the
+doctor only. It connects only to this installation's own address, which the operator configures.
 """
 
 from mcp_app.egress.client import Fetched, Sent, fetch

@@ -1,8 +1,8 @@
 """The check for public internet addresses.
 
 ``ipaddress.is_global`` is not enough: it is True for loopback written as NAT64, 6to4 or IPv4-compatible
-addresses, for multicast and for site-local ones. Here an address is public only if every check agrees. An
-address that contains an IPv4 address is judged by that address as well.
+addresses, for multicast and for site-local addresses. Here an address is public only if every check agrees.
+An IPv6 address that contains an IPv4 address is public only if the IPv4 address is public as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Address = IPv4Address | IPv6Address
 
-# IANA special-purpose registry, and 168.63.129.16: a virtual host of one cloud, inside every machine there.
+# The IANA special-purpose registry, and 168.63.129.16, at which one cloud serves its virtual machines.
 _DENIED_4 = tuple(
     IPv4Network(text)
     for text in (
@@ -22,12 +22,12 @@ _DENIED_4 = tuple(
     )
 )  # fmt: skip
 
-# All addresses that IANA assigned for internet use lie in 2000::/3, so the rest needs no list: loopback,
-# unique local, link-local, site-local, multicast, discard, local NAT64 (64:ff9b:1::/48), SRv6.
+# IANA assigns addresses for internet use from 2000::/3 only. All other addresses are refused without a list:
+# loopback, unique local, link-local, site-local, multicast, discard, local NAT64 (64:ff9b:1::/48), SRv6.
 _UNICAST_6 = IPv6Network("2000::/3")
 _DENIED_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 
-# Their last 32 bits are an IPv4 address: compatible, mapped, translated (RFC 2765), NAT64 (RFC 6052).
+# The last 32 bits here are an IPv4 address: compatible, mapped, translated (RFC 2765), NAT64 (RFC 6052).
 _CARRIES_4_LAST = tuple(
     IPv6Network(text) for text in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
 )
@@ -37,7 +37,7 @@ _ISATAP_MARKS = (0x00005EFE, 0x02005EFE)
 
 
 def parse(text: str) -> Address | None:
-    """Parse an address in strict spelling; return None otherwise (also for a zone id)."""
+    """Return the address in ``text``, or None if it is not strictly spelled or has a zone id."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -46,7 +46,7 @@ def parse(text: str) -> Address | None:
 
 
 def is_public(address: str | Address) -> bool:
-    """Return True if a packet to ``address`` can only reach the public internet; False if in doubt."""
+    """Return True if a packet to ``address`` can only reach the public internet. In doubt, return False."""
     parsed = parse(str(address))
     if parsed is None:
         return False

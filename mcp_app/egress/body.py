@@ -14,11 +14,15 @@ _GZIP = zlib.MAX_WBITS | 16
 
 
 async def read_bounded(response: httpx2.Response, policy: Policy) -> bytes:
-    """Return the decoded body; raise EgressRefused if it is too large or has an unrequested coding."""
+    """Return the decoded body.
+
+    Raises EgressRefused if the body is too large or in a coding that was not requested, and EgressFailed if
+    the compressed data is damaged or incomplete.
+    """
     declared = response.headers.get("content-length", "")
     if declared.isdigit() and int(declared[:20]) > policy.max_raw_bytes:
         raise _too_large(policy)
-    # One coding only: a chain of codings can expand a small answer into endless work without output.
+    # Only one coding is accepted: a chain of codings can turn a small answer into endless work.
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     chunks = _counted(response, policy)
     if coding == "identity":

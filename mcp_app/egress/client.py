@@ -1,9 +1,9 @@
-"""The guarded fetch: a request to a public address, with all limits and checks at each redirect.
+"""The guarded fetch: a request to a public address. All limits and checks apply at each redirect.
 
-The name is resolved once, and the connection goes to the checked address. So a name server gains nothing by
-changing its answer between check and use. Behind a proxy (EGRESS_PROXY) the proxy resolves the name: known
-private addresses are still refused here, and the proxy must refuse the rest. Environment variables such as
-HTTPS_PROXY are never read.
+The name is resolved once, and the connection goes to the checked address. A name server therefore gains
+nothing by changing its answer between check and use. With a proxy (EGRESS_PROXY) the proxy resolves the name.
+Known private addresses are still refused here, and the proxy must refuse all others. Environment variables
+such as HTTPS_PROXY are never read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mcp_app.egress.target import Resolve, Target
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_ATTEMPTS = 3
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# Headers of the connection and of the message's length: a caller that sets them could reach another host.
+# Headers that callers cannot set. Through Host or the message's length they could reach another host.
 _OWN_HEADERS = frozenset(
     {
         "host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect",
@@ -44,7 +44,7 @@ _DEFAULT_POLICY = Policy()
 class Fetched:
     """An answer: the final URL after redirects, the status, the type without parameters, the body.
 
-    Names of ``headers`` are in lower case; repeated ones are joined by commas.
+    Names of ``headers`` are in lower case. The values of repeated headers are joined with commas.
     """
 
     url: str
@@ -55,7 +55,7 @@ class Fetched:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def json_object(self) -> dict[str, Any] | None:
-        """Return the body as a JSON object; None if it is not one."""
+        """Return the body as a dict, or None if it is not a JSON object."""
         try:
             said = orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -65,9 +65,9 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request to one place: method, additional headers and body.
+    """A request with a method, additional headers and a body. Its policy must allow no redirects.
 
-    Headers of the connection, such as Host, are the client's own.
+    Headers of the connection, such as Host, cannot be set.
     """
 
     method: str
@@ -86,7 +86,7 @@ async def fetch(
     resolve: Resolve = targets.resolve_by_system,
     tls: ssl.SSLContext | None = None,
 ) -> Fetched:
-    """Send a GET, or the request ``sent``, within ``policy``; return the answer, whatever its status.
+    """Send a GET, or the request ``sent``, within ``policy``. Return the answer, which may have any status.
 
     ``resolve`` and ``tls`` replace the system's name lookup and trust store. Raise EgressRefused if the
     policy forbids the request (at any redirect) and EgressFailed if the network or the server fails.
@@ -144,7 +144,7 @@ async def _ask(
     proxy: str = "",
 ) -> Fetched | Target:
     for address in found[:_MAX_ATTEMPTS]:
-        # One transport per request: no connection, cookie or credential is shared.
+        # Each request has its own transport, so that requests share no connection, cookie or credential.
         async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=_proxied(proxy)) as transport:
             request = _request(target, address, policy, sent or _GET)
             try:

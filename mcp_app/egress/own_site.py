@@ -1,7 +1,7 @@
-"""Requests to this installation's own address, as its operator named it.
+"""Requests to this installation's own address, which the operator configures.
 
 ``fetch`` connects to addresses named by callers of tools, so it may only reach the public internet. Here the
-address comes from the settings or the command line, and is often private. In return everything else is
+address comes from the settings or the command line, and is often private. In return all other rules are
 stricter: one fixed origin, no redirects, and limits on the time and bytes of each exchange.
 """
 
@@ -25,7 +25,7 @@ USER_AGENT = "django-mcp"
 
 @dataclass(frozen=True, slots=True)
 class SiteResponse:
-    """An answer; names of ``headers`` are in lower case."""
+    """A complete answer. Names of ``headers`` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -44,7 +44,10 @@ class Arriving:
         self.headers = {name.lower(): value for name, value in response.headers.items()}
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body as it arrives, undecoded; raise EgressFailed if it is late, too long or broken."""
+        """Yield the undecoded body as it arrives.
+
+        Raises EgressFailed if the body is late or too long, or if the connection breaks.
+        """
         size = 0
         try:
             for chunk in self._response.iter_raw():
@@ -61,9 +64,10 @@ class Arriving:
 
 
 class OwnSite:
-    """A client of the origin of ``url``; ``with`` closes its connections.
+    """A client that sends requests only to the origin of ``url``.
 
-    EgressRefused is raised for an invalid address.
+    The end of its ``with`` block closes the connections. The constructor raises EgressRefused for an invalid
+    URL.
     """
 
     def __init__(self, url: str, *, seconds: float) -> None:
@@ -90,7 +94,7 @@ class OwnSite:
     def ask(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> SiteResponse:
-        """Send a request and return the complete answer; raise EgressFailed."""
+        """Send a request and return the complete answer. Raises EgressFailed if there is none in time."""
         with self.open(method, path, headers, body) as arriving:
             return SiteResponse(arriving.status, arriving.headers, b"".join(arriving.chunks()))
 
@@ -98,9 +102,9 @@ class OwnSite:
     def open(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Iterator[Arriving]:
-        """Send a request and yield the answer after its headers, closed at the end of ``with``.
+        """Send a request and yield the answer as soon as its headers have arrived.
 
-        Raise EgressFailed without an answer in time.
+        The answer is closed at the end of ``with``. Raises EgressFailed if no answer arrives in time.
         """
         deadline = time.monotonic() + self._seconds
         # The path is replaced, not joined: a joined path could name another host.

@@ -1,7 +1,7 @@
 """The policy of an outbound fetch, and its two errors.
 
 EgressError
- ├── EgressRefused   the policy forbids it; a retry gives the same answer
+ ├── EgressRefused   the policy forbids the request; a retry has the same outcome
  └── EgressFailed    the other side or the network failed; a retry may help
 
 Messages are written for the caller. They never contain a resolved address. Unknown and private names get the
@@ -24,20 +24,20 @@ PAGE_TYPES = frozenset(
 
 
 class EgressError(Exception):
-    """A fetch ended without an answer; ``str()`` may be shown to the caller."""
+    """A fetch that got no answer. ``str()`` of the error may be shown to the caller."""
 
 
 class EgressRefused(EgressError):
-    """The policy forbids this fetch."""
+    """A fetch that the policy forbids."""
 
 
 class EgressFailed(EgressError):
-    """The network or the other server did not deliver."""
+    """A failure of the network or of the other server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Limits of one fetch: sizes in bytes, times in seconds; nothing private is reachable by default."""
+    """Limits of one fetch: sizes in bytes, times in seconds. By default no private address is reachable."""
 
     ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
     allow: frozenset[Network] = frozenset()
@@ -53,5 +53,5 @@ class Policy:
 
 
 def networks(texts: list[str] | tuple[str, ...] | frozenset[str]) -> frozenset[Network]:
-    """Return addresses and networks in text as a policy's ``allow``; raise ValueError for an invalid one."""
+    """Convert texts of addresses and networks for ``Policy.allow``. Raises ValueError for an invalid text."""
     return frozenset(ip_network(text) for text in texts)

@@ -21,7 +21,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_ADDRESSES = 32
-# Behind a proxy, public names often do not resolve here, and some name servers then never answer.
+# Behind a proxy, this host often cannot resolve public names, and some name servers then never answer.
 _LOOKUP_SECONDS = 1.0
 # Names outside the public DNS (RFC 6761, 6762, 7686, 8375, 9476; ICANN: internal).
 _INSIDE_NAMES = ("local", "localhost", "internal", "home.arpa", "alt", "test", "invalid", "onion")
@@ -53,7 +53,7 @@ class Target:
 
 
 def read(url: httpx2.URL | str, policy: Policy) -> Target:
-    """Check ``url`` without network access; raise EgressRefused with the reason."""
+    """Return the checked target of ``url`` without network access. Raises EgressRefused with the reason."""
     parsed = _parse(str(url), policy)
     if parsed.scheme not in _DEFAULT_PORTS:
         raise EgressRefused("Only http:// and https:// addresses can be fetched. Give a full web address.")
@@ -86,7 +86,10 @@ def _host(url: httpx2.URL) -> str:
 
 
 async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
-    """Resolve the name once; raise EgressRefused unless all answers are allowed: a mix is an attack."""
+    """Resolve the name once and return its addresses.
+
+    Raises EgressRefused if an address is forbidden. A mix of allowed and forbidden addresses is an attack.
+    """
     try:
         answers = [target.host] if parse(target.host) else await resolve(target.host, target.port)
     except (OSError, UnicodeError):
@@ -97,7 +100,7 @@ async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[st
 
 
 async def reach(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
-    """Return the addresses for a direct connection if there is a proxy; an empty list means the proxy.
+    """Return the addresses to connect to without the configured proxy, or [] to use the proxy.
 
     The proxy resolves the name itself, so its answer cannot be checked here. Known private targets are
     refused: literal addresses, private names, and names that resolve to such addresses here. Targets in
@@ -153,7 +156,7 @@ def _resolver_threads() -> ThreadPoolExecutor:
 
 
 async def resolve_by_system(host: str, port: int) -> list[str]:
-    """Return the operating system's answer, in its order of preference; raise OSError for an unknown name."""
+    """Return the addresses from the operating system, in its order. Raises OSError for an unknown name."""
     found = await asyncio.get_running_loop().run_in_executor(
         _resolver_threads(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     )

@@ -1,1 +1,1 @@
-"""Classes that projects name in their settings, under paths that stay."""
+"""Classes that projects refer to in their settings. Their import paths do not change."""

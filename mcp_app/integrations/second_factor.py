@@ -1,4 +1,4 @@
-"""The second factor's backend for ``AUTHENTICATION_BACKENDS`` and its ``MIDDLEWARE``."""
+"""The second factor's class for ``AUTHENTICATION_BACKENDS`` and its class for ``MIDDLEWARE``."""
 
 from __future__ import annotations
 

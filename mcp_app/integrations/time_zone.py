@@ -1,4 +1,4 @@
-"""The middleware of people's time zones, for ``MIDDLEWARE``."""
+"""The middleware that activates each person's time zone, for ``MIDDLEWARE``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A client in the same process, for tests of applications: no server, no Redis, no database by default.
+"""A client for tests of applications, which runs the server's code in the test's process.
 
-Messages pass through the real code from the parser to the answer; only HTTP is skipped.
+By default it needs no Redis and no database. Messages pass through the real code from the parser to the
+answer. Only HTTP is skipped.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ class RequestError(Exception):
 class Answers:
     """The client's answers to the server's questions; None disables a kind of question.
 
-    ``elicit`` is the form's content, or "decline" or "cancel"; ``sample`` is the model's text; ``roots`` is a
-    list of URIs. ``elicit`` and ``sample`` may also be functions of the request's params that return these.
+    ``elicit`` is the form's content, or "decline" or "cancel". ``sample`` is the model's text. ``roots`` is a
+    list of URIs. ``elicit`` and ``sample`` may also be functions that take the request's params and return
+    such an answer.
     """
 
     elicit: Params | str | Handler | None = None

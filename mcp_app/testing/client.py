@@ -1,6 +1,7 @@
-"""A client in the same process, for tests of applications: no server, no Redis, no database by default.
+"""A client for tests of applications, which runs the server's code in the test's process.
 
-Messages pass through the real code from the parser to the answer; only HTTP is skipped.
+By default it needs no Redis and no database. Messages pass through the real code from the parser to the
+answer. Only HTTP is skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
 
 @dataclass(slots=True)
 class Client:
-    """A session with all entries that the code defines.
+    """A test client with a session, to which by default all entries from code are offered.
 
     ::
 
@@ -47,13 +48,13 @@ class Client:
             result = await client.call_tool("add", {"a": 1, "b": 2})
 
     ``user`` and ``permissions`` define the caller; by default the user's own permissions apply.
-    ``stored=True`` serves the stored catalogue with the changes of administrators. It needs
+    ``stored=True`` serves the stored catalogue with changes by administrators. It needs
     ``manage.py mcp_prepare`` or ``mirror()``, and a test that may use transactions.
-    ``approved=True`` runs tools that need approval; else they are refused.
+    ``approved=True`` runs tools that need approval without it. By default calls of such tools are refused.
     ``extensions`` are the ids of declared extensions, or their settings by id.
-    ``timeout`` limits one request, including its questions, in seconds.
-    ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
-    messages other than answers; ``notification`` waits for one.
+    ``timeout`` is the maximum duration of one request with its questions, in seconds.
+    ``version`` is the protocol revision, by default the newest revision with sessions. ``notifications``
+    collects the server's notifications, and ``notification`` waits for the next.
     """
 
     user: Any = None
@@ -97,11 +98,11 @@ class Client:
             self.server = await self.request("server/discover")
         else:
             await self._initialize(version)
-        # Last: an earlier failure must not leave anything registered.
+        # Registration is the last step, so that an earlier failure leaves nothing registered.
         resource_updates.serve_here(self._process.streams)
 
     async def __aexit__(self, *_: object) -> None:
-        """End the session; running calls get a moment to stop."""
+        """End the session. Running calls get a moment to stop."""
         async with self._undo:
             await self._news.close()
             if self._session is not None:
@@ -112,11 +113,11 @@ class Client:
     async def request(
         self, method: str, params: Params | None = None, *, on_progress: Handler | None = None
     ) -> Params:
-        """Send any request and return its result. Raises RequestError for an error.
+        """Send any request and return its result. Raises RequestError if the server returns an error.
 
         ``on_progress`` receives the params of each progress notification. Cancelling the awaiting task
-        cancels the request at the server. On 2026-07-28 the questions of a result are answered and the
-        request is repeated until the result is complete. Raises TimeoutError after ``timeout`` seconds in
+        cancels the request at the server. On 2026-07-28 the client answers the questions in a result and
+        repeats the request until the result is complete. Raises TimeoutError after ``timeout`` seconds in
         total.
         """
         try:
@@ -142,7 +143,7 @@ class Client:
             raise
 
     async def notify(self, method: str, params: Params | None = None) -> None:
-        """Send any notification; does nothing on 2026-07-28, which has none."""
+        """Send any notification. On 2026-07-28 clients have no notifications, so nothing is sent."""
         if self._session is None:
             return
         payload = jsonrpc.encode_notification(method, params)
@@ -176,7 +177,7 @@ class Client:
             await self._news.subscribe(self._asked(exchange), uri)
 
     async def notification(self, method: str) -> Params:
-        """Wait for the next notification of this method, from the first one on; return its params.
+        """Return the params of the first notification of this method that was not returned yet, or wait for it.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
@@ -187,7 +188,7 @@ class Client:
             raise TimeoutError(f"{method} did not come within {self.timeout:g} s") from None
 
     async def complete(self, ref: Params, argument: str, value: str, **known: str) -> list[str]:
-        """Return the completions of an argument; ``known`` are other arguments."""
+        """Return the completions of an argument. ``known`` are arguments that are already filled in."""
         params = {"ref": ref, "argument": {"name": argument, "value": value}, "context": {"arguments": known}}
         values: list[str] = (await self.request("completion/complete", params))["completion"]["values"]
         return values
@@ -246,7 +247,7 @@ class Client:
             params["requestState"] = result["requestState"]
 
     async def _exchange(self, method: str, params: Params, on_progress: Handler | None) -> Params:
-        """Send one request of 2026-07-28, without state from earlier ones."""
+        """Send one request of 2026-07-28, which has no state from earlier requests."""
         self._count += 1
         number, meta = self._count, {**params.get("_meta", {}), **self._envelope()}
         if on_progress is not None:
@@ -267,7 +268,7 @@ class Client:
         return unwrap(orjson.loads(reply.answered))
 
     def _asked(self, session: Negotiated) -> Asked:
-        """Return a request with the current catalogue."""
+        """Return the context of a new request, with the current catalogue."""
         catalogue = self._process.views.of(self._principal.permissions)
         return Asked(self._process, session, self._principal, catalogue)
 
@@ -351,7 +352,7 @@ class Client:
 
 
 class _AllApproved:
-    """A catalogue whose tools need no approval; used by the in-process client only."""
+    """A catalogue whose tools need no approval. Only the test client uses it."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue

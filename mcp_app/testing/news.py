@@ -1,4 +1,4 @@
-"""Notifications for a test's client: collected and awaited."""
+"""Collection of the notifications that a test client receives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_SECONDS = 60.0
 
 
 class News:
-    """A collector that appends notifications to ``notifications``; for the event loop only."""
+    """A collector that appends notifications to ``notifications``. Use it on the event loop only."""
 
     def __init__(self, process: Process, notifications: list[tuple[str, Params]]) -> None:
         self._process = process
@@ -41,7 +41,10 @@ class News:
         self._arrived.set()
 
     async def next(self, method: str) -> Params:
-        """Return the params of the first notification of this method that was not returned before."""
+        """Return the params of the first notification of this method that was not returned before.
+
+        Wait until such a notification arrives.
+        """
         while True:
             arrived = [params for name, params in self._notifications if name == method]
             if len(arrived) > self._waited_for[method]:
@@ -58,7 +61,7 @@ class News:
         self._following = asyncio.create_task(self._read(reader))
 
     async def subscribe(self, asked: Asked, uri: str) -> None:
-        """Subscribe to changes of a resource as in 2026-07-28. Raises RequestError if it is unknown."""
+        """Subscribe to a resource as in 2026-07-28. Raises RequestError for an unknown resource."""
         params = {"notifications": {RESOURCES: [uri]}}
         request = jsonrpc.Request(f"listen {uri}", LISTEN, params)
         subscriptions = self._subscriptions = self._subscriptions or Subscriptions(self._process)
@@ -87,7 +90,7 @@ class News:
                     if event.data and event.kind != CLOSE:
                         self._add(event.data)
         except StreamsError:
-            return  # The session ended.
+            return  # The session has ended.
         finally:
             reader.close()
 

@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class DemoConfig(AppConfig):
-    """The app; the catalogue discovers ``mcp.py``."""
+    """The app. The catalogue discovers its ``mcp.py``."""
 
     name = "mcp_app.contrib.demo"
     label = "mcp_demo"

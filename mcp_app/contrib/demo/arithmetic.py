@@ -24,7 +24,7 @@ _END = ""
 
 
 class ArithmeticFault(ValueError):
-    """An expression without a value; the message has the reason and may be shown to its author."""
+    """An expression that has no value. The message gives the reason and may be shown to the user."""
 
 
 def evaluate(expression: str) -> Number:
@@ -52,7 +52,7 @@ def _tokens(expression: str) -> Iterator[str]:
 
 
 class _Parser:
-    """A precedence climber that computes while it parses; ``_depth`` bounds the recursion."""
+    """A precedence-climbing parser that computes while it parses. ``_depth`` bounds the recursion."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -79,7 +79,7 @@ class _Parser:
         left = self._operand()
         while _BINDING.get(self._peek(), -1) >= max(binding, 1):
             symbol = self._take()
-            # "**" groups to the right, so another "**" may follow in its right side; others group left.
+            # Only "**" groups to the right, so its right operand may itself contain "**".
             left = _apply(symbol, left, self._expression(_BINDING[symbol] + (symbol != "**")))
         self._depth -= 1
         return left
@@ -116,7 +116,7 @@ def _apply(symbol: str, left: Number, right: Number) -> Number:
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    # The size of the result is known before it is computed: 9**9**9 would fill the machine's memory.
+    # The size is checked before the power is computed, because 9**9**9 would fill the machine's memory.
     whole = isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1
     if whole and exponent * (int(base).bit_length() - 1) > MAX_BITS:
         raise _too_large()

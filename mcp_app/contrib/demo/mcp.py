@@ -1,4 +1,4 @@
-"""The demo catalogue: an example of each kind of tool, prompt and resource; discovered at start."""
+"""The demo catalogue, with an example of each kind of tool, prompt and resource."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from mcp_app import Context, ToolError, conf, prompt, resource, tool
 from mcp_app.contrib.demo import arithmetic
 
-# Beyond this JavaScript clients would round the numbers (RFC 8259 section 6).
+# JavaScript clients would round larger numbers (RFC 8259 section 6).
 _EXACT: Final = 2**53 - 1
 _STARTED: Final = time.monotonic()
 _LANGUAGES: Final = (

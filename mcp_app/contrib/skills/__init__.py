@@ -1,1 +1,1 @@
-"""Agent Skills over MCP: folders with a SKILL.md, as resources and by an extension of the protocol."""
+"""Agent Skills over MCP: folders with a SKILL.md, served as resources and by a protocol extension."""

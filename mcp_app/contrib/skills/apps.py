@@ -1,4 +1,4 @@
-"""The app for skills; invalid skills are reported at start."""
+"""The app for skills. Invalid skills raise ImproperlyConfigured at start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class SkillsConfig(AppConfig):
-    """The app; the catalogue discovers ``mcp.py``."""
+    """The app. The catalogue discovers its ``mcp.py``."""
 
     name = "mcp_app.contrib.skills"
     label = "mcp_skills"

@@ -1,4 +1,4 @@
-"""Discovery of skills in folders; their files are read once, at start."""
+"""Discovery of skills in folders. The files of skills are read once, at start."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class SkillFile:
     content: str | bytes
 
     def told(self) -> dict[str, Any]:
-        """Return the entry for a skill's manifest."""
+        """Return the file's member of ``resources`` in the entry of a skill."""
         return {"uri": self.uri, "digest": self.digest, "size": len(self.data)}
 
     @property
     def digest(self) -> str:
-        """The digest of the bytes."""
+        """The SHA-256 digest of the bytes."""
         return "sha256:" + hashlib.sha256(self.data).hexdigest()
 
 
@@ -91,7 +91,10 @@ def _read(root: Path, manifest: Path) -> Skill:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield every file below a folder, except hidden ones; refuse links, which could lead anywhere."""
+    """Yield every file below a folder that is not hidden.
+
+    Raises ImproperlyConfigured for a link, because it could lead outside.
+    """
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not _is_left_out(name)]
         for name in (*folders, *names):

@@ -1,4 +1,4 @@
-"""The frontmatter of a SKILL.md: YAML, converted to the JSON that clients compare with it."""
+"""Parsing of the YAML frontmatter of a SKILL.md into JSON values, which clients compare with the file."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import orjson
 import yaml
 
 _BLOCK: Final = re.compile(r"\A---\r?\n(?P<yaml>.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-# The agent skills specification, "name".
+# The pattern of "name" in the agent skills specification.
 _NAME: Final = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _LONGEST_DESCRIPTION: Final = 1_024
 
 
 class _Core(yaml.SafeLoader):
-    """A loader for the core schema of YAML 1.2, as in clients: dates and ``yes`` are plain text."""
+    """A loader for the core schema of YAML 1.2, which clients use. Dates and ``yes`` are plain text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 
     def construct_integer(self, node: yaml.ScalarNode) -> int:
-        """Convert an integer; ``010`` is ten."""
+        """Return the value of an integer. In YAML 1.2 ``010`` is ten."""
         text = str(self.construct_scalar(node))
         return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
 

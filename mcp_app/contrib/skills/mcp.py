@@ -1,4 +1,4 @@
-"""Registration of this installation's skills; discovered at start."""
+"""Registration of this installation's skills at start."""
 
 from __future__ import annotations
 

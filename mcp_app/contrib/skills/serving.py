@@ -12,7 +12,7 @@ from mcp_app.contrib.skills.folders import MANIFEST, Skill, SkillFile
 from mcp_app.protocol.messages.pagination import CursorCodec
 
 DIRECTORY: Final = "inode/directory"
-# A page ends with the entry that reaches this number: entries are never split.
+# A page ends with the entry that reaches this number of files, because entries are never split.
 MOST_FILES_OF_A_PAGE: Final = 2_000
 
 Resource = dict[str, Any]
@@ -30,7 +30,7 @@ class Skills:
                 self._enter(skill.uri.removesuffix(f"/{MANIFEST}"), file)
 
     def _enter(self, root: str, file: SkillFile) -> None:
-        """Add a file to its folder, and each folder to its parent, up to the skill's own."""
+        """Add a file to its folder, and each folder to its parent, up to the skill's folder."""
         child: Resource = {
             "uri": file.uri,
             "name": file.name,
@@ -44,19 +44,19 @@ class Skills:
 
     @property
     def files(self) -> Iterator[tuple[SkillFile, Skill | None]]:
-        """Each file once, with the skill whose manifest it is."""
+        """Each file once, with the skill whose manifest the file is, or None for other files."""
         seen = {file.uri: file for skill in self._skills.values() for file in skill.files}
         yield from ((file, self._skills.get(uri)) for uri, file in sorted(seen.items()))
 
     def get(self, ctx: Context, uri: str) -> dict[str, Any]:
-        """Return one entry. Raises ToolError if the caller has none."""
+        """Return the entry of a skill. Raises ToolError if the skill does not exist for this caller."""
         skill = self._skills.get(uri)
         if skill is None or not _may_see(ctx, skill):
             raise ToolError("There is no such skill.")
         return skill.entry
 
     def page(self, ctx: Context, cursor: str | None) -> dict[str, Any]:
-        """Return the entries after a cursor that the caller may read."""
+        """Return the page of skills after a cursor, without skills that the caller may not read."""
         after = self._after("skills", cursor)
         entries: list[dict[str, Any]] = []
         files = 0
@@ -70,7 +70,7 @@ class Skills:
         return {"skills": entries}
 
     def folder(self, ctx: Context, uri: str, cursor: str | None) -> dict[str, Any]:
-        """Return the contents of a folder. Raises ToolError if the caller has none."""
+        """Return the contents of a folder. Raises ToolError if the folder does not exist for this caller."""
         if not self._is_there(ctx, uri):
             raise ToolError("There is no such directory.")
         after = self._after(uri, cursor)
@@ -97,12 +97,15 @@ class Skills:
 
 
 def _may_see(ctx: Context, skill: Skill) -> bool:
-    """Return True if the caller may read all files: with a hidden file, the skill could not be verified."""
+    """Return True if the caller may read all files of a skill.
+
+    The client could not verify a skill if a file were hidden from it.
+    """
     return all(ctx.may_read(file.uri) for file in skill.files)
 
 
 def offer(skills: Skills) -> None:
-    """Register the resources and the extension."""
+    """Register the files of skills as resources, and the extension that lists the skills."""
     for file, skill in skills.files:
         _offer_file(file, skill)
     # Clients call its methods without declaring the extension, as the SEP specifies.

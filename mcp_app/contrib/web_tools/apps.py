@@ -1,4 +1,4 @@
-"""The app for the web tools; ``manage.py check`` reports wrong settings."""
+"""The app for the web tools. ``manage.py check`` reports wrong settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 
 class WebToolsConfig(AppConfig):
-    """The app; it registers the settings check."""
+    """The app, which registers the settings check."""
 
     name = "mcp_app.contrib.web_tools"
     label = "mcp_web_tools"

@@ -17,7 +17,7 @@ from mcp_app.egress.policy import networks
 
 @dataclass(frozen=True, slots=True)
 class WebToolsSettings:
-    """The limits: ``policy`` for fetches, ``max_characters`` of results, ``convert_seconds`` per page."""
+    """The limits: the ``policy`` of fetches, ``max_characters`` per result, ``convert_seconds`` per page."""
 
     policy: Policy = field(default_factory=Policy)
     max_characters: int = 100_000
@@ -92,7 +92,7 @@ def load(values: dict[str, Any]) -> WebToolsSettings:
 
 @lru_cache(maxsize=1)
 def get() -> WebToolsSettings:
-    """Return the current settings; cached until a test overrides them."""
+    """Return the current settings. They are cached until a test overrides them."""
     return load(getattr(django_settings, "MCP_WEB_TOOLS", {}))
 
 

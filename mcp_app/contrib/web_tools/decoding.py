@@ -1,11 +1,11 @@
-"""Decoding of a page's bytes in any encoding, without errors; independent of HTML trees."""
+"""Decoding of a page's bytes in any encoding, which never fails."""
 
 from __future__ import annotations
 
 import codecs
 import re
 
-# Text codecs that decode in linear time and ship with Python; others (zip, idna, punycode, utf-7) are traps.
+# Python's text codecs that decode in linear time. Other codecs (zip, idna, punycode, utf-7) are unsafe here.
 _NAMES = re.compile(
     r"(utf-8|utf-16(-[lb]e)?|ascii|iso8859-\d{1,2}|cp(125\d|437|85\d|866|874|932|949|950)|koi8-[rut]|mac-[a-z]+|"
     r"shift_jis\w*|euc_\w+|iso2022_\w+|gb2312|gbk|gb18030|big5\w*|tis-620)"
@@ -15,7 +15,10 @@ _META = re.compile(rb"<meta[^>]{0,256}?charset\s{0,8}=\s{0,8}[\"']?([\w.:-]{1,40
 
 
 def decode(body: bytes, charset: str = "") -> str:
-    """Decode ``body`` by byte order mark, the given charset, a meta tag, UTF-8, then Windows-1252."""
+    """Decode ``body`` with the first usable encoding.
+
+    The order is: byte order mark, ``charset``, meta tag, UTF-8, Windows-1252.
+    """
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")

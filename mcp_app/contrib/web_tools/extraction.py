@@ -1,7 +1,7 @@
-"""Extraction of a page's main content as Markdown, text or clean HTML; pure, no connections.
+"""Extraction of a page's main content as Markdown, text or clean HTML, without connections.
 
-The work is bounded by size before parsing and by a deadline while converting. It runs in a thread that cannot
-be stopped from outside.
+The work is bounded by size before parsing and by a deadline during conversion. The bounds are necessary
+because the thread that does the work cannot be stopped from outside.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 def main_content(html: str, base: str, format: Format, max_characters: int, seconds: float) -> str:  # noqa: A002
     """Return the page's title and main content, at most ``max_characters``, with a note if it was cut.
 
-    ``base`` is the base address of relative links. Raises TooMuchWork after ``seconds`` of processor time, so
-    that a busy machine does not fail a harmless page.
+    ``base`` is the base URL of relative links. Raises TooMuchWork after ``seconds`` of processor time.
+    Waiting time does not count, so a busy machine does not fail a harmless page.
     """
     deadline = time.thread_time() + seconds
     tree = LexborHTMLParser(bounded(html))
@@ -65,7 +65,10 @@ def _title(tree: LexborHTMLParser) -> str:
 
 
 def _main(tree: LexborHTMLParser) -> LexborNode | None:
-    """Return the node of the main content: a marked one with enough of the text, else the body."""
+    """Return the node of the main content.
+
+    It is a ``main`` or ``article`` element with at least a third of the text, else the body.
+    """
     for node in tree.css(_NEVER_CONTENT):
         node.decompose()
     body = tree.body
@@ -82,7 +85,7 @@ def _main(tree: LexborHTMLParser) -> LexborNode | None:
 
 
 def _text(node: LexborNode) -> str:
-    """Return the node's text, one line per block; ``pre`` is unchanged."""
+    """Return the node's text with one line per block. Text in ``pre`` keeps its lines and spaces."""
     for block in node.css("pre"):
         kept = block.text().replace("\n", _BREAK).replace(" ", _HARD_SPACE)
         block.inner_html = ""
@@ -110,7 +113,7 @@ def _clean(node: LexborNode, base: str, deadline: float) -> str:
 
 
 def _link(value: str, base: str) -> str | None:
-    """Return ``value`` as an absolute address, or None for a scheme other than a plain link."""
+    """Return ``value`` as an absolute URL, or None if its scheme is not http, https or mailto."""
     try:
         link = urljoin(base, value.strip())
         return link if urlsplit(link).scheme in _LINK_SCHEMES else None
@@ -122,7 +125,7 @@ _Converter: Any = MarkdownConverter  # The type stub lacks the methods to overri
 
 
 class _Markdown(_Converter):  # type: ignore[misc]
-    """A markdownify converter with a deadline and without numbers in huge lists."""
+    """A markdownify converter that has a deadline and gives huge numbered lists bullets."""
 
     class Options:
         heading_style = ATX
@@ -140,7 +143,7 @@ class _Markdown(_Converter):  # type: ignore[misc]
         return converted
 
     def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
-        # A numbered item looks at every item before it, so a huge list is converted with bullets.
+        # The conversion of a numbered item visits every item before it, so a huge list gets bullets.
         if el.parent.name == "ol" and len(el.parent.contents) > _MAX_ORDERED_ITEMS:
             el.parent.name = "ul"
         return str(super().convert_li(el, text, parent_tags))
@@ -166,7 +169,7 @@ def _escaped(text: str) -> str:
 
 
 def cut(text: str, max_characters: int) -> str:
-    """Return at most ``max_characters`` of ``text``, with a note if something was cut."""
+    """Return at most ``max_characters`` of ``text``, followed by a note if the text was cut."""
     if len(text) <= max_characters:
         return text
     return (

@@ -1,7 +1,7 @@
-"""Sanitizing of hostile HTML before parsing, in one linear pass: few tags, shallow, balanced.
+"""Sanitizing of hostile HTML in one linear pass before parsing. The output is balanced.
 
 An HTML parser takes quadratic time on deep nesting, on thousands of attributes, and on formatting elements
-that it re-opens in every block. The output has a bounded number of each. Content is not interpreted.
+that it re-opens in every block. The output has a bounded number of these. Content is not interpreted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
      "wbr")
 )  # fmt: skip
-# Without an end tag, browsers treat the rest of the page as their content.
+# If the end tag of such an element is missing, browsers treat the rest of the page as its content.
 _RAW = frozenset(
     ["script", "style", "noscript", "textarea", "iframe", "noembed", "noframes", "plaintext", "xmp"]
 )
@@ -67,7 +67,7 @@ def bounded(html: str) -> str:
 
 
 class _Pass:
-    """A pass that balances and bounds HTML; ``_open`` has the names of open elements in the output."""
+    """A pass that balances and bounds HTML. ``_open`` has the names of open elements in the output."""
 
     def __init__(self, html: str) -> None:
         self._html = html
@@ -91,7 +91,7 @@ class _Pass:
         return "".join(self._out)
 
     def _markup(self, start: int) -> int:
-        """Process the markup at ``start``; return the next position."""
+        """Process the markup at ``start`` and return the position after it."""
         if self._html.startswith("<!--", start):
             return self._after("-->", start + 4)
         tag = _TAG.match(self._html, start)
@@ -125,7 +125,7 @@ class _Pass:
             end = re.compile(rf"</{name}[\s/>]", re.IGNORECASE).search(self._html, position)
             if end is not None:
                 return self._after(">", end.end() - 1)
-            self._endless.add(name)  # Searching to the end for each such tag would be quadratic.
+            self._endless.add(name)  # Another search to the end for each tag would be quadratic.
         return len(self._html) if name in _RAW else position
 
     def _start(self, name: str, attributes: str) -> None:

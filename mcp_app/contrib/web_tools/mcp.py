@@ -54,12 +54,12 @@ async def web_scrape(
 
 @lru_cache(maxsize=1)
 def _converters() -> ThreadPoolExecutor:
-    # Hostile pages can cost seconds each: they may occupy these threads, never the server's own.
+    # A hostile page can take seconds. It may occupy these threads, but no other threads of the server.
     return ThreadPoolExecutor(max_workers=2, thread_name_prefix="web-scrape")
 
 
 def _convert(fetched: Fetched, form: Format, settings: conf.WebToolsSettings) -> str:
-    # Imported here: a missing library must not prevent other tools from being served.
+    # The import is here because a missing library must not prevent other tools from being served.
     from mcp_app.contrib.web_tools.extraction import cut, main_content
 
     text = decode(fetched.body, fetched.charset)
