@@ -10,7 +10,7 @@ from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequest
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.versions import V2025_06_18
 
-# A completion cannot be cancelled or observed like a call, and clients do not wait longer for it.
+# The time limit of a completion. It cannot be cancelled like a call, and clients do not wait longer for it.
 SECONDS = 10.0
 
 
@@ -33,9 +33,9 @@ async def complete(context: RequestContext, params: Params) -> Result:
 
 
 def _admit(context: RequestContext) -> None:
-    """Check the rate limit (COMP-05).
+    """Raise TooManyRequests if the principal exceeds the rate limit (COMP-05).
 
-    Counted per process, because a completion is not worth a query to Redis.
+    Each process counts separately, because a completion does not justify a query to Redis.
     """
     limit = context.services.settings.completions_per_minute
     if limit:
@@ -47,7 +47,7 @@ def _admit(context: RequestContext) -> None:
 
 
 def _known_arguments(version: str, params: Params) -> dict[str, str]:
-    """Return the arguments filled in already (COMP-06). The member exists since 2025-06-18."""
+    """Return the arguments that are already filled in (COMP-06). Requests have them since 2025-06-18."""
     known = params.get("context")
     arguments = known.get("arguments") if type(known) is dict else None
     if version < V2025_06_18 or type(arguments) is not dict:

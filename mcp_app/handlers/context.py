@@ -36,7 +36,7 @@ from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 
 Params = dict[str, Any]
-# None: the answer comes on the reply, when the call ends.
+# None means that the answer is sent on the reply when the call ends.
 Result = dict[str, Any] | bytes | None
 
 
@@ -54,7 +54,7 @@ class Services:
     counts: Counts
     views: Views
     completions: RateWindow = field(default_factory=RateWindow)
-    # For ``initialize``: proposals of some kinds of clients with their outcome, and encoded results.
+    # Caches of ``initialize``: the outcome of each kind of client's proposal, and encoded results.
     agreed: dict[bytes, Agreed] = field(default_factory=dict)
     initialize_results: dict[tuple[tuple[str, ...], str, bool], bytes] = field(default_factory=dict)
 
@@ -66,9 +66,9 @@ class Services:
 
 @dataclass(slots=True)
 class Asked:
-    """The principal, session and catalogue of a request: sufficient for requests answered at once.
+    """The principal, session and catalogue of a request. Requests answered at once need nothing more.
 
-    Created by the transport when the request starts. Every step of the request uses this view of the
+    The transport creates the object when the request starts. Every step of the request uses this view of the
     catalogue.
     """
 
@@ -80,7 +80,7 @@ class Asked:
 
 @dataclass(slots=True)
 class RequestContext(Asked):
-    """A request being handled."""
+    """The context of a request that is being handled."""
 
     reply: Reply | ExchangeReply
     request_id: str | int
@@ -104,7 +104,10 @@ class RequestContext(Asked):
         on_timeout: Callable[[], dict[str, Any]] | None = None,
         waits: bool = True,
     ) -> None:
-        """Start a call for this request. Its answer comes on the reply, at once unless ``work`` ``waits``."""
+        """Start a call that answers this request on the reply.
+
+        Pass ``waits=False`` if ``work`` never waits: the answer is then on the reply at once.
+        """
         meta = request_meta(params)
         inputs = self.inputs(params)
         spends = inputs is not None and inputs.nonce != ""
@@ -122,7 +125,10 @@ class RequestContext(Asked):
         )
 
     def inputs(self, params: Params) -> Inputs | None:
-        """Return the inputs from earlier rounds, or None before 2026-07-28. Raise InvalidParams."""
+        """Return the request's state and answers to questions, or None before 2026-07-28.
+
+        Raise InvalidParams for an invalid state.
+        """
         if not is_modern(self.session.version):
             return None
         return inputs_of(self.method, params, self.principal.key, self.services.settings)
@@ -135,14 +141,17 @@ class RequestContext(Asked):
         return spent_first
 
     def note(self, mark: str, target: str) -> None:
-        """Log a mark for this request. The request itself is logged with its answer."""
+        """Write a line of the kind ``mark`` to the message log.
+
+        The request itself is logged with its answer.
+        """
         principal, request_id = self.principal.key, str(self.request_id)
         self.services.log.single(
             self.session.record_id, principal, "in", mark, self.payload, self.method, request_id, target
         )
 
     def note_if_waiting(self, call: CallRecord) -> None:
-        """Log the request's background call if it waits for approval or long for a worker."""
+        """Log that the request's background call waits for approval, or for a long time for a worker."""
         if self.services.log.enabled:
             note = partial(self.note, "waiting", call.tool)
             self.services.background.waiting.accepted(call, len(self.payload), note)

@@ -35,7 +35,7 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import MADE_IN, task_home
 
 LONGEST_ID = 64
-# Minimum lifetime of a task, below which it could not be queried.
+# The minimum lifetime of a task. A shorter one would leave clients no time to query the task.
 SHORTEST_TTL_MS = 1_000
 NEEDS_TASK = "{} can only be called as a task: send the member 'task' with the request."
 NO_TASK = "{} cannot be called as a task: send the request without the member 'task'."
@@ -45,7 +45,7 @@ CANCELLED = "cancelled by its client"
 def capability(settings: Settings, version: str, principal: Principal) -> dict[str, Any] | None:
     """Return the capability ``tasks`` (TASK4-01), or None if tasks are not served.
 
-    Callers that cannot be distinguished get no list (TASK4-06).
+    ``list`` is missing if callers cannot be distinguished (TASK4-06).
     """
     if not served(settings, version):
         return None
@@ -54,14 +54,17 @@ def capability(settings: Settings, version: str, principal: Principal) -> dict[s
 
 
 def served(settings: Settings, version: str) -> bool:
-    """Return True if sessions of a revision have core tasks. Without Redis no call outlives its request."""
+    """Return True if sessions of a revision have core tasks.
+
+    Without Redis no call can outlive its request, so there are no tasks.
+    """
     return version == V2025_11_25 and settings.core_tasks and bool(settings.redis_url)
 
 
 def wanted(context: Asked, params: Params) -> bool:
     """Return True if a request asks for a task and tasks are served.
 
-    Otherwise the member is ignored (TASK4-01).
+    If tasks are not served, the member ``task`` is ignored (TASK4-01).
     """
     return params.get("task") is not None and served(context.services.settings, context.session.version)
 
@@ -77,7 +80,7 @@ def check(context: Asked, params: Params, entry: ToolEntry) -> None:
 
 
 def _ttl(context: Asked, params: Params) -> float:
-    """Return the seconds that the task may be queried: the requested time, within bounds (TASK4-12)."""
+    """Return the lifetime of the requested task in seconds, within bounds (TASK4-12)."""
     task, most = params["task"], context.services.settings.task_ttl_seconds
     if type(task) is not dict:
         raise InvalidParams("The member 'task' must be an object.")
@@ -92,7 +95,7 @@ def _ttl(context: Asked, params: Params) -> float:
 async def create(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> Result:
-    """Create a task and store it before the answer (TASK4-03). A repeated request gets the same task (R7)."""
+    """Create and store a task, then return it (TASK4-03). A repeated request gets the same task (R7)."""
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
     with context.telemetry(entry.name, meta) as telemetry:
@@ -119,7 +122,7 @@ async def get(context: RequestContext, params: Params) -> Result:
 
 
 async def result(context: RequestContext, params: Params) -> Result:
-    """Answer with the call's answer, or with a stream that any process can finish later (TASK4-05)."""
+    """Send the answer of the task's call, or a stream that any process can finish later (TASK4-05)."""
     _, call = await _task(context, params)
     log, said_by = context.services.log, (context.session.record_id, context.principal.key)
     facts = (context.method, str(context.request_id), call.tool)

@@ -1,6 +1,6 @@
 """Protocol extensions served by one process: the server's own, and those defined by apps.
 
-An extension enabled at a revision is announced there, and its methods exist only there.
+An extension is announced to clients of the revisions that have it. Its methods exist for these clients only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Served = tuple[str, dict[str, Any], Mapping[str, Handler]]
 
 def served(settings: Settings, version: str) -> Iterator[Served]:
     """Yield the extensions enabled at a revision."""
-    # Without Redis there is no worker, so no call outlives its request.
+    # Tasks need Redis: without it there is no worker, and no call outlives its request.
     if is_modern(version) and settings.redis_url:
         yield TASKS, {}, tasks.METHODS
     for found in registry.extensions.values():
@@ -37,7 +37,7 @@ def served(settings: Settings, version: str) -> Iterator[Served]:
 
 
 def announced(settings: Settings, version: str) -> dict[str, Any]:
-    """Return the extensions announced to clients: settings by id (CAP-05)."""
+    """Map the ids of the extensions that are announced to clients to their settings (CAP-05)."""
     return {name: told for name, told, _ in served(settings, version)}
 
 
@@ -59,7 +59,7 @@ def _handler(extension: Extension, method: Method) -> Handler:
             hints = CACHE_HINTS if method.cacheable and modern else {}
             return {**hints, **_result(method, value)}
 
-        # Without the inputs of question rounds, which methods of extensions do not have (MRTR-01).
+        # Methods of extensions cannot ask questions (MRTR-01), so only ``_meta`` is passed.
         meta = {"_meta": params["_meta"]} if "_meta" in params else {}
         context.run(meta, target=method.name, work=work)
         return None
@@ -68,7 +68,7 @@ def _handler(extension: Extension, method: Method) -> Handler:
 
 
 def _admit(context: RequestContext, extension: Extension, method: Method) -> None:
-    """Raise an error unless the client declared the extension and has the method's permission (EXT-03)."""
+    """Raise an error unless the client declared the extension and the caller may use the method (EXT-03)."""
     version = context.version
     if not extension.is_for(context.session.raw_capabilities, version):
         if not is_modern(version):

@@ -20,7 +20,7 @@ from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.negotiated import Agreed, negotiated_fields
 from mcp_app.sessions.session import LiveSession, bounded, opening_fields
 
-# Maximum number of cached proposals of clients with their outcome, and of encoded results.
+# The maximum number of entries in each cache of ``initialize``.
 KINDS = 256
 
 
@@ -33,11 +33,10 @@ async def initialize(
     session: LiveSession | None,
     assumed: str,
 ) -> tuple[LiveSession, bytes]:
-    """Open a session.
+    """Open a session and return it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02).
 
-    Return it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02). A transport that already had to
-    create the ``session`` passes it to be updated. ``assumed`` is the revision of a client that names none
-    (DLG-000-03).
+    If the transport has already created the session, it passes it as ``session``, and the session is updated.
+    ``assumed`` is the revision of a client that sends no revision (DLG-000-03).
     """
     silent = MISSING_VERSION in services.settings.dialects
     said = (
@@ -45,7 +44,7 @@ async def initialize(
         params.get("capabilities"),
         params.get("clientInfo"),
     )
-    # Cached, because most sessions have few kinds of clients.
+    # The outcome is cached, because most sessions come from a few kinds of clients.
     key = orjson.dumps(said)
     agreed = services.agreed.get(key)
     if agreed is None:
@@ -76,7 +75,7 @@ async def initialize(
 
 
 def _agree(settings: Settings, requested: object, capabilities: object, client_info: object) -> Agreed:
-    """Return the outcome of a client's proposal. Raise InvalidParams and UnsupportedVersion."""
+    """Return the outcome of a client's proposal. Raise InvalidParams or UnsupportedVersion."""
     if type(requested) is not str:
         raise InvalidParams("initialize needs the member 'protocolVersion', a string.")
     if type(capabilities) is not dict:
@@ -86,7 +85,7 @@ def _agree(settings: Settings, requested: object, capabilities: object, client_i
             "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
         )
     if LEGACY_NAMES.isdisjoint(settings.versions):
-        # ERA-07: such a client knows no newer revision, but may show the user the supported ones.
+        # ERA-07: the client knows no newer revision, but may show the supported revisions to the user.
         raise UnsupportedVersion(requested=requested[:64], supported=settings.versions)
     version, client = negotiate(requested, settings.versions), bounded(client_info)
     fields = negotiated_fields(version, client, known(capabilities))
@@ -94,7 +93,7 @@ def _agree(settings: Settings, requested: object, capabilities: object, client_i
 
 
 def _result(services: Services, server: Server, version: str, principal: Principal) -> bytes:
-    """Return the InitializeResult of a server at one revision, encoded once."""
+    """Return the encoded InitializeResult of a server at one revision, from the cache if possible."""
     key = server.identity, version, core_tasks.is_known(principal)
     found = services.initialize_results.get(key)
     if found is None:
@@ -135,7 +134,7 @@ def capabilities(settings: Settings, version: str, principal: Principal) -> dict
 
 
 def discover(context: Asked, params: Params) -> Result:
-    """Return the content of the legacy ``initialize`` result as its own request (DISC-01, DISC-02)."""
+    """Return the supported revisions, capabilities and instructions (DISC-01, DISC-02)."""
     settings = context.services.settings
     result: dict[str, Any] = {
         "supportedVersions": list(settings.versions),

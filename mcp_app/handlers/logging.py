@@ -15,7 +15,7 @@ async def set_level(context: RequestContext, params: Params) -> Result:
     level = params.get("level")
     if level not in LEVELS:
         raise InvalidParams(f"The member 'level' must be one of: {', '.join(LEVELS)}.")
-    # Requests of 2026-07-28 contain their level and have no such method.
+    # Requests of 2026-07-28 contain their log level and cannot call this method.
     session = cast("LiveSession", context.session)
     await context.services.change_session(session, log_level=level)
     return {}

@@ -1,4 +1,4 @@
-"""Handlers of client notifications. Unknown ones are ignored (RPC-06)."""
+"""Handlers of client notifications. Unknown notifications are ignored (RPC-06)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mcp_app.sessions.session import LiveSession
 
 
 async def initialized(services: Services, session: LiveSession, params: Params) -> None:
-    """Mark the session as initialized: the server may send requests and notifications (LIFE-03)."""
+    """Mark the session as initialized. From now on the server may send messages (LIFE-03)."""
     if not session.initialized:
         await services.change_session(session, initialized="1")
 
 
 async def cancelled(services: Services, session: LiveSession, params: Params) -> None:
-    """Stop a running request of this session, in any process (CAN-01). No effect for others (CAN-03)."""
+    """Stop a running request of this session in any process (CAN-01). Ignore other requests (CAN-03)."""
     await _cancel(services, session, params.get("requestId"), params.get("reason"))
 
 
 async def cancel_request(services: Services, session: LiveSession, params: Params) -> None:
-    """Stop a request by the older name of ``notifications/cancelled`` (DLG-004-01)."""
+    """Stop a running request. ``$/cancelRequest`` is an older form of ``cancelled`` (DLG-004-01)."""
     await _cancel(services, session, params.get("id"), None)
 
 
@@ -30,7 +30,7 @@ async def _cancel(services: Services, session: LiveSession, request_id: object, 
         return
     words = reason[:200] if isinstance(reason, str) else ""
     if not services.calls.cancel(session.id, request_id, words):  # type: ignore[arg-type]
-        # The row first, because it is effective even if the broadcast is lost (R25).
+        # The row is changed first, because it takes effect even if the broadcast is lost (R25).
         if await services.background.cancel(session.id, request_id, words):  # type: ignore[arg-type]
             return
         payload = {"session": session.id, "request_id": request_id, "reason": words}
@@ -42,7 +42,8 @@ TABLE: dict[str, Taken] = {
     "notifications/initialized": initialized,
     "notifications/cancelled": cancelled,
 }
-# Older names, each with its setting. The dispatcher handles ``exit``, which ends the session.
+# Older names, which are accepted if the settings list them. The dispatcher handles ``exit``, which ends
+# the session.
 DIALECTS: dict[str, Taken] = {
     dialects.INITIALIZED: initialized,
     dialects.CANCEL_REQUEST: cancel_request,

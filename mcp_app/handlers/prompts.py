@@ -30,7 +30,7 @@ def get_prompt(context: RequestContext, params: Params) -> Result:
     accepted = entry.accept(arguments)
     function = entry.function
     if function is None:
-        context.inputs(params)  # It asks no questions, so a state for it is never valid (STATE-07).
+        context.inputs(params)  # Templates ask no questions, so no state is valid for them (STATE-07).
         return downlevel.result(
             "prompts/get", _described(entry, to_messages(entry.render(accepted))), context.version
         )

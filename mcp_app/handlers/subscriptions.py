@@ -1,6 +1,6 @@
-"""subscriptions/listen: the part of a filter granted to a subscriber (specification: basic/subscriptions).
+"""subscriptions/listen: the part of a filter that is granted (specification: basic/subscriptions).
 
-Connections and their notifications belong to the transports.
+The transports manage connections and send the notifications.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcp_app.protocol.features.tasks import TASK_IDS
 
 
 class SubscriptionKind(Protocol):
-    """A member of the filter with a list of names, and its permission check."""
+    """A member of the filter that lists names, and the permission check for a name."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
         """Return the granted names. Raise InvalidParams unless ``asked`` is a list of names."""
@@ -26,7 +26,7 @@ class SubscriptionKind(Protocol):
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
         """Return True if a subscriber with this current view may be notified about the name.
 
-        Called before each notification, because permissions and the catalogue change meanwhile.
+        Called before each notification, because permissions and the catalogue may have changed.
         """
         ...
 
@@ -43,7 +43,7 @@ class ResourceUpdates:
 
 
 class TaskChanges:
-    """``notifications/tasks`` of the caller's tasks, if it declared the extension (TASKX-12, TASKX-16)."""
+    """``notifications/tasks`` for the caller's tasks (TASKX-16). It needs the extension (TASKX-12)."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
         require(asker)
@@ -52,16 +52,16 @@ class TaskChanges:
         return [task_id for task_id in task_ids if await find(task_id, principal) is not None]
 
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
-        """Return True: a task never changes its owner."""
+        """Return True, because a task never changes its owner."""
         return True
 
 
-# By member of the filter. ``Subscriptions.tell`` sends the notifications.
+# The kinds by member of the filter. ``Subscriptions.tell`` sends their notifications.
 KINDS: Mapping[str, SubscriptionKind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
 
 
 async def grant(asker: Asked, params: Params) -> dict[str, Any]:
-    """Return the granted part of a request's filter, as acknowledged. Unknown members are omitted."""
+    """Return the granted part of a request's filter for the acknowledgement, without unknown members."""
     asked = read_filter(params)
     granted: dict[str, Any] = {member: True for member in LISTS if asked.get(member)}
     for member, kind in KINDS.items():

@@ -1,4 +1,4 @@
-"""The methods of both eras: the requests that clients may send, and their handlers."""
+"""The requests that clients may send, with and without sessions, and their handlers."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ BOTH: dict[str, Handler] = {
     "completion/complete": completion.complete,
 }
 
-# Without ``initialize``, which has no session yet. The dispatcher serves it.
+# ``initialize`` is missing, because it has no session yet. The dispatcher serves it.
 TABLE: dict[str, Handler] = {
     **BOTH,
     "ping": lifecycle.ping,
@@ -28,10 +28,10 @@ TABLE: dict[str, Handler] = {
     "logging/setLevel": logging.set_level,
 }
 
-# 2026-07-28: requests are independent, so there is nothing to open, to set or to keep alive.
+# Requests of 2026-07-28 are independent, so methods that open, change or keep a session do not exist.
 MODERN: dict[str, Handler] = {**BOTH, "server/discover": lifecycle.discover}
 
-# Handlers that can answer synchronously. A tool call answers on its reply, or not at all.
+# Handlers that can answer synchronously. They return None for requests that they cannot answer.
 QUICK: dict[str, QuickHandler] = {
     "ping": lifecycle.ping,
     "tools/list": tools.list_tools,
@@ -48,7 +48,7 @@ MODERN_QUICK: dict[str, QuickHandler] = {
 
 
 def by_version(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
-    """Return the methods served at each revision, including those of settings and extensions."""
+    """Return the methods served at each revision, including core tasks and methods of extensions."""
     return {
         version: {
             **(MODERN if is_modern(version) else TABLE),
@@ -60,7 +60,7 @@ def by_version(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
 
 
 def quick_by_version() -> dict[str, dict[str, QuickHandler]]:
-    """Return the methods answered synchronously at each revision. The caller may remove some."""
+    """Return the methods answered synchronously at each revision. The caller may change the dicts."""
     return {version: dict(MODERN_QUICK if is_modern(version) else QUICK) for version in SERVED}
 
 

@@ -33,14 +33,14 @@ from mcp_app.protocol.versions import is_modern
 
 LONGEST_ID = 64
 NEEDS_TASKS = "This needs the extension {}: declare it in the request's client capabilities."
-# For operators only: clients learn a task's progress by polling (TASKX-17).
+# Tasks report progress and log messages to operators only. Clients poll the task (TASKX-17).
 OPERATOR = {"progressToken": "task"}
 OPERATOR_LEVEL = {"log_level": "info"}
 CANCELLED = "cancelled by its client"
 
 
 def declared(context: Asked) -> bool:
-    """Return True if this request may be answered with a task (TASKX-02). Legacy requests may not."""
+    """Return True if this request may be answered with a task (TASKX-02), which needs 2026-07-28."""
     session = context.session
     return is_modern(session.version) and declares(session.raw_capabilities, EXTENSION, session.version)
 
@@ -54,9 +54,9 @@ def require(context: Asked) -> None:
 async def create(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> None:
-    """Answer tools/call with a stored task (TASKX-05), or with its result if it was quick.
+    """Answer tools/call with a stored task (TASKX-05), or with the result if the call finishes quickly.
 
-    Its client may then disconnect, because the request is complete.
+    The client may then disconnect, because the request is complete.
     """
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
@@ -73,7 +73,7 @@ async def create(
     context.note_if_waiting(call)
     answer = b""
     if not call.waits_for_approval:
-        # TASKX-22: a call that finishes at once needs no further request.
+        # TASKX-22: if the call finishes within the grace period, the client needs no further request.
         answer = await services.background.answer(call, start, services.settings.grace_seconds)
     if not answer:
         made = session.complete(context.method, client_tasks.created(call).created())
@@ -84,7 +84,10 @@ async def create(
 
 
 def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
-    """Run ``asks_first`` within rounds of this request, then create the task (TASKX-15)."""
+    """Run ``asks_first``, whose questions the client answers by repeating this request (TASKX-15).
+
+    Then create the task.
+    """
     services = context.services
     seconds = services.settings.tool_timeout_seconds
 
@@ -136,14 +139,14 @@ async def get(context: RequestContext, params: Params) -> Result:
 
 
 async def cancel(context: RequestContext, params: Params) -> Result:
-    """Request the cancellation of a task. Acknowledged at once, regardless of the outcome (TASKX-10)."""
+    """Request the cancellation of a task and acknowledge at once, whatever the outcome (TASKX-10)."""
     _, call = await _task(context, params)
     await context.services.background.cancel_call(call.id, CANCELLED)
     return {}
 
 
 async def update(context: RequestContext, params: Params) -> Result:
-    """Store answers to a task's questions. Answers that match none are ignored (TASKX-08)."""
+    """Store answers to a task's questions. Answers that match no question are ignored (TASKX-08)."""
     _, call = await _task(context, params)
     if "inputResponses" not in params:
         raise InvalidParams("tasks/update needs the member 'inputResponses', an object.")

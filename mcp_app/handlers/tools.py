@@ -36,7 +36,7 @@ def list_tools(context: Asked, params: Params) -> Result:
 
 
 def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Result]:
-    """Call a tool: here, or as a background call or task (TOOL-07 to TOOL-12)."""
+    """Call a tool in this process, as a background call or as a task (TOOL-07 to TOOL-12)."""
     name, arguments = name_and_arguments("tools/call", params)
     entry, refusal = look(context.catalogue, name, arguments)
     if entry.task_required and is_modern(context.version):
@@ -46,7 +46,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         return _told(context, params, refusal)
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
-    # The members of a batch share one stream, so they run in this process.
+    # The members of a batch share one stream, so their calls must run in this process.
     may_wait = context.services.background.available and not context.reply.shared
     if entry.background and may_wait:
         return _queue(context, params, entry, arguments)
@@ -59,7 +59,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
 def call_at_once(context: Asked, params: Params) -> Result | McpError:
     """Return the result of a tool that neither waits nor takes a context.
 
-    Return None, without effect, else.
+    For other calls, return None without effect.
     """
     found = _inline(context, params, may_wait=False)
     if found is None:
@@ -71,14 +71,14 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
         runner = context.services.calls.runner
         result = copy_context().run(runner.run_at_once, entry, arguments, version)
     except McpError as error:
-        return error  # Returned, not raised: an exception would mean that the tool did not run.
+        return error  # If it were raised, the caller would assume that the tool did not run.
     return downlevel.result("tools/call", result, version)
 
 
 def begin(context: RequestContext, params: Params) -> bool:
-    """Start a call that runs in this process, up to its first wait.
+    """Start a call that runs in this process, and run it up to its first wait.
 
-    Return False, without effect, for others. Raising McpError has no effect either.
+    For other calls, return False without effect. If McpError is raised, nothing has started either.
     """
     found = _inline(context, params, may_wait=True)
     if found is None or found[0].task_required:
@@ -90,8 +90,7 @@ def begin(context: RequestContext, params: Params) -> bool:
 def _inline(context: Asked, params: Params, *, may_wait: bool) -> tuple[ToolEntry, dict[str, Any]] | None:
     """Return the tool and arguments of a call that needs no checks, questions or storage before it runs.
 
-    Unless it ``may_wait``, only for a tool that neither waits nor takes a context. Return None for other
-    calls.
+    Unless ``may_wait`` is True, the tool must neither wait nor take a context. Return None for other calls.
     """
     name, arguments = params.get("name"), params.get("arguments", {})
     if type(name) is not str or type(arguments) is not dict or "task" in params:
@@ -107,10 +106,10 @@ def _inline(context: Asked, params: Params, *, may_wait: bool) -> tuple[ToolEntr
 
 
 def _told(context: RequestContext, params: Params, refusal: McpError) -> Result:
-    """Return a refusal as a tool error if the model should read it.
+    """Return a refusal as a tool error if the model should read it, else raise it (TOOL-09, TOOL-10).
 
-    Raise it otherwise. A client that asked for a task has no result to carry it. Before 2025-11-25 invalid
-    arguments are a protocol error, too (TOOL-09, TOOL-10).
+    If the client asked for a task, no result could contain the tool error, so the refusal is raised. Before
+    2025-11-25 invalid arguments are a protocol error and are raised as well.
     """
     code = refusal.refusal
     if not code or not ANSWERS[Code(code)].as_result or core_tasks.wanted(context, params):

@@ -177,7 +177,7 @@ class Client:
             await self._news.subscribe(self._asked(exchange), uri)
 
     async def notification(self, method: str) -> Params:
-        """Return the params of the first notification of this method that was not returned yet, or wait for it.
+        """Return the params of the next notification of this method. Wait if none has arrived.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
