@@ -1,4 +1,4 @@
-"""Admin pages. Every write goes through the services of the packages."""
+"""Admin pages. They write to the database only through the services of the other packages."""
 
 from django.apps import apps
 

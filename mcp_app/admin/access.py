@@ -1,4 +1,4 @@
-"""Pages of API keys: issue and revoke. A secret is shown once, and never stored or logged."""
+"""Admin pages of API keys: issue and revoke. A secret is shown once and stored only as a hash."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ApiKeyForm(IssuedForm[ApiKey]):
         if "name" in self.fields:
             first = "name" if self.fields["user"].initial else "user"
             self.fields[first].widget.attrs["autofocus"] = True
-        # Django's admin labels neither part of a date and time field.
+        # Django's admin gives no label to the two inputs of a date and time field.
         parts = (
             getattr(self.fields["expires_at"].widget, "widgets", ()) if "expires_at" in self.fields else ()
         )
@@ -88,12 +88,12 @@ class ApiKeyForm(IssuedForm[ApiKey]):
             part.attrs["aria-label"] = name
 
     def clean_expires_at(self) -> datetime | None:
-        """Return the expiry in the page's time zone, even if the project disables USE_TZ."""
+        """Return the expiry in the time zone of the page, even if the project sets USE_TZ to False."""
         found: datetime | None = self.cleaned_data["expires_at"]
         return timezone.make_aware(found) if found and timezone.is_naive(found) else found
 
     def issue(self) -> None:
-        """Issue the key, or add the service's errors to the form."""
+        """Issue the key. If the service refuses, add its errors to the form."""
         said = dict(self.cleaned_data)
         days = said.pop("lifetime")
         if days and said["expires_at"] is None:
@@ -112,7 +112,7 @@ def state_of(key: ApiKey) -> str:
 
 
 def list_states() -> dict[str, Q]:
-    """Return a filter for each state of keys, and one for active keys that end soon."""
+    """Map each state of a key to its filter, with an additional entry for active keys that expire soon."""
     active, *others = key_states().items()
     return dict([active, (ENDS_SOON, keys_end_soon()), *others])
 
@@ -125,7 +125,10 @@ class KeyStateFilter(StateFilter):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(IssuedAdmin[ApiKey]):
-    """Pages of API keys. Keys are issued and revoked, never edited. Revoked keys stay as a record."""
+    """Admin pages of API keys.
+
+    Keys are issued and revoked but never edited. Revoked keys stay in the list.
+    """
 
     form = ApiKeyForm
     list_display = ("shown_name", "owner", "state", "expires", "last_used", "created", "shown_prefix")
@@ -152,23 +155,26 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Hide the empty field "revoked" of an active key."""
+        """Hide the field "revoked" of a key that is not revoked."""
         fields = super().get_fields(request, obj)
         return fields if obj is None or obj.revoked_at else [name for name in fields if name != "revoked"]
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        """Deny deletion on the pages of keys, since revoking preserves the record.
+        """Deny deletion on the pages of keys, because revoking a key preserves its row as a record.
 
-        Deletion together with a key's user stays possible.
+        A key can still be deleted together with its user.
         """
         return not self.is_on_own_pages(request) and super().has_delete_permission(request, obj)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may change keys; revoking is the only change."""
+        """Return True if the user may change keys. Revoking is the only possible change."""
         return request.user.has_perm("mcp_app.change_apikey")
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Link to the user form in the help text; Unfold's own link is in a menu without a label."""
+        """Put the link to the form for a new user into the help text.
+
+        Unfold's own link is in a menu that has no label.
+        """
         field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "user" and isinstance(field.widget, RelatedFieldWidgetWrapper):
             may_add = field.widget.can_add_related
@@ -177,9 +183,9 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         return field
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer all active users to superusers and only the user itself to others.
+        """Let superusers choose any active user, and other users only themselves.
 
-        A key has its user's permissions.
+        This is necessary because a key has the permissions of its user.
         """
         if db_field.name == "user":
             users = get_user_model()._default_manager.filter(is_active=True)
@@ -189,7 +195,10 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def issued_context(self, request: HttpRequest, row: ApiKey, secret: str) -> dict[str, Any]:
-        """Return the new key, client configurations with its secret, and the address to revoke it."""
+        """Return the template context of the page that shows the secret.
+
+        It contains the new key, client configurations with the secret, and the address to revoke the key.
+        """
         return {
             "key": row,
             "facts": [("Scopes", self.shown_scopes(row)), ("Expires", self.expires(row))],
@@ -200,7 +209,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     @admin.action(description="Revoke selected keys", permissions=["revoke"])
     def revoke_keys(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
-        """Revoke each chosen key."""
+        """Revoke each selected key."""
         live = [key for key in queryset if key.revoked_at is None]
         work = sum((revoke_api_key(key=key, actor=request.user) for key in live), EndedWork())
         self.message_user(request, f"Keys revoked: {len(live)}. {work}".rstrip(), messages.SUCCESS)
@@ -213,7 +222,10 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         self.message_user(request, text, messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return the revoke button and the link to the key's visible entries, as far as permitted."""
+        """Return the revoke button and the link to the entries that the key's user can use.
+
+        Each is included only if the current user has the permission for it.
+        """
         then = "Its clients are refused at once, and it never works again."
         button = revoking("admin:mcp_app_apikey_revoke", "Revoke", "key", then)
         key = self.get_object(request, object_id) if may_ask(request.user) else None
@@ -225,7 +237,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     @admin.display(description="prefix", ordering="prefix")
     def shown_prefix(self, key: ApiKey) -> SafeString:
-        """Return the first characters of the secret, which identify the key."""
+        """Return the first characters of the secret, by which people recognize the key."""
         return visible(f"{key.prefix}…")
 
     shown_scopes = text_column("scopes", "scopes", empty="none")
@@ -241,7 +253,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     @admin.display(description="state")
     def state(self, key: ApiKey) -> SafeString:
-        """Return the state as a badge, with another badge if the key ends soon."""
+        """Return the key's state as a badge. An active key that expires soon has a second badge."""
         name = state_of(key)
         said = badge(name, {"active": "good", "expired": "warn", "revoked": "bad"}[name])
         soon = name == "active" and key.expires_at and key.expires_at <= ends_in(KEY_ENDS_WITHIN.days)

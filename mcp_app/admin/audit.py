@@ -1,4 +1,4 @@
-"""Pages of the audit trail: a searchable, read-only list."""
+"""Admin pages of the audit trail: a read-only list with a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Base classes of the admin pages: Unfold's classes if installed, else Django's. Independent of any model."""
+"""Base classes of the admin pages.
+
+They extend Unfold's classes if Unfold is installed, and Django's otherwise. They do not depend on any model.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +51,13 @@ else:
         FILE_CLASSES = []
 
     class SkinAdmin(_SkinAdmin):
-        """The installed admin base class, made subscriptable for the type checker."""
+        """The base class of the installed admin, with the subscript syntax that type annotations need."""
 
         def __class_getitem__(cls, item: object) -> type:
             return cls
 
     class ModelForm(_ModelForm):
-        """Django's form class, made subscriptable for the type checker."""
+        """Django's form class, with the subscript syntax that type annotations need."""
 
         def __class_getitem__(cls, item: object) -> type:
             return cls
@@ -76,7 +79,10 @@ FOR_SLUGS = ("/urlify.js", "/prepopulate.js", "/xregexp.js", "/xregexp.min.js")
 
 
 def notices_script() -> str:
-    """Return the URL of the notification script with its WebSocket address; "" without the console."""
+    """Return the URL of the script for browser notifications, or "" if the console is not installed.
+
+    The address of the WebSocket is in the fragment.
+    """
     try:
         return f"{static('mcp_app/notices.js')}#{reverse('mcp_console:sessions')}ws"
     except NoReverseMatch:
@@ -84,7 +90,10 @@ def notices_script() -> str:
 
 
 def anything_script() -> str:
-    """Return the URL of the global search script with the search address; "" if not served."""
+    """Return the URL of the script for the global search, or "" if the search has no URL.
+
+    The address of the search is in the fragment.
+    """
     try:
         return f"{static('mcp_app/anything.js')}#{reverse('mcp_find')}"
     except NoReverseMatch:
@@ -92,7 +101,7 @@ def anything_script() -> str:
 
 
 class _Labelled:
-    """A proxy of a row whose string has its hidden characters marked."""
+    """A proxy of a row. Its string is the row's string with hidden characters marked."""
 
     def __init__(self, row: Model) -> None:
         self._row = row
@@ -105,7 +114,7 @@ class _Labelled:
 
 
 class _Titled(_Labelled):
-    """A proxy of a row whose string is the title of its page."""
+    """A proxy of a row. Its string is the title of the row's page."""
 
     def __init__(self, row: Model, title: str) -> None:
         super().__init__(row)
@@ -120,9 +129,10 @@ T = TypeVar("T")
 
 
 def object_button(name: str, permission: str = "") -> Callable[[V], V]:
-    """Mark a method as the view of a button: a POST to a row's address that ends with ``name``.
+    """Mark a method as the view of a button.
 
-    Requires ``has_<permission>_permission``. Without ``permission`` the view decides by the row.
+    The button posts to the row's address followed by ``name``. If ``permission`` is given,
+    ``has_<permission>_permission`` must allow it. Otherwise, the view itself checks the user's permissions.
     """
 
     def mark(view: V) -> V:
@@ -133,30 +143,40 @@ def object_button(name: str, permission: str = "") -> Callable[[V], V]:
 
 
 def revoking(address: str, verb: str, what: str, then: str) -> dict[str, str]:
-    """Return the button of ``revocable_form.html`` that ends the page's object, with its confirmation."""
+    """Return the button of ``revocable_form.html``, including the text of its confirmation.
+
+    The button revokes the object that the page shows.
+    """
     label = f"{verb} this {what}"
     words = {"label": label, "question": f"{label}? {then}", "yes": f"{verb} the {what}", "no": "Keep it"}
     return {"address": address, **words}
 
 
 class ModelAdmin(ListedLookups, SkinAdmin[M]):
-    """Base of all admin pages: local styles, closed list filters, and buttons that post to one row."""
+    """Base class of all admin pages.
+
+    It adds the local style sheets, collapsed list filters, and buttons that post to the address of a row.
+    """
 
     list_per_page = 50
     show_full_result_count = False
-    # Unfold's options for the layout of forms and lists; Django's admin ignores them.
+    # Unfold's options for the layout of forms and lists. Django's admin ignores these options.
     list_filter_sheet = True
     compressed_fields = False
-    # Unfold reads this in every row; if it is missing, the template searches the whole context.
+    # Unfold reads this attribute for every row. If it were missing, the template would search the whole
+    # context for it.
     list_sections: ClassVar[tuple[()]] = ()
 
     @property
     def media(self) -> Media:
-        """Files of the base class and ours, all local; without prepopulated fields, no slug scripts."""
+        """Scripts and style sheets of the base class and of this app, all of them local.
+
+        If no field is prepopulated, the scripts for slugs are left out.
+        """
         own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/sure.js", "mcp_app/keys.js"]
         addresses = filter(None, (notices_script(), anything_script(), zone_script()))
         own += [format_html('<script src="{}"></script>', address) for address in addresses]
-        # Media has no public API for its files.
+        # Media has no public attribute for its files.
         theirs: Any = super().media
         scripts = [
             each for each in theirs._js if self.prepopulated_fields or not str(each).endswith(FOR_SLUGS)
@@ -164,41 +184,44 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
         return Media(css=theirs._css, js=scripts) + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
 
     def url_name(self, view: str) -> str:
-        """Return the URL name of this model's page ``view``."""
+        """Return the URL name of the page ``view`` of this model."""
         return f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{view}"
 
     def page_url(self, view: str, row: M | None = None) -> str:
-        """Return the address of one of this model's pages."""
+        """Return the address of a page of this model."""
         return reverse(self.url_name(view), args=[quote(row.pk)] if row is not None else [])
 
     def object_context(self, request: HttpRequest, title: str, row: Model | None = None) -> dict[str, Any]:
-        """Return the template context of every custom page; ``row`` is the page's object."""
+        """Return the template context that every custom page needs.
+
+        ``row`` is the object that the page shows.
+        """
         return {
             **({} if row is None else {"original": _Titled(row, title)}),
             **self.admin_site.each_context(request),
-            # Without a row, Unfold would title the page with the name of the list.
+            # If this were set without a row, Unfold would use the name of the list as the page's title.
             "opts": self.opts if row is not None else None,
             "list_opts": self.opts,
             "title": title,
             "media": self.media,
             "changelist_url": self.back_to_list(request),
-            # The list without the user's filters.
+            # The address of the list without any filters.
             "list_url": self.page_url("changelist"),
         }
 
     def back_to_list(self, request: HttpRequest) -> str:
-        """Return the list's address with the user's filters."""
+        """Return the address of the list with the user's current filters."""
         return self.with_filters(request, self.page_url("changelist"))
 
     def with_filters(self, request: HttpRequest, url: str) -> str:
-        """Return ``url`` with the filters of the list that the user is on or came from."""
+        """Return ``url`` with the filters of the list from which the user came."""
         context: Any = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
         return add_preserved_filters(context, url)
 
     def object_to_view(self, request: HttpRequest, object_id: str) -> M | None:
         """Return the row, or None if it does not exist.
 
-        Raises PermissionDenied without the view permission.
+        Raises PermissionDenied if the user may not view the row.
         """
         row = self.get_object(request, unquote(object_id))
         if not self.has_view_permission(request, row):
@@ -206,11 +229,14 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
         return row
 
     def may_open(self, request: HttpRequest, model: type[Model]) -> bool:
-        """Return True if the user may view another model's pages, to avoid links that end in an error."""
+        """Return True if the user may view the pages of another model.
+
+        Used to avoid links that would be denied.
+        """
         return bool(self.admin_site.get_model_admin(model).has_view_permission(request))
 
     def not_there(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Redirect to the list with a message that the row does not exist."""
+        """Redirect to the list and show a message that the row does not exist."""
         text = f"There is no {self.opts.verbose_name} {marked(unquote(object_id))[:80]}."
         self.message_user(request, text, messages.WARNING)
         return HttpResponseRedirect(self.page_url("changelist"))
@@ -218,7 +244,7 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
     def _get_obj_does_not_exist_redirect(
         self, request: HttpRequest, opts: Any, object_id: str
     ) -> HttpResponse:
-        """Mark hidden characters of the address, which Django's own message would repeat (S11)."""
+        """Mark hidden characters in the address. Django's own message would repeat them unmarked (S11)."""
         return self.not_there(request, object_id)
 
     def change_view(
@@ -233,37 +259,40 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
         return super().change_view(request, object_id, form_url, more)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return additional template context for the form of a row."""
+        """Return additional template context for a row's form. Subclasses override this."""
         return {}
 
     def is_on_own_pages(self, request: HttpRequest) -> bool:
-        """Return True if the request is for a page of this model, not for a cascade from another model."""
+        """Return True if the request is for a page of this model.
+
+        Returns False if a page of another model asks, for example because it deletes rows of this model.
+        """
         match = request.resolver_match
         return match is not None and f"_{self.opts.model_name}_" in (match.url_name or "")
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """Mark hidden characters of the row's name in headings (S11)."""
+        """Mark hidden characters of the row's name in the page's headings (S11)."""
         if context.get("original") is not None:
             context["subtitle"] = marked(context["original"])
             context["original"] = _Labelled(context["original"])
         return super().render_change_form(request, context, *args, **kwargs)
 
     def action_checkbox(self, obj: M) -> SafeString:
-        """Mark hidden characters of the row's name in the checkbox label (S11)."""
+        """Mark hidden characters of the row's name in the label of its checkbox (S11)."""
         labelled: Any = _Labelled(obj)
         return super().action_checkbox(labelled)
 
-    # Unfold stores the column's heading on the function.
+    # Unfold stores the column's heading as an attribute of the function.
     vars(action_checkbox).update(vars(SkinAdmin.action_checkbox))
 
     def done_to_each(
         self, request: HttpRequest, rows: Iterable[T], do: Callable[[T], object], refusal: type[Exception]
     ) -> int:
-        """Call ``do`` for each row and return the number of successes.
+        """Call ``do`` for each row; return the number of rows for which it succeeded.
 
-        Shows the message of each ``refusal``.
+        If ``do`` raises an exception of the class ``refusal``, its message is shown to the user.
         """
         done = 0
         for row in rows:
@@ -303,7 +332,7 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
 
 
 class ReadOnlyAdmin(ModelAdmin[M]):
-    """Read-only pages of a model."""
+    """Base class of read-only pages."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -316,22 +345,22 @@ class ReadOnlyAdmin(ModelAdmin[M]):
 
 
 class RowPageAdmin(ReadOnlyAdmin[M]):
-    """Read-only pages of a model with a custom page for each row instead of a form."""
+    """Base class of read-only pages that show a row on a custom page instead of a form."""
 
     def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
-        """Show ``row_page``, or redirect to the list if the row does not exist."""
+        """Return the row's page, or redirect to the list if the row does not exist."""
         row = self.object_to_view(request, object_id)
         return self.not_there(request, object_id) if row is None else self.row_page(request, row)
 
     @abstractmethod
     def row_page(self, request: HttpRequest, row: M) -> HttpResponse:
-        """Return the page of one row."""
+        """Return the page that shows a row."""
 
 
 def _head_once(tags: Any) -> None:
-    """Compute the headings of our lists once per page; Unfold recomputes them in each row.
+    """Make Unfold compute a list's headings once per page instead of once per row.
 
-    The headings take a quarter of the time of a page of 50 rows. Other apps' lists are unaffected.
+    The headings take a quarter of the time of a page with 50 rows. The lists of other apps are not affected.
     """
     work_out: Callable[[Any], Iterable[dict[str, Any]]] = tags.result_headers
 
@@ -349,6 +378,6 @@ def _head_once(tags: Any) -> None:
 if HAS_UNFOLD:
     from unfold.templatetags import unfold_list
 
-    # Leave releases of Unfold without that function unchanged.
+    # Other releases of Unfold may not have this function.
     if hasattr(unfold_list, "result_headers"):
         _head_once(unfold_list)

@@ -1,4 +1,4 @@
-"""Geometry of charts: converts numbers to the shapes of a 1000 by 100 SVG, with formatted texts."""
+"""Geometry of charts: numbers become shapes in an SVG of 1000 by 100 units, with formatted texts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from django.utils.safestring import SafeString
 
 WIDTH: Final = 1000.0
 HEIGHT: Final = 100.0
-# Joins texts so that one call escapes them all. The ASCII unit separator never occurs in texts.
+# Separator of texts that are joined so that one call escapes them all. Texts never contain the ASCII unit
+# separator.
 BETWEEN: Final = "\x1f"
 STEPS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 class Bars(NamedTuple):
-    """The bars of one series as one SVG path, since a page has hundreds of bars."""
+    """The bars of a series, combined into one SVG path because a page has hundreds of bars."""
 
     tone: str
     path: str
@@ -32,7 +33,7 @@ class ChartLine(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """An invisible column over one point, with its tooltip."""
+    """An invisible column over a point, which shows the point's tooltip."""
 
     x: str
     text: str
@@ -40,7 +41,7 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, with the same numbers as a table for screen readers."""
+    """A chart. Screen readers get the same numbers as a table."""
 
     name: str
     title: str
@@ -54,17 +55,17 @@ class Chart:
     touches: list[Touch]
     columns: list[str]
     rows: list[list[str]]
-    # Start of the first point (Unix time), seconds per point, and the URL prefix of a range selected on the
-    # chart.
+    # Start of the first point (Unix time), seconds per point, and the beginning of the URL for a range that
+    # the user selects on the chart.
     begins: int = 0
     span: int = 0
     url: str = "?"
 
-    # Rendered here: hundreds of points in a template took a fifth of the first page's time.
+    # Rendered in Python, because hundreds of points in a template took a fifth of the time of the dashboard.
 
     @property
     def touched(self) -> SafeString:
-        """Tooltip columns as SVG."""
+        """The columns with tooltips as SVG elements."""
         width = _text(WIDTH / max(len(self.touches), 1))
         mark = (
             f'<rect class="mcp-touch" x="{{}}" y="0" width="{width}" height="100"><title>{{}}</title></rect>'
@@ -73,22 +74,25 @@ class Chart:
 
     @property
     def table(self) -> SafeString:
-        """Table rows as HTML."""
+        """The rows of the table as HTML."""
         cells = "<td>{}</td>" * (len(self.columns) - 1)
         return _repeated(f'<tr><th scope="row">{{}}</th>{cells}</tr>', self.rows)
 
 
 def _repeated(markup: str, rows: Sequence[Sequence[str]]) -> SafeString:
-    """Return ``markup`` filled for each row.
+    """Return ``markup`` once for each row, filled with the texts of the row.
 
-    Escapes all texts in one call, since a chart has up to a thousand.
+    One call escapes all texts, because a chart has up to a thousand of them.
     """
     texts = escape(BETWEEN.join(text.replace(BETWEEN, " ") for row in rows for text in row)).split(BETWEEN)
     return SafeString((markup * len(rows)).format(*texts))
 
 
 def ceiling(highest: float) -> float:
-    """Return the round number at which an axis ends: the next of STEPS times a power of ten."""
+    """Return the number at which an axis ends.
+
+    It is a product of one of STEPS and a power of ten, and at least ``highest``.
+    """
     if highest <= 0:
         return 1.0
     power = 1.0
@@ -100,7 +104,7 @@ def ceiling(highest: float) -> float:
 
 
 def bars(series: Sequence[tuple[str, Sequence[float]]], top: float) -> list[Bars]:
-    """Return stacked bars, the first series at the bottom."""
+    """Return stacked bars. The first series is at the bottom."""
     count = len(series[0][1])
     step = WIDTH / count
     width, found = _text(step * 0.82), []
@@ -118,13 +122,13 @@ def bars(series: Sequence[tuple[str, Sequence[float]]], top: float) -> list[Bars
 
 
 def line(tone: str, values: Sequence[float | None], top: float) -> list[ChartLine]:
-    """Return a line through the centers of the columns, interrupted at missing values."""
+    """Return lines through the centers of the columns. Missing values interrupt the line."""
     step = WIDTH / len(values)
     placed = [(place, value) for place, value in enumerate(values) if value is not None]
     found = []
     for _, group in groupby(enumerate(placed), key=lambda item: item[1][0] - item[0]):
         joined = [(float(place), value) for _, (place, value) in group]
-        if len(joined) == 1:  # makes an isolated point visible
+        if len(joined) == 1:  # A line of this length makes an isolated point visible.
             joined = [(joined[0][0] - 0.3, joined[0][1]), (joined[0][0] + 0.3, joined[0][1])]
         points = [
             f"{_text((place + 0.5) * step)},{_text(HEIGHT - min(value / top, 1.0) * HEIGHT)}"
@@ -135,7 +139,7 @@ def line(tone: str, values: Sequence[float | None], top: float) -> list[ChartLin
 
 
 def touches(texts: Sequence[str]) -> list[Touch]:
-    """Return tooltip columns of equal width."""
+    """Return tooltip columns of equal width, one for each text."""
     step = WIDTH / len(texts)
     return [Touch(_text(place * step), text) for place, text in enumerate(texts)]
 

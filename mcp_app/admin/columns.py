@@ -1,4 +1,7 @@
-"""List columns and read-only fields that display one field of a row. Independent of any model."""
+"""Columns of lists and read-only fields that show a field of a row.
+
+They do not depend on any model.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,15 @@ Column = Callable[[Any, Model], SafeString]
 
 
 def text_column(description: str, field: str, *, ordering: Any = None, empty: str = "") -> Column:
-    """Return a column for untrusted text, or for a related row with such a name."""
+    """Return a column for untrusted text, or for a related row with an untrusted name."""
     return _column(description, ordering, lambda row: visible(getattr(row, field) or empty))
 
 
 def who_column() -> Column:
-    """Return a column with the caller's name, if the list has resolved it, and the principal as tooltip."""
+    """Return a column for a principal.
+
+    It shows the display name if the list has looked it up, with the principal's key as tooltip.
+    """
 
     def shown(row: Any) -> SafeString:
         name = getattr(row, "who", row.principal)
@@ -39,7 +45,7 @@ def time_column(description: str, field: str, *, sortable: bool = True) -> Colum
 
 
 def json_column(description: str, field: str) -> Column:
-    """Return a column for a complete JSON value."""
+    """Return a column that shows a whole JSON value."""
     return _column(description, None, lambda row: json_block(getattr(row, field)))
 
 

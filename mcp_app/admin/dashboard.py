@@ -1,4 +1,4 @@
-"""The dashboard on the first admin page: figures, charts, and open tasks."""
+"""The dashboard on the admin's first page: numbers, charts and open tasks."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from mcp_app.streams.stores.message_queue import SyncMessageQueue
 MOST_TOOLS = 10
 MOST_CLIENTS = 8
 MIB = 1024 * 1024
-# Thresholds of the task about failed calls: a minimum number and a minimum share.
+# A task about failed calls appears from this number of failures and this fraction of all calls.
 MANY_FAILED, FAILED_SHARE = 5, 0.05
-# The log counts as late from this delay on.
+# The log counts as late if its newest line waits for more than this many seconds.
 LATE_SECONDS = 10.0
 
 LOG_IS_OFF = "The message log is switched off (MESSAGE_LOG), so calls are not counted here."
@@ -54,7 +54,7 @@ NEARLY_FULL = "Redis has used more than 80 % of its memory: new background calls
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure with its label and a link to its page."""
+    """A number with a label and a link to the page that explains it."""
 
     name: str
     value: str
@@ -65,7 +65,10 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """The calls of a tool; ``note`` explains a row that covers several tools."""
+    """The calls of a tool.
+
+    ``note`` explains a row that combines the calls of several tools.
+    """
 
     name: str
     url: str
@@ -77,13 +80,16 @@ class ToolRow:
 
     @property
     def counted(self) -> str:
-        """Number of calls, formatted."""
+        """The number of calls with thousands separators."""
         return f"{self.calls:,}"
 
 
 @dataclass(slots=True)
 class Dashboard:
-    """The dashboard as far as the user may view it; other parts are empty."""
+    """The dashboard for one user.
+
+    Parts that the user may not view are empty.
+    """
 
     period: Period
     at: datetime
@@ -101,12 +107,12 @@ class Dashboard:
 
     @property
     def figures_url(self) -> str:
-        """Address of the figures page for the same period."""
+        """Return the address of the statistics page for the same period."""
         return f"{reverse('admin:mcp_app_message_figures')}?{urlencode(query_of(self.period))}"
 
     @property
     def chosen_url(self) -> str:
-        """Address of the period if it was selected on a chart."""
+        """The address of the dashboard for the same period, if the user selected the period on a chart."""
         return chosen_url(self.period)
 
 
@@ -116,7 +122,7 @@ def may_see(request: HttpRequest) -> bool:
 
 
 def dashboard(request: HttpRequest) -> Dashboard:
-    """Return the current dashboard for the requested period."""
+    """Return the dashboard for the period in the request."""
     now = clock.utcnow()
     period = asked_period(request, now)
     url = f"{reverse('admin:mcp_app_message_dashboard')}?{urlencode(query_of(period))}"
@@ -158,7 +164,7 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
 
 
 def _failing(found: Traffic) -> Reason:
-    """Return the task for a high error rate, naming a tool that causes most failures."""
+    """Return the task for a high error rate. It names the tool that causes more than half of the failures."""
     total = found.total
     text = f"{share_text(total.error_rate)} of calls failed: {total.failed:,} of {total.all:,}"
     most = [name for name, calls in found.tools if name != OTHER and calls.failed * 2 > total.failed]
@@ -167,14 +173,14 @@ def _failing(found: Traffic) -> Reason:
 
 
 def _messages(found: Traffic, **narrowed: str) -> str:
-    """Return the address of the log for the same tool calls and the same period."""
+    """Return the address of the log, filtered by the tool calls in the same period."""
     since = in_utc(found.points[0][0])
     asked = {"method": "tools/call", **narrowed, "since": since, **end_of_log(found.period.until)}
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
 
 
 def _tool_row(found: Traffic, name: str, calls: CallFigures) -> ToolRow:
-    # The log cannot be filtered by the name "other".
+    # Calls counted as "other" have several names, by which the log cannot be filtered.
     figures = (
         calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95),
     )  # fmt: skip
@@ -190,7 +196,7 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
     note = f"{waiting:,} waiting" + (", no worker listens" if orphaned else "")
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
-    # Without any worker another fault is reported.
+    # If there are no workers at all, another task already reports it.
     if orphaned and state.workers:
         shown.verdict.faults.append(Reason(ORPHANED, url))
 
@@ -209,9 +215,9 @@ def _show_sessions(shown: Dashboard) -> None:
 
 
 def _show_stores(shown: Dashboard, state: Box) -> None:
-    """Add the state of workers, Redis and the log queue.
+    """Add the state of the workers, of Redis and of the log queue.
 
-    Stops at the first failure of Redis.
+    After the first failure of Redis, the remaining steps are skipped.
     """
     settings = conf.get()
     if not settings.message_log:
@@ -253,7 +259,7 @@ def _memory(used: int | None, limit: int | None) -> Tile:
 
 
 def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **drawn: Any) -> Chart:
-    """Return a chart with the shared parts: axis labels, a table row and a tooltip for each point."""
+    """Return a chart with the parts that all charts share: axis labels, table rows and tooltips per point."""
     written = "%H:%M" if found.period.span == MINUTE else "%Y-%m-%d %H:%M"
     times = [timezone.localtime(at).strftime(written) for at, _ in found.points]
     cells: list[list[str]] = drawn.pop("cells")

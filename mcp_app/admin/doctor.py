@@ -1,4 +1,4 @@
-"""The doctor's page: examine the installation on request, and show the findings with remedies."""
+"""The admin page of the doctor. It examines the installation and shows findings with their remedies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from mcp_app.models import Doctor
 from mcp_app.observability.logs import process_name
 
 PERMISSION = "mcp_app.run_doctor"
-# Limit for a web thread; the slowest area, the public address, usually takes under ten seconds.
+# Time limit in seconds, because an examination occupies a web thread. The slowest check, of the public
+# address, usually takes less than ten seconds.
 SECONDS = 45.0
 WORST_FIRST = (Level.ERROR, Level.WARNING, Level.SKIPPED, Level.OK)
 TONES = {Level.ERROR: "bad", Level.WARNING: "warn", Level.SKIPPED: "plain", Level.OK: "good"}
@@ -44,7 +45,7 @@ BUSY = "Another examination is running here. Only its user sees the results. Try
 
 
 class DoctorForm(forms.Form):
-    """The doctor's form: an API key that is used for one examination and never stored."""
+    """The form of the doctor's page. An entered API key is used for one examination and never stored."""
 
     key = forms.RegexField(
         r"^[!-~]+$",
@@ -60,7 +61,7 @@ class DoctorForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class AreaReport:
-    """The findings in one area, worst first; ``tone`` is the tone of the worst."""
+    """The findings in an area, the most severe first. ``tone`` is the tone of the most severe finding."""
 
     title: str
     findings: list[tuple[Finding, str]]
@@ -69,7 +70,7 @@ class AreaReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An examination for display."""
+    """The result of an examination, prepared for display."""
 
     areas: list[AreaReport]
     counts: list[tuple[str, str]]
@@ -80,17 +81,17 @@ class Report:
 
 @admin.register(Doctor)
 class DoctorAdmin(ReadOnlyAdmin[Doctor]):
-    """The doctor's page, registered like a model's list."""
+    """The doctor's page. It is registered like the list of a model that has no rows."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Doctor | None = None) -> bool:
-        """Require ``run_doctor``: an examination sends requests and takes time."""
+        """Return True if the user has ``run_doctor``. An examination sends requests and takes time."""
         return request.user.has_perm(PERMISSION)
 
     def get_urls(self) -> list[URLPattern]:
-        """Serve only the page, since there are no rows."""
+        """Return the URL of the page only, because there are no rows."""
         page = sensitive_post_parameters("key")(self.changelist_view)
         return [path("", self.admin_site.admin_view(page), name="mcp_app_doctor_changelist")]
 
@@ -98,7 +99,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the form, and after a POST the findings."""
+        """Show the form. After a POST, show the findings as well."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         form, report, problem, status = (
@@ -113,7 +114,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
             except Busy:
                 problem, status = BUSY, 409
             except (ValueError, ImproperlyConfigured) as wrong:
-                # Errors about the key or PUBLIC_URL; no text repeats the key.
+                # Errors about the entered key or PUBLIC_URL. Their texts never contain the key.
                 problem, status = str(wrong), 400
         context = {
             **self.object_context(request, "Doctor"),
@@ -127,7 +128,10 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
 
 
 def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report:
-    """Run an examination of at most ``SECONDS`` and return its sorted report. Raises Busy."""
+    """Run an examination of at most ``SECONDS`` and return the sorted report.
+
+    Raises Busy if another examination is running.
+    """
     begun = time.monotonic()
     findings = [*examine_alone(installation, SECONDS), *more]
     counted = Counter(finding.level for finding in findings)
@@ -143,7 +147,7 @@ def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report
 
 
 def server(request: HttpRequest) -> Finding:
-    """Return a finding about the server process behind this request."""
+    """Return a finding about the web server that serves this request."""
     if not hasattr(request, "scope"):
         text = "this page is served by WSGI, under which nothing answers /mcp"
         return warning(
@@ -170,7 +174,7 @@ def _name(finding: Finding) -> str:
 
 
 def _place(finding: Finding) -> tuple[int, str, int]:
-    """Return the sort key: by area, then worst first."""
+    """Return the sort key of a finding: by area, then by severity."""
     names, name = list(TITLES), _name(finding)
     known = names.index(name) if name in names else len(names)
     return known, name, WORST_FIRST.index(finding.level)

@@ -1,1 +1,1 @@
-"""Pages of background calls: list, one call, approvals, queues."""
+"""Admin pages of background calls: the list, a single call, approvals and queues."""

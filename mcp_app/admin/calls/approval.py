@@ -1,4 +1,4 @@
-"""The approval of one call as displayed: state, times, and the actions permitted to the user."""
+"""The approval of a call as its page shows it: state, times, and the actions that the user may take."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TONES: Final = {
     "cancelled": "warn",
     "waiting": "info",
 }
-# Bounds the query behind a badge that every page shows.
+# Limits the query behind a badge that every admin page shows.
 MOST_WAITING: Final = 1_000
 DECIDED: Final = (Call.Decision.APPROVED, Call.Decision.REFUSED)
 # Number of earlier decisions listed on a call's page.
@@ -35,8 +35,8 @@ NEWEST: Final = 5
 
 
 def waiting_count() -> int:
-    """Return the number of calls that wait for approval, capped at ``MOST_WAITING``."""
-    # Without an order: SQLite would scan all calls in that order for the few that wait.
+    """Return the number of calls that wait for approval, but at most ``MOST_WAITING``."""
+    # Unordered, because SQLite would scan all calls in that order to find the few that wait.
     return Call.objects.filter(state=State.APPROVAL_NEEDED).order_by()[:MOST_WAITING].count()
 
 
@@ -48,13 +48,16 @@ def decision_of(call: Call) -> str:
 
 
 def waited_for_approval(call: Call) -> timedelta:
-    """Return the time from acceptance to the decision, or until now if undecided."""
+    """Return the time from acceptance to decision.
+
+    Without a decision, it ends when the call ended, or now.
+    """
     end = call.decided_at or call.finished_at or clock.utcnow()
     return end - call.accepted_at
 
 
 def time_left(call: Call) -> timedelta | None:
-    """Return the time until the approval expires; None if the call does not wait."""
+    """Return the time until the approval expires, or None if the call does not wait for approval."""
     if call.state != State.APPROVAL_NEEDED or call.approval_until is None:
         return None
     return call.approval_until - clock.utcnow()
@@ -62,7 +65,7 @@ def time_left(call: Call) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCard:
-    """The approval of a call on its page, with the actions permitted to the user."""
+    """The approval of a call for display, with the actions that the user may take."""
 
     badge: SafeString
     waited: str
@@ -79,7 +82,7 @@ class ApprovalCard:
 
 
 def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
-    """Return the approval of a call; None if it needs no approval."""
+    """Return the approval of a call for display, or None if the call does not need approval."""
     if call.approval_until is None:
         return None
     word = decision_of(call)
@@ -100,7 +103,7 @@ def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
 
 
 def _about(call: Call, *, waits: bool) -> dict[str, Any]:
-    """Return the tool's texts as clients see them, and earlier decisions about its calls."""
+    """Return the tool's title and description as clients see them, and earlier decisions about its calls."""
     if not waits:
         return {"title": "", "description": "", "before": "", "earlier": []}
     title, description = described([call.tool]).get(call.tool, ("", ""))
@@ -115,7 +118,7 @@ def _about(call: Call, *, waits: bool) -> dict[str, Any]:
 
 
 def described(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return the title and the description of each tool as clients see them."""
+    """Map each tool name to the title and description that clients see."""
     found = {}
     for tool in Tool.objects.filter(name__in=set(names)):
         definition = tool.definition if isinstance(tool.definition, dict) else {}
@@ -125,7 +128,10 @@ def described(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 class Earlier:
-    """Counts of earlier approvals and refusals for the tools of some calls, in one query."""
+    """Counts of earlier approvals and refusals, for the tools that a list of calls uses.
+
+    One query reads all counts.
+    """
 
     def __init__(self, calls: Iterable[Call]) -> None:
         tools = {call.tool for call in calls}
@@ -138,7 +144,10 @@ class Earlier:
             self._of_tool[tool, decision] += number
 
     def words(self, call: Call) -> str:
-        """Return ``12 approved, 1 refused; of the same person 3 approved, 0 refused``, or "" if none."""
+        """Return text such as ``12 approved, 1 refused; of the same person 3 approved, 0 refused``.
+
+        Returns "" if no call of the tool has been decided.
+        """
         all_of_it = [self._of_tool[call.tool, word] for word in DECIDED]
         if not any(all_of_it):
             return ""

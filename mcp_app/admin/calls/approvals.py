@@ -1,4 +1,4 @@
-"""The approval queue: the list of calls, its columns and its live view."""
+"""The approval queue: its list of calls, its columns, and the data for its live update."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_WATCHED = 500
 
 
 class DecisionFilter(admin.SimpleListFilter):
-    """List filter by decision; by default calls that wait."""
+    """List filter by decision. By default, the list shows the calls that wait for approval."""
 
     title = "decision"
     parameter_name = "decision"
@@ -69,7 +69,7 @@ class DecisionFilter(admin.SimpleListFilter):
 
 @admin.register(Approval)
 class ApprovalAdmin(DecidingAdmin):
-    """The approval queue: caller, tool and times of each call, with buttons to decide."""
+    """The approval queue: the caller, tool and times of each call, and the buttons to decide."""
 
     list_display_links = None
     list_filter = (DecisionFilter, "accepted_at")
@@ -79,7 +79,10 @@ class ApprovalAdmin(DecidingAdmin):
     change_list_template = "mcp_admin/approvals.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:
-        """Select calls that needed approval; load arguments only if they are short enough for a list."""
+        """Return the calls that needed approval.
+
+        Arguments are loaded only if they are short enough for a list.
+        """
         is_short = When(stored_length__lte=LONGEST_ARGUMENTS, then=F("arguments"))
         return (
             super()
@@ -94,9 +97,9 @@ class ApprovalAdmin(DecidingAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Approval], search_term: str
     ) -> tuple[QuerySet[Approval], bool]:
-        """Search by tool, person, session or words of the arguments.
+        """Search by tool, person, session, or words in the arguments.
 
-        Search all waiting calls; with a decision filter, only the newest calls.
+        All waiting calls are searched. With a decision filter, only the newest calls are searched.
         """
         decided = bool(request.GET.get("decision"))
         searched = decided and search_term.strip()
@@ -108,7 +111,7 @@ class ApprovalAdmin(DecidingAdmin):
         return found, repeats
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns; waiting calls have a decision column if the user may decide."""
+        """Return the columns. The list of waiting calls has buttons if the user may decide."""
         about = ("asker", "shown_arguments", "before")
         if request.GET.get("decision"):
             return ("tool_name", *about, "since", "waited", "shown_decision")
@@ -135,13 +138,14 @@ class ApprovalAdmin(DecidingAdmin):
         return decide
 
     def _in_row(self, request: HttpRequest, verb: str, call: Approval) -> str:
-        """Return the address of a row's button; its response redirects to the list."""
+        """Return the address to which a row's button posts. Its response redirects to the list."""
         address = self.with_filters(request, self.page_url(verb, call))
         return f"{address}{'&' if '?' in address else '?'}from_queue=1"
 
     def _refuse_in_row(self, request: HttpRequest, call: Approval) -> SafeString:
-        # A modal dialog keeps the column widths and blocks the page behind it. A textarea, because Enter in a
-        # text input would press the form's first button, which approves some call.
+        # A modal dialog keeps the widths of the columns and blocks the page behind it. The reason is a
+        # textarea, because Enter in a text input would press the first button of the form, which approves a
+        # call.
         return format_html(
             '<button class="mcp-button" type="button" command="show-modal" commandfor="{0}" aria-label="{1}">'
             'Refuse…</button><dialog class="mcp-refuse" id="{0}" closedby="any" aria-label="{1}">'
@@ -163,7 +167,7 @@ class ApprovalAdmin(DecidingAdmin):
         )
 
     def _whole_arguments(self, call: Approval) -> SafeString:
-        """Return the redacted arguments on several lines, or a link to the call if they are too long."""
+        """Return the redacted arguments on several lines. If they are too long, return a link to the call."""
         if shown := pane(arguments_of(call), LONGEST_ARGUMENTS * 2):
             return format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', shown.html)
         address, words = (
@@ -173,11 +177,11 @@ class ApprovalAdmin(DecidingAdmin):
         return format_html('<p><a class="mcp-link" href="{}">{}</a></p>', address, words)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        """Put the call that expires first on top; among decided calls, the newest."""
+        """Order waiting calls by expiry, the earliest first, and decided calls by time, the newest first."""
         return ("-accepted_at",) if request.GET.get("decision") else ("approval_until",)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Attach names, tool texts, earlier decisions and objections to the listed calls."""
+        """Attach names, tool descriptions, earlier decisions and objections to the calls in the list."""
         changelist = super().get_changelist_instance(request)
         calls = list(changelist.result_list)
         waiting = [call for call in calls if call.state == State.APPROVAL_NEEDED]
@@ -192,14 +196,14 @@ class ApprovalAdmin(DecidingAdmin):
         return changelist
 
     def has_view_permission(self, request: HttpRequest, obj: Approval | None = None) -> bool:
-        """Require the permission to view calls."""
+        """Return True if the user may view calls."""
         return self.may_open(request, Call)
 
-    # The columns.
+    # The columns of the list.
 
     @admin.display(description="tool", ordering="tool")
     def tool_name(self, call: Approval) -> SafeString:
-        """Return the tool with a link to the call, and the tool's title and description."""
+        """Return the tool's name as a link to the call, followed by title and description."""
         title, description = getattr(call, "described", {}).get(call.tool, ("", ""))
         about = ": ".join(filter(None, (title, description.partition("\n")[0])))
         return format_html(
@@ -212,13 +216,13 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="before")
     def before(self, call: Approval) -> str:
-        """Return the counts of earlier decisions about this tool."""
+        """Return the counts of earlier decisions about calls of this tool."""
         earlier: Earlier | None = getattr(call, "earlier", None)
         return (earlier.words(call) if earlier else "") or "no call of this tool was decided before"
 
     @admin.display(description="asked by", ordering=login_name("user"))
     def asker(self, call: Approval) -> SafeString:
-        """Return the user behind the credential, the client and the credential."""
+        """Return the user who owns the credential, the client's name, and the principal."""
         return format_html(
             '{} <span class="mcp-dim">{} · {}</span>',
             visible(asked_by(call, getattr(call, "names", {}))),
@@ -233,7 +237,7 @@ class ApprovalAdmin(DecidingAdmin):
         if not text:
             return format_html('<span class="mcp-dim">{}</span>', "too long for a list")
         cut = text if len(text) <= LINE_CHARACTERS else text[:LINE_CHARACTERS] + "…"
-        # Break lines between the parts of JSON, not within words.
+        # Allow line breaks between the parts of the JSON text and not within words.
         shown = visible(cut).replace(",", ",<wbr>").replace(":", ":<wbr>")
         return format_html("<code>{}</code>", SafeString(shown))
 
@@ -241,7 +245,7 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="waited")
     def waited(self, call: Approval) -> SafeString:
-        """Return the time that the call has waited."""
+        """Return how long the call waited for its decision."""
         return format_html('<span class="mcp-time">{}</span>', span(waited_for_approval(call)))
 
     @admin.display(description="expires in", ordering="approval_until")
@@ -267,7 +271,7 @@ class ApprovalAdmin(DecidingAdmin):
     ) -> HttpResponse:
         """Show the queue.
 
-        A script reports changes but never reorders the list while an operator decides.
+        A script reports new calls, but never changes the list, because an operator may be about to decide.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -276,7 +280,7 @@ class ApprovalAdmin(DecidingAdmin):
         return super().changelist_view(request, {**context, "watches": not request.GET.get("decision")})
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
-        """Return the ids of the waiting calls as JSON; the queue's page polls it."""
+        """Return the ids of the waiting calls as JSON. The queue's page polls this address."""
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         if not self.has_view_permission(request):

@@ -1,4 +1,4 @@
-"""Search for calls by words of their redacted arguments, in bounded time."""
+"""Search for calls by words in their redacted arguments. The work per search is limited."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import OPEN
 
-# Number of calls searched for each open state, and the maximum number of results.
+# Maximum number of calls searched in each open state, and maximum number of results.
 MOST_OPEN: Final = 500
 MOST_FOUND: Final = 200
-# Longer arguments are only shown on the call's page.
+# Longer arguments are shown only on the page of their call.
 LONGEST: Final = 20_000
-# An expression hides the column's index from SQLite, which would scan all calls in that order for the few in
-# one state.
+# Ordering by an expression prevents SQLite from using the column's index, with which it would scan all calls
+# in that order to find the few in one state.
 _ACCEPTED: Final = Coalesce(F("accepted_at"), F("accepted_at"))
 OLDEST_FIRST: Final = (_ACCEPTED.asc(),)
 HELP: Final = f"words of the arguments; of the newest {MOST_LISTED:,} calls."
 
 
 def telling(calls: QuerySet[Any], text: str) -> list[UUID]:
-    """Return the ids of the calls whose tool and redacted arguments contain all words of ``text``."""
+    """Return the ids of the calls that contain all words of ``text``.
+
+    A word may occur in the name of the tool or in the redacted arguments.
+    """
     said = ArgumentMatches(text)
     rows = calls.filter(said.stored).order_by(_ACCEPTED.desc()).values_list("pk", "tool", "arguments")
-    # Count only calls that match after redaction: a call that matches by a secret would displace another.
+    # Only calls that match after redaction count. A call that matches only by a secret would otherwise take
+    # the place of another result.
     shown = (pk for pk, tool, arguments in rows.iterator(MOST_FOUND) if said.is_shown(tool, arguments))
     return list(islice(shown, MOST_FOUND))
 
 
 class ArgumentMatches:
-    """A matcher for all words of a text, first in the database, then after redaction."""
+    """A matcher for calls. It tests words first in the database and then in the redacted text."""
 
     def __init__(self, text: str) -> None:
         self._words = text.lower().split()
@@ -47,17 +51,17 @@ class ArgumentMatches:
 
     @property
     def stored(self) -> Q:
-        """Database condition for candidates; it never matches calls with long arguments."""
+        """The query condition for calls that may match. It excludes calls with long arguments."""
         words = (Q(arguments__icontains=word) | Q(tool__icontains=word) for word in self._words)
         return reduce(and_, words, Q(LessThanOrEqual(Length("arguments"), LONGEST)))
 
     @property
     def named(self) -> Q:
-        """Database condition that matches the words in the tool's name only."""
+        """The query condition for calls whose tool name contains all words."""
         return reduce(and_, (Q(tool__icontains=word) for word in self._words), Q())
 
     def is_shown(self, tool: str, arguments: str) -> bool:
-        """Return True if the words occur in the tool's name or in the arguments as displayed."""
+        """Return True if each word occurs in the name of the tool or in the redacted arguments."""
         if all(word in tool.lower() for word in self._words):
             return True
         shown = self._clean.message(arguments.encode("utf-8", "replace"), LONGEST * 4)
@@ -66,7 +70,10 @@ class ArgumentMatches:
 
 
 def open_calls(*columns: Any) -> QuerySet[Any, tuple[Any, ...]]:
-    """Return columns of waiting and running calls, a bounded number for each state, by an index."""
+    """Return columns of the calls in open states, such as waiting and running.
+
+    An index limits the number of rows read for each state.
+    """
     parts = [
         Call.objects.filter(
             pk__in=Call.objects.filter(state=state).order_by("lease_until").values("pk")[:MOST_OPEN]

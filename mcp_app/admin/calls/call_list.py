@@ -1,4 +1,4 @@
-"""Pages of background calls: read-only, except that calls can be cancelled or retried."""
+"""Admin pages of background calls. They are read-only, except that users can cancel and retry calls."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _length(time: timedelta | None) -> SafeString:
 
 
 class CallStateFilter(admin.SimpleListFilter):
-    """List filter by state, or by all unfinished states."""
+    """List filter by state. One of its choices matches all states of unfinished calls."""
 
     title = "state"
     parameter_name = "state"
@@ -90,7 +90,10 @@ class OutcomeFilter(admin.SimpleListFilter):
 
 
 class CallToolFilter(admin.SimpleListFilter):
-    """List filter by tool; choices come from the catalogue, to avoid a scan of all calls."""
+    """List filter by tool.
+
+    The choices come from the catalogue, because reading them from the calls would scan the whole table.
+    """
 
     title = "tool"
     parameter_name = "tool"
@@ -105,7 +108,7 @@ class CallToolFilter(admin.SimpleListFilter):
 
 @admin.register(Call)
 class CallAdmin(LongListAdmin[Call]):
-    """Pages of background calls: the list with its queues, and each call live."""
+    """Admin pages of background calls: the list, the state of queues above it, and each call's live page."""
 
     list_display = (
         "tool_name",
@@ -120,21 +123,21 @@ class CallAdmin(LongListAdmin[Call]):
     search_fields = ("tool", "principal", login_name("user"), "session_id", "worker", "id")
     search_help_text = f"Tool, who, call or session id, {HELP}"
     newest_by = "accepted_at"
-    sortable_by = ("tool_name", "who", "client", "accepted")  # what has an index
+    sortable_by = ("tool_name", "who", "client", "accepted")  # The columns that have an index.
     actions = ("stop_calls", "retry_calls")
     change_list_template = "mcp_admin/calls.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
-        """Defer large columns, and annotate whether the user may open the call's session."""
+        """Defer large columns, and annotate each call with True if the user may open its session."""
         session = Session.objects.filter(pk=OuterRef("session_id"))
         opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
         told = {"opens_session": opens, "client_said": SAID_OF_CLIENT}
         return super().get_queryset(request).defer(*LARGE).annotate(**told)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
-        """Return the call with this id in any notation, else the calls of this session.
+        """Return the call with this id, written in any notation, or the calls of the session with this id.
 
-        Returns None if neither exists.
+        Returns None if there is neither.
         """
         try:
             return queryset.filter(pk=UUID(term))
@@ -152,13 +155,16 @@ class CallAdmin(LongListAdmin[Call]):
         )
         return [live_page, *super().get_urls()]
 
-    # The columns.
+    # The columns of the list.
 
     tool_name = text_column("tool", "tool", ordering="tool")
 
     @admin.display(description="state", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
-        """Return badges: state, task, cancellation, outcome if it differs, and attempts."""
+        """Return badges for the call's state, its task and a pending cancellation.
+
+        Outcome and number of attempts are added if they are informative.
+        """
         said = [badge(*state_of(call))]
         if call.task_until is not None:
             said.append(badge("task", "plain"))
@@ -176,7 +182,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="client", ordering="session_id")
     def client(self, call: Call) -> SafeString:
-        """Return the client's name, with a link to the call's session if the user may open it."""
+        """Return the client's name. It is a link to the session if the user may open the session."""
         name = visible(asked_with(call))
         if not getattr(call, "opens_session", False):
             return name
@@ -184,7 +190,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="duration")
     def duration(self, call: Call) -> SafeString:
-        """Return the run time, and the time in the queue before it."""
+        """Return how long the call has run, and how long it waited in the queue before."""
         wait = waited(call)
         if wait is None:
             return _length(lasted(call))
@@ -206,22 +212,22 @@ class CallAdmin(LongListAdmin[Call]):
             return bool(getattr(call, "opens_session", False))
         return self.may_open(request, Session) and Session.objects.filter(pk=asked_in(call)).exists()
 
-    # Permissions.
+    # Permissions and actions.
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may change calls: cancelling and retrying change them."""
+        """Return True if the user may change calls, which includes cancelling and retrying them."""
         return request.user.has_perm("mcp_app.change_call")
 
     @admin.action(description="Cancel selected calls", permissions=["operate"])
     def stop_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
-        """Cancel each chosen call that is not finished."""
+        """Cancel each selected call that has not finished."""
         stopped = [cancel_call(call_id=call.pk, actor=request.user) for call in queryset]
         text = f"Asked to cancel: {sum(stopped)}. Over already: {stopped.count(False)}."
         self.message_user(request, text, messages.SUCCESS if any(stopped) else messages.INFO)
 
     @admin.action(description="Retry selected as new calls", permissions=["operate"])
     def retry_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
-        """Retry each chosen finished call as a new call."""
+        """Retry each selected finished call as a new call."""
 
         def retry(call: Call) -> None:
             retry_call(call_id=call.pk, actor=request.user)
@@ -234,7 +240,7 @@ class CallAdmin(LongListAdmin[Call]):
         """Cancel one call."""
         if cancel_call(call_id=call.pk, actor=request.user):
             over = Call.objects.filter(pk=call.pk, state__in=TERMINAL).exists()
-            # The call may finish before the message is read; the text stays true.
+            # The call may finish before the user reads the message. The wording is true in both cases.
             later = "You cancelled the call: its state says when it is over."
             self.message_user(request, "The call is cancelled." if over else later, messages.SUCCESS)
         else:
@@ -242,7 +248,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @object_button("retry", "operate")
     def retry_one(self, request: HttpRequest, call: Call) -> HttpResponse | None:
-        """Retry one call and open the new one."""
+        """Retry a call as a new call and redirect to the new call."""
         try:
             new = retry_call(call_id=call.pk, actor=request.user)
         except RetryRefused as refused:
@@ -258,7 +264,7 @@ class CallAdmin(LongListAdmin[Call]):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the list below the box of queues and workers."""
+        """Show the list of calls, with the queues and workers above it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         more = {
@@ -271,7 +277,7 @@ class CallAdmin(LongListAdmin[Call]):
         return super().changelist_view(request, {**more, **(extra_context or {})})
 
     def row_page(self, request: HttpRequest, call: Call) -> HttpResponse:
-        """Show one call; the page polls live data while the call runs."""
+        """Show a call. The page polls live data as long as the call runs."""
         call.refresh_from_db(fields=LARGE)
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
@@ -306,7 +312,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     def _messages_url(self, call: Call) -> str:
         asked = {"session": asked_in(call), "request_id": request_id_of(call)[:120]}
-        # A time range limits the search in the log of a long session.
+        # A time range limits the number of rows that the log must search if the session is long.
         asked["since"] = f"{call.accepted_at - AROUND:%Y-%m-%dT%H:%M:%S}"
         if call.finished_at is not None:
             asked["until"] = f"{call.finished_at + AROUND:%Y-%m-%dT%H:%M:%S}"
@@ -314,7 +320,10 @@ class CallAdmin(LongListAdmin[Call]):
         return f"{reverse(f'{self.admin_site.name}:mcp_app_message_changelist')}?{query}"
 
     def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return a call's live data as JSON. The page polls it every second until the call ends."""
+        """Return the live data of a call as JSON.
+
+        The page polls this address every second until the call ends.
+        """
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         call = self.object_to_view(request, object_id)
@@ -324,8 +333,8 @@ class CallAdmin(LongListAdmin[Call]):
 
 
 def asked_in(call: Call) -> str:
-    """Return the session in which the call was made.
+    """Return the id of the session in which the call was made.
 
-    A core task's streams have another id, because the task may outlive that session.
+    The streams of a core task have another session id, because the task may outlive its session.
     """
     return str(call.session_fields.get(MADE_IN, call.session_id))

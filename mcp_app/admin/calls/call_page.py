@@ -1,6 +1,6 @@
-"""Data for the page of one call, initially and while it runs.
+"""Data for the page of a call, both for its first display and for its live updates.
 
-All text is redacted and hidden characters marked.
+All texts are redacted, and hidden characters in them are marked.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ TONES = {
     "failed": "bad",
     "cancelled": "warn",
 }
-# Redact a stored answer before truncating it: a truncated secret might not be recognized.
+# A stored answer is redacted before it is truncated, because a truncated secret might not be recognized.
 WHOLE = 1 << 30
-AROUND = timedelta(minutes=1)  # clocks of two machines differ a little
+AROUND = timedelta(minutes=1)  # The clocks of two machines may differ slightly.
 AWAY = "Redis is away: what the call says is not shown now."
 
 
 @dataclass(frozen=True, slots=True)
 class CallContent:
-    """The arguments and the answer for display; None if empty."""
+    """The arguments and the answer of a call for display. Each is None if it is empty."""
 
     arguments: Pane | None
     answer: Pane | None
 
 
 def content(call: Call, *, whole: bool) -> CallContent:
-    """Return the arguments and the answer, redacted."""
+    """Return the redacted arguments and answer of a call. Long ones are truncated unless ``whole``."""
     clean = redactor()
     limit = LONGEST_SHOWN if whole else SHOWN_CHARACTERS
     return CallContent(
@@ -58,9 +58,9 @@ def content(call: Call, *, whole: bool) -> CallContent:
 
 
 def waited(call: Call) -> timedelta | None:
-    """Return the time in the queue before the newest start.
+    """Return how long the call waited in the queue before its newest start.
 
-    Returns None for a call that never entered the queue or ended there.
+    Returns None if the call was never queued or was cancelled in the queue.
     """
     queued_at = call.accepted_at if call.approval_until is None else call.decided_at
     if call.finished_at is not None and call.started_at is None:
@@ -69,7 +69,7 @@ def waited(call: Call) -> timedelta | None:
 
 
 def lasted(call: Call) -> timedelta | None:
-    """Return the run time of the newest attempt; None if it has not started."""
+    """Return how long the newest attempt has run, or None if no attempt has started."""
     if call.started_at is None:
         return None
     end: datetime = call.finished_at or database_clock.utcnow()
@@ -77,7 +77,10 @@ def lasted(call: Call) -> timedelta | None:
 
 
 def state_of(call: Call) -> tuple[str, str]:
-    """Return the state in one word and its tone; the decision for a refused or expired call."""
+    """Return the name of the state and its tone.
+
+    For a refused or expired call, the decision is returned instead of the state.
+    """
     if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
         return str(call.decision), DECISION_TONES[call.decision]
     return shown_state(call.state), TONES.get(call.state, "plain")
@@ -89,16 +92,17 @@ def outcome_of(call: Call) -> str:
 
 
 def says_more(call: Call) -> bool:
-    """Return True if the outcome differs from the state."""
+    """Return True if the outcome adds information to the state."""
     began = call.decision not in (Call.Decision.REFUSED, Call.Decision.EXPIRED)
     return began and outcome_of(call) not in ("", "ok", shown_state(call.state))
 
 
 def stopped_by(call: Call) -> str:
-    """Return the operator who cancelled the call, from the audit trail; empty if none."""
+    """Return the name of the operator who cancelled the call, from the audit trail, or ""."""
     if call.cancel_requested_at is None:
         return ""
-    # Filter by time, which is indexed. The row uses the database's clock, the trail a process's clock.
+    # The time is part of the filter because it is indexed. The range is needed because the call has the time
+    # of the database clock and the audit event that of a process clock.
     then = (call.cancel_requested_at - AROUND, call.cancel_requested_at + AROUND)
     stops = AuditEvent.objects.filter(action="call.stop", object_kind="call", object_key=str(call.pk))
     people = stops.filter(at__range=then).exclude(actor=None).order_by("pk")
@@ -106,14 +110,17 @@ def stopped_by(call: Call) -> str:
 
 
 def is_unsent(call: Call) -> bool:
-    """Return True if the answer was not published to the client's stream within ``PUBLISH_SECONDS``."""
+    """Return True if the call's answer is overdue.
+
+    The answer should be published to the client's stream within ``PUBLISH_SECONDS`` after the call finished.
+    """
     if call.finished_at is None or call.published:
         return False
     return database_clock.utcnow() - call.finished_at > timedelta(seconds=PUBLISH_SECONDS)
 
 
 def lease_words(call: Call) -> str:
-    """Return the time left on the attempt's lease; "-" if no worker runs the call."""
+    """Return the remaining time of the lease on the current attempt, or "-" if no worker has a lease."""
     left = database_clock.lease_left(call.lease_until)
     if left is None:
         return "-"
@@ -121,7 +128,7 @@ def lease_words(call: Call) -> str:
 
 
 def live(call: Call, after: Position | None = None) -> dict[str, Any]:
-    """Return the live data of a call as JSON; ``after`` is the position of the last line shown."""
+    """Return the live data of a call. ``after`` is the position of the last log line that the page shows."""
     try:
         heard, note = said(call.session_id, call.stream, after), ""
     except StreamsUnavailable:
@@ -148,7 +155,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
 
 
 def attempts(call: Call) -> str:
-    """Return ``2 of 3``."""
+    """Return text such as ``2 of 3``."""
     return f"{call.attempt} of {call.max_attempts}"
 
 
@@ -161,5 +168,5 @@ def _progress(call: Call, newest: Progress | None) -> dict[str, Any] | None:
 
 
 def request_id_of(call: Call) -> str:
-    """Return the JSON-RPC id as the message log stores it."""
+    """Return the call's JSON-RPC id in the form in which the message log stores it."""
     return str(orjson.loads(call.request_id))

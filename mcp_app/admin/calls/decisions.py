@@ -1,4 +1,4 @@
-"""Approval and refusal of calls: one by a button, several after a confirmation page."""
+"""Approval and refusal of calls: a single call with a button, several calls after a confirmation page."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from mcp_app.interface.text import marked
 from mcp_app.models import Approval
 from mcp_app.protocol.call_state import State
 
-# Longer arguments are only shown on the call's page: this page lists many calls.
+# Longer arguments are shown only on the page of their call, because the confirmation page lists many calls.
 LONGEST_ARGUMENTS = 20_000
 WHOLE = 1 << 30
 MOST_AT_ONCE = 100
 
 
 class DecidingAdmin(RowPageAdmin[Approval]):
-    """The decisions of the queue: bulk actions and the buttons of one call."""
+    """Base class of the approval queue: the bulk actions, and the buttons that decide a single call."""
 
     actions = ("approve_calls", "refuse_calls")
 
@@ -66,7 +66,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         return HttpResponseRedirect(self.call_url(call.pk))
 
     def _consequence(self, verb: str, call: Approval) -> SafeString:
-        """Return the message after a decision; for an approval, with a link to cancel the call."""
+        """Return the message after a decision. After an approval, it has a link to cancel the call."""
         who, tool = marked(asked_by(call, names_of([call]))), marked(call.tool)
         if verb == "refuse":
             return format_html("The call of {}, asked by {}, was refused.", tool, who)
@@ -76,12 +76,12 @@ class DecidingAdmin(RowPageAdmin[Approval]):
 
     @admin.action(description="Approve selected calls", permissions=["decide"])
     def approve_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:
-        """Approve the chosen calls after a confirmation page."""
+        """Approve the selected calls after a confirmation page."""
         return self._decide_many(request, queryset, "approve")
 
     @admin.action(description="Refuse selected calls", permissions=["decide"])
     def refuse_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:
-        """Refuse the chosen calls for one reason after a confirmation page."""
+        """Refuse the selected calls with a common reason, after a confirmation page."""
         return self._decide_many(request, queryset, "refuse")
 
     def _decide_many(
@@ -96,7 +96,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         return self._look(request, queryset, verb)
 
     def _decide_chosen(self, request: HttpRequest, verb: str) -> None:
-        """Decide the calls confirmed on the page, even if the list has changed."""
+        """Decide the calls that the confirmation page listed, even if the queue has changed since."""
 
         def decide(text: str) -> None:
             _decide(verb, UUID(text), request)
@@ -106,7 +106,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
             self.message_user(request, f"Calls {_done(verb)}: {count}.", messages.SUCCESS)
 
     def _look(self, request: HttpRequest, queryset: QuerySet[Approval], verb: str) -> HttpResponse | None:
-        """Show the chosen calls for confirmation."""
+        """Show the selected calls on the confirmation page."""
         chosen = list(queryset.filter(state=State.APPROVAL_NEEDED)[:MOST_AT_ONCE])
         if not chosen:
             self.message_user(request, "None of them waits any more.", messages.INFO)
@@ -134,7 +134,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """A call on the confirmation page; ``arguments`` is None if they are too long."""
+    """A call on the confirmation page. ``arguments`` is None if the arguments are too long for the page."""
 
     call: Approval
     asked_by: str
@@ -149,7 +149,7 @@ def _decide(verb: str, call_id: UUID, request: HttpRequest) -> None:
 
 
 def reason_field(call: Approval) -> str:
-    """Return the name of the reason field in a call's row, unique within the list."""
+    """Return the name of the input for the reason in a call's row. The name is unique within the list."""
     return f"reason-{call.pk}"
 
 
@@ -158,6 +158,6 @@ def _done(verb: str) -> str:
 
 
 def arguments_of(call: Approval) -> str:
-    """Return the redacted arguments; empty if they are too long for a list."""
+    """Return the redacted arguments of a call, or "" if they are too long for a list."""
     short: str = getattr(call, "short", "")
     return redactor().message(short.encode("utf-8", "replace"), WHOLE)

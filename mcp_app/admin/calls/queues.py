@@ -1,4 +1,4 @@
-"""The box above the list of calls: each queue's waiting calls and workers."""
+"""The state of queues and workers, shown above the list of calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ AWAY = "Redis is away: queues and workers cannot be seen. Accepted calls wait an
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue: jobs not yet claimed (None: unknown), calls that wait, calls that run, its workers."""
+    """The state of a queue.
+
+    ``jobs`` is the number of jobs that no worker has claimed, or None if it is unknown. ``waiting`` and
+    ``running`` are numbers of calls. ``workers`` is the number of workers that serve the queue, or None if it
+    is unknown.
+    """
 
     name: str
     jobs: int | None
@@ -28,13 +33,13 @@ class Queue:
 
     @property
     def orphaned(self) -> bool:
-        """True if calls wait and no worker listens."""
+        """True if calls wait in the queue and no worker serves it."""
         return self.workers == 0 and self.waiting > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """All queues with calls or workers, the live workers, and a note about problems."""
+    """All queues that have calls or workers, all live workers, and a note about problems."""
 
     queues: list[Queue]
     workers: list[SeenWorker]

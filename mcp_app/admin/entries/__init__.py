@@ -1,1 +1,1 @@
-"""Pages of tools, prompts and resources: forms, drafts, history, test bench, transfer."""
+"""Admin pages of tools, prompts and resources: forms, drafts, history, test bench, export and import."""

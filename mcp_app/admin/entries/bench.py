@@ -1,6 +1,6 @@
-"""The test bench of an entry: its page, the token for its browser client, snippets for other clients.
+"""The test bench of an entry: its page, its browser client's token, and snippets for other clients.
 
-The page is an MCP client (static/mcp_app/bench). Its runs go through `/mcp` like those of any client.
+The page is an MCP client (static/mcp_app/bench). It sends its runs to ``/mcp`` like any other client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Entry = Any
 
 
 class BenchAdmin(CallersPages):
-    """The test bench pages of every kind of entry."""
+    """The pages of the test bench, for every kind of entry."""
 
     kind: ClassVar[str]
     key_field: ClassVar[str]
@@ -59,7 +59,10 @@ class BenchAdmin(CallersPages):
         return pages + super().get_urls()
 
     def has_try_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may run entries in the bench; view permissions decide which entries."""
+        """Return True if the user may use the test bench.
+
+        The user can run only those entries that the user may view.
+        """
         return request.user.has_perm(TRY)
 
     def _tried(self, request: HttpRequest, object_id: str) -> Entry | None:
@@ -73,9 +76,10 @@ class BenchAdmin(CallersPages):
     # The views.
 
     def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the bench.
+        """Show the test bench.
 
-        ``?arguments=`` or ``?message=`` fills its form; ``&compare=`` loads a second logged message.
+        ``?arguments=`` or ``?message=`` fills the form. ``&compare=`` loads a second logged message to
+        compare.
         """
         entry = self._tried(request, object_id)
         if entry is None:
@@ -97,7 +101,10 @@ class BenchAdmin(CallersPages):
         return TemplateResponse(request, "mcp_admin/bench.html", context)
 
     def token_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Issue a token to the page's client, for the current user or for the user named in ``user``."""
+        """Issue a token for the client in the browser.
+
+        The token is for the current user, or for the user in the parameter ``user``.
+        """
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         entry = self._tried(request, object_id)
@@ -114,20 +121,24 @@ class BenchAdmin(CallersPages):
             return _failed("There is no such user.", 403)
         except PermissionDenied as refused:
             return _failed(str(refused), 403)
-        # Clients only learn that the entry does not exist; the person who tests it gets the reason.
+        # The client only learns that the entry does not exist. The response contains the reason, for the
+        # person who tests the entry.
         found = verdict(entry, self.kind, holder_of(user), self._givers(request, entry))
         why = "" if found.can else f"{marked(user.get_username())} cannot use it: {found.why}."
         return JsonResponse({"token": token, "ends": ends, "user": user.get_username(), "why": why})
 
     def _givers(self, request: HttpRequest, entry: Entry) -> list[Giver]:
-        """Return the groups that grant the entry's permission; empty if the user may not view people."""
+        """Return the groups that grant the entry's permission.
+
+        The list is empty if the user may not view people.
+        """
         permission = permission_of(entry)
         return givers_of([permission])[permission] if may_view_people(request.user) else []
 
     def snippets_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return snippets that repeat a run elsewhere, as JSON.
+        """Return snippets that repeat a run with another client, as JSON.
 
-        The request body holds the method and the params.
+        The body of the request contains the method and the params.
         """
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -145,7 +156,7 @@ class BenchAdmin(CallersPages):
         return JsonResponse({"snippets": [{"title": each.title, "text": each.text} for each in made]})
 
     def run_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return the arguments and the answer of one logged run of this entry, as JSON."""
+        """Return the arguments and the answer of a logged run of this entry, as JSON."""
         entry = self._tried(request, object_id)
         run = self._logged(request, entry, request.GET.get("message", "")) if entry is not None else None
         return _failed(NO_RUN, 404) if run is None else JsonResponse(run)
@@ -165,7 +176,7 @@ class BenchAdmin(CallersPages):
             "principal": bench_key(request.user.pk, request.user.pk),
             "tokenUrl": self.page_url("try_token", entry),
             "snippetsUrl": self.page_url("try_snippets", entry),
-            # Both show logged messages, which need the permission to view them.
+            # Both addresses show logged messages, which the user must be permitted to view.
             "runUrl": self.page_url("try_run", entry) if may_read else None,
             "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0])
             if may_read
@@ -176,7 +187,10 @@ class BenchAdmin(CallersPages):
         }
 
     def bench_schema(self, entry: Entry) -> Any:
-        """Return a JSON Schema of the arguments: a tool's own schema, else an object of strings."""
+        """Return a JSON Schema of the arguments.
+
+        For a tool it is the tool's own schema. For other kinds it is an object of strings.
+        """
         if self.kind == "tool":
             return source_of(entry).arguments_of(entry)
         if self.kind == "prompt":
@@ -187,11 +201,17 @@ class BenchAdmin(CallersPages):
         return _texts(names, [{"required": True}] * len(names))
 
     def preset_link(self, request: HttpRequest, entry: Entry) -> dict[str, Any] | None:
-        """Return the add page of presets and the arguments already fixed; None if the kind has no presets."""
+        """Return the address of the form for a new preset, with the arguments that are already fixed.
+
+        Returns None if this kind of entry has no presets.
+        """
         return None
 
     def _prefill(self, request: HttpRequest, entry: Entry) -> dict[str, Any]:
-        """Return the initial form values from the query string; ``trouble`` describes an invalid value."""
+        """Return the initial values of the form from the query string.
+
+        ``trouble`` describes an invalid value.
+        """
         filled: dict[str, Any] = {"arguments": None, "first": None, "second": None, "trouble": ""}
         text = request.GET.get("arguments")
         if text is not None:
@@ -217,7 +237,10 @@ class BenchAdmin(CallersPages):
         return logged_run(message, subject_of(self.kind, self._key(entry))) if message else None
 
     def _people(self, request: HttpRequest) -> list[str] | None:
-        """Return the first users by name whom this user may act as; None without that permission."""
+        """Return the names of users as whom this user may run entries, the first ones in alphabetical order.
+
+        Returns None if the user may not act as other users.
+        """
         if not request.user.has_perm(TRY_AS_OTHERS):
             return None
         model: Any = get_user_model()
@@ -228,7 +251,7 @@ class BenchAdmin(CallersPages):
         return list(names[:PEOPLE_OFFERED])
 
     def _notes(self, request: HttpRequest, entry: Entry) -> list[str]:
-        """Return the reasons that keep a run from working, apart from its arguments."""
+        """Return the reasons why a run would fail whatever its arguments are."""
         notes = []
         if entry.missing:
             notes.append(f"Clients are not offered this entry: {source_of(entry).gone}.")
@@ -252,7 +275,7 @@ def _texts(names: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _hints(entry: Entry) -> list[tuple[str, str]]:
-    """Return a tool's annotations as badges: text and tone."""
+    """Return a tool's annotations as badges, each a text and a tone."""
     annotations = getattr(source_of(entry).base_of(entry) or entry, "annotations", None)
     told = annotations if isinstance(annotations, dict) else {}
     hints = []

@@ -1,4 +1,4 @@
-"""Logged runs of the test bench: the list of earlier runs of an entry, and one run in full."""
+"""Logged runs of the test bench: the list of earlier runs of an entry, and the details of a run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ Read = Callable[[dict[str, Any]], Arguments | None]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The entry under test: the method that runs it, and a reader that recognizes its logged requests.
+    """The entry under test, as the log shows its runs.
 
-    ``read`` returns the arguments from a request's params, or None if the request ran another entry.
+    ``method`` is the method that runs the entry. ``read`` returns the arguments in the params of a logged
+    request, or None if the request was for another entry.
     """
 
     method: str
@@ -33,7 +34,7 @@ class Subject:
 
 
 def subject_of(kind: str, key: str) -> Subject:
-    """Return the subject of an entry; ``key`` is its name, URI or URI template."""
+    """Return the subject for an entry. ``key`` is the entry's name, URI or URI template."""
     if kind == "resource":
         return Subject("resources/read", lambda params: {} if params.get("uri") == key else None)
     if kind == "template":
@@ -43,7 +44,7 @@ def subject_of(kind: str, key: str) -> Subject:
 
 
 def served_template(key: str) -> uri_template.UriTemplate | None:
-    """Return the compiled template; None if it is invalid."""
+    """Return the compiled URI template, or None if it is invalid."""
     try:
         return uri_template.compile(key)
     except ValueError:
@@ -61,7 +62,7 @@ def _arguments(params: dict[str, Any]) -> Arguments | None:
 
 
 def runs(actor: Any, subject: Subject) -> list[dict[str, Any]]:
-    """Return the newest bench runs of a subject by ``actor``, as themselves and as other users."""
+    """Return the newest test runs of a subject by ``actor``, including runs as other users."""
     found = []
     for message in _bench_messages(actor):
         if message.method == subject.method and subject.read(_params(message)) is not None:
@@ -72,9 +73,9 @@ def runs(actor: Any, subject: Subject) -> list[dict[str, Any]]:
 
 
 def logged_run(message: Message, subject: Subject) -> dict[str, Any] | None:
-    """Return a logged run with arguments and answer; None if the message did not run the subject.
+    """Return a logged run with its arguments and answer, or None if the message is no run of the subject.
 
-    ``whole`` is False if the log holds a truncated or redacted request.
+    ``whole`` is False if the logged request was truncated or redacted.
     """
     params = _params(message)
     arguments = subject.read(params) if message.method == subject.method else None
@@ -95,7 +96,8 @@ def _bench_messages(actor: Any) -> list[Message]:
     keys = [bench_key(actor.pk, actor.pk), *(bench_key(actor.pk, other) for other in others)]
     sessions = Session.objects.filter(principal__in=keys).order_by("-created_at")
     ids = list(sessions.values_list("pk", flat=True)[:_SESSIONS_LOOKED_AT])
-    # Filter by session only, which is indexed and matches few messages. Methods are filtered here.
+    # The query filters only by session, which is indexed and matches few messages. The caller filters by
+    # method.
     messages = Message.objects.filter(session_id__in=ids, direction=Message.Direction.IN).defer("answer")
     return list(messages.order_by("-pk")[:_MESSAGES_LOOKED_AT])
 
@@ -117,7 +119,7 @@ def _params(message: Message) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> Any:
-    """Return the JSON value of a logged payload; None if it is truncated or not JSON."""
+    """Return the JSON value of a logged payload, or None if the payload is truncated or not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The page that lists who can use an entry, and why the other users cannot."""
+"""The page that lists which users can use an entry and explains why the other users cannot."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ Entry = Any
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A person on the page of callers: whether they can use the entry, and why."""
+    """A user on the page of callers.
+
+    ``can`` is True if the user can use the entry, and ``why`` is the reason.
+    """
 
     key: str
     name: str
@@ -64,11 +67,11 @@ class CallersPages(ModelAdmin[Any]):
         return [path("<path:object_id>/callers/", view, name=name), *super().get_urls()]
 
     def callers_url(self, request: HttpRequest, entry: Entry) -> str | None:
-        """Return the address of the page; None if the user may not view people."""
+        """Return the address of the page of callers, or None if the user may not view people."""
         return self.page_url("callers", entry) if may_view_people(request.user) else None
 
     def callers_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """List all people, one page at a time; ``?q=`` searches by user name."""
+        """List all users on numbered pages. ``?q=`` searches by user name."""
         if not may_view_people(request.user):
             raise PermissionDenied
         entry = self.object_to_view(request, object_id)
@@ -93,14 +96,17 @@ class CallersPages(ModelAdmin[Any]):
         return TemplateResponse(request, "mcp_admin/callers.html", context)
 
     def _refusals(self, request: HttpRequest, entry: Entry) -> list[tuple[RefusalCount, str]]:
-        """Return a tool's refused calls of the last day; empty if the user may not read the message log."""
+        """Return the number of refused calls of a tool in the last day, by refusal code.
+
+        The list is empty for other entries, and if the user may not read the message log.
+        """
         if self.kind != "tool" or not request.user.has_perm("mcp_app.view_message"):
             return []
         return refusals_of(clock.utcnow() - RECENT, tool=entry.name)
 
 
 def rule_of(entry: Entry) -> str:
-    """Describe in words who may use an entry."""
+    """Return a phrase that describes who may use an entry."""
     permission = permission_of(entry)
     if not permission:
         return "every caller"
@@ -111,7 +117,7 @@ def rule_of(entry: Entry) -> str:
 
 
 def about_permission(request: HttpRequest) -> SafeString:
-    """Return the help text of the permission field, with a link to add a group if allowed."""
+    """Return the help text of the permission field. It has a link to add a group if the user may do so."""
     text = "Who sees it and may use it: every caller, the members of a group, or those with a permission."
     if not (admin.site.is_registered(Group) and request.user.has_perm("auth.add_group")):
         return format_html("{}", text)
@@ -128,7 +134,7 @@ def people_named(asked: str) -> QuerySet[Any]:
 
 
 def _callers(people: list[Any], entry: Entry, kind: str, givers: list[Giver]) -> list[Caller]:
-    """Return a ``Caller`` for each person, in a constant number of queries."""
+    """Return a ``Caller`` for each person. The number of queries does not depend on the number of people."""
     obstacle = obstacle_of(entry)
     permission = permission_of(entry)
     holders = holders_of(permission, people) if permission and not obstacle else set()
@@ -143,7 +149,10 @@ def _callers(people: list[Any], entry: Entry, kind: str, givers: list[Giver]) ->
 
 
 def _holder(person: Any, entry: Entry, holders: set[Any]) -> Holder:
-    """Return a person as a holder of at most this entry's permission."""
+    """Return a person in the form that ``verdict`` expects.
+
+    Of the person's permissions, it contains only the entry's permission.
+    """
     is_superuser = bool(getattr(person, "is_superuser", False))
     return Holder(
         {permission_of(entry)} if is_superuser or person.pk in holders else (),

@@ -1,4 +1,4 @@
-"""Admin pages of the four kinds of catalogue entries: their fields and their copies."""
+"""Admin pages of the four kinds of catalogue entries: fields, permissions and copies of each kind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ APPROVAL = ("needs_approval", "approval_minutes", "four_eyes")
 
 @admin.register(Tool)
 class ToolAdmin(TransferPages, EntryAdmin):
-    """Pages of tools. A tool added here is a preset of another tool, unless another source is chosen."""
+    """Admin pages of tools. A new tool is a preset of another tool unless the user chooses another source."""
 
     kind = "tool"
     form = ToolForm
@@ -57,7 +57,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     list_select_related = related(Tool)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer only tools that are not presets as the base of a preset."""
+        """Offer only tools that are not presets themselves as the base of a preset."""
         if db_field.name == "preset_of":
             kwargs["queryset"] = PRESET.bases()
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -70,7 +70,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
         return field
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Add a fieldset for approval after the limits."""
+        """Add the fields about approval after the limits."""
         sets = super().get_fieldsets(request, obj)
         place = [name for name, _ in sets].index("Limits") + 1
         return [
@@ -80,25 +80,31 @@ class ToolAdmin(TransferPages, EntryAdmin):
         ]
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Protect tools that presets are made from; those presets must be deleted first."""
+        """Protect tools on which presets are based. The presets must be deleted first."""
         going, counts, missing_permissions, protected = super().get_deleted_objects(objs, request)
         presets = (visible(preset) for preset in PRESET.made_from(objs))
         return going, counts, missing_permissions, [*protected, *presets]
 
     def definition_fields_of(self, entry: Any) -> tuple[Any, ...]:
-        """Add client refusals and the base tool's arguments to the fields of a preset."""
+        """Add clients' refusals and the arguments of the base tool to the fields of a preset."""
         facts = super().definition_fields_of(entry)
         return (*facts, "shown_refusals", "tool_schema") if source_of(entry).base_of(entry) else facts
 
     def preset_link(self, request: HttpRequest, entry: Any) -> dict[str, Any] | None:
-        """Link to a new preset of the base tool that has this entry's fixed arguments."""
+        """Return the address of the form for a new preset of the same base tool.
+
+        The arguments that this entry fixes are returned as well.
+        """
         if not self.has_add_permission(request):
             return None
         tool = source_of(entry).base_of(entry) or entry
         return {"url": self.page_url("add"), "tool": tool.pk, "fixed": entry.fixed_arguments}
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Parse the fixed arguments that the test bench passes; drop invalid JSON."""
+        """Parse the fixed arguments that the test bench sends in the query string.
+
+        Invalid JSON is ignored.
+        """
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         if "fixed_arguments" in initial:
             try:
@@ -109,13 +115,16 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
     @admin.display(description="arguments of the tool")
     def tool_schema(self, preset: Tool) -> SafeString:
-        """Return the input schema that fixed arguments are checked against."""
+        """Return the input schema of the base tool, against which the fixed arguments are validated."""
         tool = source_of(preset).base_of(preset)
         return json_block(tool.input_schema if tool else None)
 
     @admin.display(description="callers")
     def shown_callers(self, tool: Tool) -> str:
-        """Describe who may call the tool, as far as known outside its code."""
+        """Return a phrase about who may call the tool.
+
+        The tool's own code may impose further restrictions.
+        """
         exposed = (source_of(tool).base_of(tool) or tool).name
         if permission_of(tool):
             return visible(rule_of(tool))
@@ -125,7 +134,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
     @admin.display(description="runs")
     def shown_execution(self, tool: Tool) -> str:
-        """Describe where the tool runs by its definition, and what that requires of clients."""
+        """Return a phrase about where the tool runs by its definition and what clients must support."""
         definition: Any = source_of(tool).definition(tool)
         if definition is None or not definition.background:
             return "in the web process, unless changed above"
@@ -138,7 +147,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
     @admin.display(description="clients")
     def shown_refusals(self, tool: Tool) -> SafeString:
-        """List the clients that reject the tool's schema, each with a remedy."""
+        """Return a list of the clients that reject the tool's schema, with a remedy for each."""
         found = refusals({"name": tool.name, "inputSchema": source_of(tool).arguments_of(tool) or {}})
         if not found:
             return badge("accepted by all known clients", "good")
@@ -152,7 +161,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
 
 @admin.register(Prompt)
 class PromptAdmin(EntryAdmin):
-    """Pages of prompts. A prompt added here is text with placeholders."""
+    """Admin pages of prompts. A new prompt is a text with placeholders."""
 
     kind = "prompt"
     form = PromptForm
@@ -160,7 +169,7 @@ class PromptAdmin(EntryAdmin):
     search_fields = ("name", "title", "description", "permission", "template")
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Edit arguments as rows."""
+        """Show the arguments as rows that can be edited."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "arguments":
             field.widget = ArgumentsWidget()
@@ -172,7 +181,7 @@ class PromptAdmin(EntryAdmin):
 
 @admin.register(Resource)
 class ResourceAdmin(EntryAdmin):
-    """Pages of resources with a fixed URI. A resource added here is a text or an uploaded file."""
+    """Admin pages of resources with a fixed URI. A new resource is a text or an uploaded file."""
 
     kind = "resource"
     key_field = "uri"
@@ -181,7 +190,7 @@ class ResourceAdmin(EntryAdmin):
     search_fields = ("uri", "name", "title", "description", "permission")
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Use an upload widget that never links to the file."""
+        """Use an upload widget without a link to the file."""
         if db_field.name == "file":
             return db_field.formfield(
                 widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old."
@@ -189,7 +198,10 @@ class ResourceAdmin(EntryAdmin):
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def duplicate(self, entry: Any, actor: Any, **changed: Any) -> Any:
-        """Copy the uploaded file as well: entries that share a file would lose it together."""
+        """Copy the entry together with its uploaded file.
+
+        If two entries shared a file, deleting one entry would delete the file of both.
+        """
         if not entry.file:
             return super().duplicate(entry, actor, file="", **changed)
         with entry.file.open("rb") as stored:
@@ -197,7 +209,7 @@ class ResourceAdmin(EntryAdmin):
             return super().duplicate(entry, actor, file=copy, **changed)
 
     def definition_fields_of(self, entry: Any) -> tuple[Any, ...]:
-        """Add the name of the current file for an upload."""
+        """Add the name of the current file if the resource is an uploaded file."""
         facts = super().definition_fields_of(entry)
         return (*facts, "current_file") if entry.file else facts
 
@@ -209,7 +221,7 @@ class ResourceAdmin(EntryAdmin):
 
 @admin.register(ResourceTemplate)
 class ResourceTemplateAdmin(EntryAdmin):
-    """Pages of resource templates, which are always defined in code."""
+    """Admin pages of resource templates. Templates are always defined in code."""
 
     kind = "template"
     key_field = "uri_template"
@@ -219,9 +231,9 @@ class ResourceTemplateAdmin(EntryAdmin):
     actions = ("enable_entries", "disable_entries")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False: a template needs a function in code."""
+        """Return False, because a template needs a function in code."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False: the code would restore the template."""
+        """Return False, because the template would be restored from code."""
         return False

@@ -1,4 +1,4 @@
-"""Differences between two states of an entry: field by field, long values line by line.
+"""Differences between two states of an entry by field. Long values are compared line by line.
 
 All values are escaped.
 """
@@ -20,9 +20,9 @@ from mcp_app.catalogue.sources.precedence import words_of
 from mcp_app.interface.text import json_text, marked, visible
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
-# Numbers and hashes that another field shows in readable form.
+# Fields that are not shown: numbers and hashes whose readable form is in another field.
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
-# Fields that fall back to the definition in code while empty.
+# If these fields are empty, the values from the code apply.
 IN_CODE: Final = ("title", "description")
 _EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
 MAX_INLINE: Final = 160
@@ -36,9 +36,10 @@ _LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownDifference:
-    """The difference of one field: ``lines``, or ``old`` and ``new`` in one line each.
+    """The difference in one field.
 
-    None for ``old`` or ``new`` means that the entry did not exist in that state.
+    It consists either of ``lines``, or of ``old`` and ``new`` as one line each. If ``old`` or ``new`` is
+    None, the entry did not exist in that state.
     """
 
     name: str
@@ -52,8 +53,9 @@ def field_differences(
 ) -> list[ShownDifference]:
     """Return the fields in which two states of an entry differ.
 
-    If one state is None, return the other state's fields that have a value. ``in_code`` is the entry's
-    current definition, used for states stored without one: an empty text means the text from code.
+    If one of the states is None, the fields of the other state that have a value are returned. A stored state
+    may not contain the definition from the code. Then ``in_code``, the entry's current definition, replaces
+    it: an empty text means the text from the code.
     """
     before, after = _as_served(before, in_code), _as_served(after, in_code)
     if before is None or after is None:
@@ -73,7 +75,7 @@ def _as_served(state: Mapping[str, Any] | None, in_code: Any) -> Mapping[str, An
 
 
 def faults(error: ValidationError) -> list[str]:
-    """Return the messages of a validation error, one line per field, with hidden characters marked."""
+    """Return the messages of a validation error, one per field. Hidden characters are marked."""
     if not hasattr(error, "error_dict"):
         return [marked(text) for text in error.messages]
     return [
@@ -83,7 +85,7 @@ def faults(error: ValidationError) -> list[str]:
 
 
 def label(name: str) -> str:
-    """Return a field's human-readable name."""
+    """Return the readable name of a field."""
     return _LABELS.get(name) or name.replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""A pending draft as shown to people: its changes, later changes of the entry, permitted actions."""
+"""A pending draft for display: its changes, later changes of the entry, and the user's permitted actions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BETWEEN = 20
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A change of an entry since the draft's author loaded it."""
+    """A change of an entry that was made after the author of a draft loaded the entry."""
 
     change: CatalogueChange
     fields: list[ShownDifference]
@@ -30,7 +30,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class DraftCard:
-    """A draft on a page; ``seen`` is the entry's revision that the page shows."""
+    """A draft for display. ``seen`` is the revision of the entry that the page shows."""
 
     draft: Draft
     fields: list[ShownDifference]
@@ -45,12 +45,12 @@ class DraftCard:
 
     @property
     def token(self) -> str:
-        """Id and version of the draft, for the form that saves it again."""
+        """The id and version of the draft. The form sends them back when it saves the draft."""
         return f"{self.draft.pk}:{self.draft.version}"
 
     @property
     def loss(self) -> str:
-        """Text of the confirmation before the draft is discarded; it lists the fields that are lost."""
+        """The text that asks to confirm the deletion of the draft. It lists the fields that would be lost."""
         kind, name = marked(self.draft.kind), marked(self.draft.key)
         if self.draft.entry_id is None:
             return f"Discard the new {kind} {name}? All that this draft has of it is lost for good."
@@ -60,7 +60,7 @@ class DraftCard:
 
 
 def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
-    """Return the card of a draft for this user; ``entry`` is None for a draft of a new entry."""
+    """Return a draft for display to this user. ``entry`` is None if the draft is of a new entry."""
     site = admin.site
     before, after = states_of(draft, entry)
     may_edit = may_edit_draft(request, draft, entry)
@@ -79,12 +79,12 @@ def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
 
 
 def entry_admin_of(draft: Draft) -> Any:
-    """Return the admin class for the draft's kind of entry."""
+    """Return the admin object for the kind of entry to which the draft belongs."""
     return admin.site.get_model_admin(pending_drafts.KIND_NAMED[draft.kind])
 
 
 def may_edit_draft(request: HttpRequest, draft: Draft, entry: Any) -> bool:
-    """Return True if the user may save the draft again or discard it."""
+    """Return True if the user may save the draft again and may discard it."""
     pages = entry_admin_of(draft)
     if draft.entry_id is None:
         return bool(pages.has_add_permission(request))
@@ -92,7 +92,7 @@ def may_edit_draft(request: HttpRequest, draft: Draft, entry: Any) -> bool:
 
 
 def entry_address(draft: Draft) -> str:
-    """Return the URL of the entry's form; for a new entry, the URL of the add form."""
+    """Return the URL of the entry's form, or of the form for a new entry if the entry does not exist."""
     model: Any = pending_drafts.KIND_NAMED[draft.kind]
     base = f"{admin.site.name}:{model._meta.app_label}_{model._meta.model_name}"
     return (
@@ -101,7 +101,7 @@ def entry_address(draft: Draft) -> str:
 
 
 def changes_since(entry: Any, revision: int) -> list[Between]:
-    """Return an entry's changes after a revision, newest first, at most ``MAX_BETWEEN``."""
+    """Return the changes of an entry after a revision, newest first, at most ``MAX_BETWEEN`` of them."""
     history = revisions.history_of(revisions.kind_of(entry), revisions.key_of(entry), entry.pk)
     since = history.filter(revision__gt=revision).select_related("actor")[:MAX_BETWEEN]
     return [Between(change, field_differences(change.before, change.after)) for change in since]

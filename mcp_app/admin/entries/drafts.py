@@ -1,4 +1,4 @@
-"""Pages of drafts: the list of pending drafts, the page of a new entry's draft, publish and discard."""
+"""Admin pages of drafts: the list of pending drafts, the page of a new entry, publishing and discarding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KindFilter(admin.SimpleListFilter):
 
 @admin.register(Draft)
 class DraftAdmin(RowPageAdmin[Draft]):
-    """Pages of all drafts. The permission to view an entry includes its draft."""
+    """Admin pages of all drafts. A user who may view an entry may also view its draft."""
 
     list_display = ("key_shown", "kind_shown", "changed", "shown_author", "shown_note", "saved")
     list_display_links = ("key_shown",)
@@ -49,14 +49,17 @@ class DraftAdmin(RowPageAdmin[Draft]):
     list_select_related = ("author",)
     actions = None
 
-    # Permissions follow from the entry; drafts have no permissions.
+    # Permissions on a draft follow from those on its entry.
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may view some kind of entry."""
+        """Return True if the user may view at least one kind of entry."""
         return bool(_kinds_seen(request))
 
     def has_view_permission(self, request: HttpRequest, obj: Draft | None = None) -> bool:
-        """Return True if the user may view the draft's kind of entry, or any kind without ``obj``."""
+        """Return True if the user may view the kind of entry to which the draft belongs.
+
+        Without a draft, return True if the user may view at least one kind.
+        """
         kinds = _kinds_seen(request)
         return obj.kind in kinds if obj is not None else bool(kinds)
 
@@ -67,13 +70,13 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
     @admin.display(description="name", ordering="key")
     def key_shown(self, draft: Draft) -> SafeString:
-        """Return the entry's name, with a badge if it is new."""
+        """Return the name of the entry, with a badge if the entry is new."""
         new = format_html(" {}", badge("new", "info")) if draft.entry_id is None else ""
         return format_html("{}{}", visible(draft.key), new)
 
     @admin.display(description="kind", ordering="kind")
     def kind_shown(self, draft: Draft) -> str:
-        """Return the kind: tool, prompt, resource or template."""
+        """Return the kind of entry: tool, prompt, resource or template."""
         return draft.kind
 
     @admin.display(description="changes")
@@ -85,10 +88,13 @@ class DraftAdmin(RowPageAdmin[Draft]):
     shown_note = text_column("why", "note", empty="-")
     saved = time_column("saved", "updated_at")
 
-    # One draft.
+    # The page of a draft.
 
     def row_page(self, request: HttpRequest, draft: Draft) -> HttpResponse:
-        """Show the draft of a new entry; redirect to the entry's page for an existing entry."""
+        """Show the draft of a new entry.
+
+        A draft of an existing entry is shown on the page of that entry, to which this view redirects.
+        """
         if draft.entry_id is not None:
             return HttpResponseRedirect(entry_address(draft))
         context = {
@@ -99,7 +105,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
     @object_button("publish")
     def publish(self, request: HttpRequest, draft: Draft) -> HttpResponse:
-        """Publish the draft, unless the draft or the entry changed after the page was loaded."""
+        """Publish the draft. The service refuses if draft or entry changed after the page was loaded."""
         entry = pending_drafts.entry_of(draft)
         if not (may_edit_draft(request, draft, entry) and may_publish(request.user)):
             raise PermissionDenied
@@ -117,7 +123,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
     @object_button("discard")
     def discard(self, request: HttpRequest, draft: Draft) -> HttpResponse:
-        """Delete the draft, unless it changed after the page was loaded."""
+        """Delete the draft. The service refuses if the draft changed after the page was loaded."""
         if not may_edit_draft(request, draft, pending_drafts.entry_of(draft)):
             raise PermissionDenied
         draft.version = _number(request, "version", draft.version)
@@ -147,7 +153,10 @@ def _kinds_seen(request: HttpRequest) -> list[str]:
 
 
 def _number(request: HttpRequest, name: str, usual: int) -> int:
-    """Return a number from the POST data; -1 if it is malformed, which counts as outdated."""
+    """Return a number from the POST data.
+
+    A malformed number becomes -1, which the service treats as an outdated version.
+    """
     text = request.POST.get(name)
     if text is None:
         return usual

@@ -1,4 +1,4 @@
-"""Shared admin of all catalogue entries: list, switch, bulk actions, review of definition changes."""
+"""The shared admin of all catalogue entries: list, switch, bulk actions, and review of definitions."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ Entry = Any
 
 
 class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
-    """Pages of one kind of catalogue entry.
+    """Admin pages of a kind of catalogue entry.
 
-    Every write goes through ``mcp_app.catalogue.changes.services``.
+    All changes are written by ``mcp_app.catalogue.changes.services``.
     """
 
     key_field: ClassVar[str] = "name"
@@ -85,27 +85,30 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     # Permissions.
 
     def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Allow deletion of entries made in the admin and of missing entries.
+        """Allow deletion of entries made in the admin and of entries missing from their source.
 
-        Their sources would restore all others. The permissions to view and to publish are needed as well,
-        since the confirmation page shows the entry and related rows.
+        The source would restore any other entry. The permissions to view and to publish are required as well,
+        because the confirmation page shows the entry and related rows.
         """
         may = super().has_delete_permission(request, obj) and self.has_view_permission(request, obj)
         may = may and may_publish(request.user)
         return may and (obj is None or not source_of(obj).follows or obj.missing)
 
     def has_switch_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Return True if the user may change and publish: a switch takes effect at once."""
+        """Return True if the user may change entries and publish. The switch takes effect immediately."""
         return self.has_change_permission(request, obj) and may_publish(request.user)
 
     def has_copy_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may add and publish: a copy is not a draft."""
+        """Return True if the user may add entries and publish. A copy is published immediately."""
         return self.has_add_permission(request) and may_publish(request.user)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Rank exact names first, then prefixes, unless the user chose an order."""
+        """Search entries. Exact matches of the name come first, then names that begin with the search term.
+
+        If the user chose an order, that order applies instead.
+        """
         found, repeats = super().get_search_results(request, queryset, search_term)
         if (term := search_term.strip()) and ORDER_VAR not in request.GET:
             named = Case(
@@ -117,7 +120,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         return found, repeats
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
-        """Return editable fields first, then the definition."""
+        """Return the editable fields, followed by the fields about the definition."""
         source = self.form_source(request, obj)
         sets: list[tuple[str | None, dict[str, Any]]] = []
         if not source.follows:
@@ -131,12 +134,15 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         return sets
 
     def fields_for(self, request: HttpRequest, entry: Entry | None, names: tuple[str, ...]) -> Any:
-        """Return editable fields; for read-only users, fields that display the effective values."""
+        """Return the editable fields.
+
+        Users who may not change the entry get fields that show the effective values.
+        """
         looks = entry is not None and not self.has_change_permission(request, entry)
         return in_force(entry, names) if looks else names
 
     def definition_fields_of(self, entry: Entry) -> tuple[Any, ...]:
-        """Return the read-only fields of an entry's page."""
+        """Return the read-only fields on an entry's page."""
         facts, source = ("shown_source", "updated", "editor"), source_of(entry)
         if not source.follows:
             return facts
@@ -144,14 +150,14 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         return (*facts, *(named_by.get(name, name) for name in self.definition_fields))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Entry | None = None) -> Any:
-        """Add the name of an existing entry: clients refer to it by name."""
+        """Make the name of an existing entry read-only, because clients refer to the entry by this name."""
         if obj is None:
             return ()
         kept = () if source_of(obj).follows else (self.key_field,)
         return (*kept, *self.definition_fields_of(obj))
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Use the JSON editor for JSON fields and a choice of existing permissions for the permission."""
+        """Use the JSON editor for JSON fields, and a choice of existing permissions for the permission."""
         if isinstance(db_field, models.JSONField):
             shape = db_field.default if db_field.default in (list, dict) else None
             return JsonField(
@@ -174,22 +180,22 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         entry = self.get_object(request, unquote(object_id)) if object_id else None
         return str(entry.permission) if entry is not None else ""
 
-    # Writes. The form has already called the service before these hooks run.
+    # Writing. When these hooks run, the form has already written the entry through the service.
 
     def save_model(self, request: HttpRequest, obj: Entry, form: Any, change: bool) -> None:
-        """Do nothing: the form has written the entry through the service."""
+        """Do nothing, because the form has already written the entry through the service."""
 
     def delete_model(self, request: HttpRequest, obj: Entry) -> None:
         delete_entry(entry=obj, actor=request.user)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Delete the chosen entries as one revision."""
+        """Delete the selected entries as one revision."""
         delete_entries(entries=list(queryset), actor=request.user)
 
     # The list.
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns; the switch is a button only for users who may switch."""
+        """Return the columns. The switch is a button only if the user may use the switch."""
         return (
             "key",
             "shown_title",
@@ -208,7 +214,10 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Add links to drafts, deleted entries, export and import, and to the add form of each source."""
+        """Show the list.
+
+        It has links to drafts, deleted entries, export, import, and the add form of each source.
+        """
         more = {
             **buttons(request, self.admin_site.name),
             "add_choice": self.add_choice(request),
@@ -236,12 +245,12 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.display(description="title", ordering="title")
     def shown_title(self, entry: Entry) -> SafeString:
-        """Return the administrator's title, else the title from the source."""
+        """Return the title that an administrator entered, or else the title from the source."""
         return visible(overlaid(source_of(entry).in_force(entry), entry).get("title") or "-")
 
     @admin.display(description="source", ordering="source")
     def shown_source(self, entry: Entry) -> SafeString:
-        """Return badges: source, variety, changed or missing code, pending draft."""
+        """Return badges: source, variety, changed or missing definition, and pending draft."""
         source = source_of(entry)
         return format_html(
             "{}{}{}{}{}",
@@ -254,7 +263,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.display(description="permission", ordering="permission")
     def shown_permission(self, entry: Entry) -> SafeString:
-        """Describe who may use the entry."""
+        """Return a phrase that describes who may use the entry."""
         if not permission_of(entry):
             return format_html('<span class="mcp-dim">{}</span>', "every caller")
         return visible(rule_of(entry))
@@ -263,19 +272,19 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
-        """Return the name of the last editor."""
+        """Return the name of the user who last changed the entry."""
         return visible(entry.updated_by or source_of(entry).origin or "-")
 
     # Bulk actions.
 
     @admin.action(description="Enable selected", permissions=["switch"])
     def enable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Enable the chosen entries."""
+        """Enable the selected entries."""
         self._set_enabled(request, queryset, enabled=True)
 
     @admin.action(description="Disable selected", permissions=["switch"])
     def disable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Disable the chosen entries."""
+        """Disable the selected entries."""
         self._set_enabled(request, queryset, enabled=False)
 
     def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
@@ -285,7 +294,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @admin.action(description="Duplicate selected", permissions=["copy"])
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Copy the chosen entries under new names. Copies start disabled."""
+        """Copy the selected entries under new names. The copies are disabled at first."""
         for entry in queryset:
             if source_of(entry).follows:
                 where = source_of(entry).origin
@@ -300,14 +309,20 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
                 self.message_user(request, text, messages.SUCCESS)
 
     def duplicate(self, entry: Entry, actor: Any, **changed: Any) -> Entry:
-        """Create a disabled copy under a free name. Raises ValidationError if it is refused."""
+        """Create a disabled copy under a free name.
+
+        Raises ValidationError if the service refuses the copy.
+        """
         source = source_of(entry)
         values = {name: getattr(entry, name) for name in source.editable(self.model)}
         free = {self.key_field: self._free_key(getattr(entry, self.key_field)), "enabled": False}
         return save_entry(kind=self.model, actor=actor, source=source, **{**values, **free, **changed})
 
     def _free_key(self, key: str) -> str:
-        """Return ``key-copy`` or the first free ``key-copy-2`` …, shortened to the length of its column."""
+        """Return a free name for a copy: ``key-copy``, ``key-copy-2`` and so on.
+
+        The name is shortened to the maximum length of its column.
+        """
         column: Any = self.opts.get_field(self.key_field)
         for number in range(1, 1000):
             suffix = "-copy" if number == 1 else f"-copy-{number}"
@@ -317,23 +332,29 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         raise ValidationError("Every name for a copy is taken.")
 
     def _refuse(self, request: HttpRequest, entry: Entry, why: str) -> None:
-        # The name never comes first: Django's templates capitalize the first letter of a message.
+        # The message must not begin with the name, because Django's templates capitalize the first letter.
         self.message_user(request, f"Left alone: {marked(entry)} {why}.", messages.WARNING)
 
     @admin.action(description="Delete selected", permissions=["delete"])
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Delete the permitted entries after a confirmation, and report the reason for each other one."""
+        """Delete those selected entries that may be deleted, after a confirmation.
+
+        For each other entry, a message gives the reason.
+        """
         for entry in queryset.exclude(deletable()):
             where = source_of(entry).origin
             self._refuse(request, entry, f"is defined in {where} and stays: disable it instead")
         going = queryset.filter(deletable())
         return delete_selected(self, request, going) if going.exists() else None
 
-    # Buttons and pages of one entry.
+    # Buttons and pages of an entry.
 
     @object_button("switch")
     def switch(self, request: HttpRequest, entry: Entry) -> HttpResponse | None:
-        """Enable or disable one entry; the list's script gets JSON and updates the row in place."""
+        """Enable or disable an entry.
+
+        The script of the list requests JSON and updates the row without reloading the page.
+        """
         if not self.has_switch_permission(request, entry):
             raise PermissionDenied
         enabled = request.POST.get("mcp-enabled") == "1"
@@ -348,14 +369,18 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
 
     @object_button("accept")
     def accept(self, request: HttpRequest, entry: Entry) -> None:
-        """Accept the current definition as reviewed."""
+        """Mark the current definition as reviewed."""
         if not self.has_change_permission(request, entry):
             raise PermissionDenied
         accept_definition(entry=entry, actor=request.user)
         self.message_user(request, f"The new definition of {marked(entry)} is accepted.", messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return changes of the definition since the last review, links and permitted actions."""
+        """Return the template context of an entry's form.
+
+        It contains the changes of the definition since the last review, links, and the actions that the user
+        may take.
+        """
         entry = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
         if entry is not None:
@@ -394,6 +419,6 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _with_hidden_characters(entry: Entry) -> list[tuple[str, SafeString]]:
-    # Input fields cannot highlight hidden characters, so marked copies are shown beside them.
+    # Input fields cannot highlight hidden characters, so copies with marked characters are shown beside them.
     texts = [(name, getattr(entry, name, "")) for name in ("title", "description", "template", "text")]
     return [(name, visible_block(text)) for name, text in texts if has_hidden(text)]

@@ -1,4 +1,4 @@
-"""Drafts on an entry's form: the submitted intent, the pending draft on the page, redirects after a save."""
+"""Drafts on the form of an entry: the submitted action, the pending draft, and redirects after a save."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Entry = Any
 
 
 class DraftPages(CallersPages):
-    """The draft part of an entry's pages. Users who may not publish can only save drafts."""
+    """The part of an entry's pages about drafts. Users who may not publish can only save drafts."""
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Attach the user and the requested action to the form class."""
+        """Return the form class. The user and the submitted action are attached to it as ``intent``."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.intent = Intent(
             actor=request.user,
@@ -44,7 +44,7 @@ class DraftPages(CallersPages):
         return form
 
     def form_source(self, request: HttpRequest, entry: Entry | None) -> Source:
-        """Return the source of the entry on a form; ``?source=`` names that of a new entry."""
+        """Return the source of the entry on a form. For a new entry, ``?source=`` names the source."""
         if entry is not None:
             return source_of(entry)
         if (shown := self._shown_draft(request, None)) is not None:
@@ -56,14 +56,14 @@ class DraftPages(CallersPages):
         return found
 
     def add_url(self, source: Source) -> str:
-        """Return the URL of the add form for a source, or of the page in its place."""
+        """Return the URL of the add form for a source, or of the page that replaces that form."""
         if page := source.adding_of(self.model).page:
             return reverse(page)
         named_by = "" if source is made_here(self.model) else f"?{urlencode({'source': source.stored})}"
         return f"{self.page_url('add')}{named_by}"
 
     def add_choice(self, request: HttpRequest, chosen: Source | None = None) -> list[dict[str, Any]]:
-        """Return the links to the add forms if there are several sources of new entries."""
+        """Return links to the add forms, if there are several sources of new entries."""
         sources = makers(self.model) if self.has_add_permission(request) else []
         return [
             {"url": self.add_url(each), "chosen": each is chosen, "texts": each.adding_of(self.model)}
@@ -77,7 +77,7 @@ class DraftPages(CallersPages):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Add the entry's pending draft to the form page."""
+        """Show the form with the pending draft of the entry."""
         entry = self.get_object(request, unquote(object_id)) if object_id is not None else None
         context = self._draft_context(request, entry)
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
@@ -103,7 +103,7 @@ class DraftPages(CallersPages):
         return {**context, **dict.fromkeys(hidden, False)}
 
     def _shown_draft(self, request: HttpRequest, entry: Entry | None) -> Draft | None:
-        """Return the draft named by ``?draft=``, whose values the form shows."""
+        """Return the draft that ``?draft=`` refers to. The form shows the values of this draft."""
         pk = _digits(request.GET.get("draft", ""))
         if pk is None:
             return None
@@ -111,42 +111,42 @@ class DraftPages(CallersPages):
         return Draft.objects.filter(pk=pk, kind=kind, entry_id=number).first()
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """List the drafts that are deleted with their entries."""
+        """Add the drafts that are deleted together with their entries."""
         going, *rest = super().get_deleted_objects(objs, request)
         kind = self.model.KIND
         waits = Draft.objects.filter(kind=kind, entry_id__in=[entry.pk for entry in objs])
         return [*going, *(format_html("Draft: {}", visible(draft.key)) for draft in waits)], *rest
 
-    # After a save: Django's own log covers rows that were written, not drafts.
+    # After a save. Django's own log must contain written rows only, and no drafts.
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Skip drafts."""
+        """Log the addition unless a draft was saved."""
         return None if _saved(obj) else super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Skip drafts and saves without a change."""
+        """Log the change unless a draft was saved or nothing changed."""
         return None if _saved(obj) or obj.is_as_before else super().log_change(request, obj, message)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Redirect to a saved draft, else to the page that the pressed button names."""
+        """Redirect to the saved draft, or to the page that the pressed button requests."""
         if IS_POPUP_VAR in request.POST:
             return super().response_add(request, obj, post_url_continue)
         saved = _saved(obj)
         return self._to_draft(request, saved) if saved else self._to_next(request, obj, "added")
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """Redirect to a saved draft, else to the page that the pressed button names."""
+        """Redirect to the saved draft, or to the page that the pressed button requests."""
         if IS_POPUP_VAR in request.POST:
             return super().response_change(request, obj)
         saved = _saved(obj)
         return self._to_draft(request, saved) if saved else self._to_next(request, obj, "changed")
 
     def _to_next(self, request: HttpRequest, entry: Entry, done: str) -> HttpResponse:
-        """Report the result and link to the entry's callers, then redirect.
+        """Show the result with a link to the callers of the entry, and redirect.
 
-        Django's message lacks the link.
+        Django's own message has no such link.
         """
         if entry.is_as_before:
             self.message_user(request, f"Nothing was changed: {marked(entry)}.", messages.INFO)
@@ -178,18 +178,19 @@ class DraftPages(CallersPages):
 
 
 def _meanwhile(request: HttpRequest, entry: Entry | None) -> list[Between]:
-    """Return the changes made by others while this form was open."""
+    """Return the changes that others made to the entry after this form was opened."""
     seen = _digits(request.POST.get("mcp-seen", ""))
     return changes_since(entry, seen) if entry is not None and seen is not None else []
 
 
 def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> str:
-    """Return the label of the draft button; empty if the pending draft is edited elsewhere."""
+    """Return the label of the button that saves a draft, or "" if the form must not save one."""
     if shown is not None:
         return "Save draft"
     if waits is None:
         return "Save as draft"
-    # Another save came first: keep the user's input, but never overwrite the other draft unseen.
+    # Another user has saved a draft first. The form keeps the user's input, and the button names the
+    # consequence.
     return "Replace the draft" if "_draft" in request.POST else ""
 
 

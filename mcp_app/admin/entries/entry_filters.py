@@ -12,7 +12,7 @@ from mcp_app.catalogue.sources.preset.source import PRESET
 
 
 class YesNoFilter(admin.SimpleListFilter):
-    """A list filter with two choices; subclasses define the rows that match "yes"."""
+    """A list filter with the choices "yes" and "no". Subclasses define which rows match "yes"."""
 
     yes, no = "yes", "no"
 
@@ -43,18 +43,18 @@ class RestrictedFilter(YesNoFilter):
 
 
 class DriftFilter(YesNoFilter):
-    """List filter: entries whose definition changed since the last review."""
+    """List filter: entries whose definition has changed since the last review."""
 
     title, parameter_name = "drift", "drift"
     yes, no = "changed at its source since reviewed", "as reviewed"
 
     def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return entries that drifted."""
+        """Return entries whose definition has changed since the last review."""
         return queryset.exclude(reviewed_hash="").exclude(reviewed_hash=F("definition_hash"))
 
 
 class MissingFilter(YesNoFilter):
-    """List filter: entries that their source no longer has."""
+    """List filter: entries that are missing from their source."""
 
     title, parameter_name = "definition", "missing"
     yes, no = "missing", "present"
@@ -71,7 +71,7 @@ class DraftFilter(YesNoFilter):
     yes, no = "has a draft", "has no draft"
 
     def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return entries with a draft; the list annotates ``has_draft``."""
+        """Return entries that have a draft. The list must annotate its entries with ``has_draft``."""
         return queryset.filter(has_draft=True)
 
 

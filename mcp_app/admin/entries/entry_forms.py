@@ -1,4 +1,4 @@
-"""Forms of catalogue entries. Their last validation is the service that writes an entry or a draft."""
+"""Forms of catalogue entries. The last step of their validation is the service that writes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ Entry = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A submitted form's purpose: the actor, draft or publication, the reason, and the page's state.
+    """The purpose of a submitted form.
 
-    ``draft`` is the pending draft that the page showed, ``seen`` the entry's revision. ``shows`` is the draft
-    whose values the form displays instead of the entry's, ``source`` that of a new entry.
+    ``actor`` is the user, ``as_draft`` is True to save a draft instead of publishing, and ``why`` is the
+    reason for the change. ``seen`` is the revision of the entry and ``draft`` the pending draft that the page
+    showed. ``shows`` is the draft whose values the form displays instead of the entry's values. ``source`` is
+    the source of a new entry.
     """
 
     actor: Any = None
@@ -37,19 +39,20 @@ class Intent:
 
 
 class EntryForm(ModelForm[Any]):
-    """A form that writes through a service and shows the service's errors beside their fields."""
+    """A form that writes through a service and shows the errors of the service beside the fields."""
 
     intent: ClassVar[Intent] = Intent()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Fill the form with the draft's values if ``intent.shows`` is set."""
+        """Build the form. If ``intent.shows`` is set, the form shows the values of that draft."""
         if self.intent.shows is not None:
             kwargs["initial"] = {**(kwargs.get("initial") or {}), **_initial(self.intent.shows)}
         super().__init__(*args, **kwargs)
         if self.instance.pk is None and self.intent.source:
             self.instance.source = self.intent.source.stored
         mark_fields(self.fields, self.instance, self.initial)
-        # Clients refer to an entry by its key, so the form of a new one focuses that field.
+        # Clients refer to an entry by this field, so it is the first field to fill in on the form of a new
+        # entry.
         first = next((name for name in ("uri", "name") if name in self.fields), "")
         if first and self.instance.pk is None:
             self.fields[first].widget.attrs["autofocus"] = True
@@ -60,7 +63,7 @@ class EntryForm(ModelForm[Any]):
             self._write()
 
     def _write(self) -> None:
-        # Browsers submit CR LF line ends; that alone must not count as a change.
+        # Browsers submit line ends as CR LF. This must not count as a change.
         wanted = {
             name: value.replace("\r\n", "\n") if isinstance(value, str) else value
             for name, value in self.cleaned_data.items()
@@ -74,11 +77,11 @@ class EntryForm(ModelForm[Any]):
         if not self.intent.as_draft:
             before = self.stored()
             self.instance = self.write(wanted)
-            # The services skip an unchanged entry, so its timestamp is the same.
+            # The services do not write an unchanged entry, so its timestamp stays the same.
             self.instance.is_as_before = before is not None and before.updated_at == self.instance.updated_at
             return
         intent, row = self.intent, self.stored()
-        # Preserve the draft's values for fields that this form does not include.
+        # Preserve the draft's values of fields that this form does not have.
         before = service_values(intent.shows.values) if intent.shows is not None else {}
         self.instance.saved_draft = save_draft(
             kind=self._meta.model, actor=intent.actor, entry=row, draft=intent.draft, source=intent.source,
@@ -97,15 +100,15 @@ class EntryForm(ModelForm[Any]):
                 self.add_error(None, [f"{prefix}{text}" for problem in problems for text in problem.messages])
 
     def stored(self) -> Entry | None:
-        """Return the entry from the database: the form's instance already has the new values."""
+        """Return the entry from the database. The form's own instance already has the new values."""
         if self.instance.pk is None:
             return None
         return self._meta.model._default_manager.get(pk=self.instance.pk)
 
     def write(self, wanted: dict[str, Any]) -> Entry:
-        """Write the entry.
+        """Write the entry through a service.
 
-        An entry that follows code only changes its appearance, limits and switch.
+        For an entry that follows code, only appearance, limits and the switch are changed.
         """
         row = self.stored()
         if row is not None and source_of(row).follows:
@@ -114,19 +117,22 @@ class EntryForm(ModelForm[Any]):
         return save_entry(kind=self._meta.model, entry=row, source=source, **self.said(), **wanted)
 
     def said(self) -> dict[str, Any]:
-        """Return the actor, the reason and the revision they saw, as arguments for a service."""
+        """Return arguments for a service.
+
+        They are the actor, the reason, and the revision of the entry that the actor saw.
+        """
         return {"actor": self.intent.actor, "why": self.intent.why, "seen": self.intent.seen}
 
     def save(self, commit: bool = True) -> Entry:
-        """Return the entry written during validation."""
+        """Return the entry, which has been written during validation."""
         return self.instance
 
     def save_m2m(self) -> None:
-        """Do nothing: entries have no many-to-many fields."""
+        """Do nothing, because entries have no many-to-many fields."""
 
 
 class ToolForm(EntryForm):
-    """The form of a preset, or the appearance and limits of a tool from code."""
+    """The form of a preset, and of the appearance and limits of a tool from code."""
 
     class Meta:
         model = Tool
@@ -134,7 +140,7 @@ class ToolForm(EntryForm):
 
 
 class PromptForm(EntryForm):
-    """The form of a prompt made in the admin, or the appearance of a prompt from code."""
+    """The form of a prompt made in the admin, and of the appearance of a prompt from code."""
 
     class Meta:
         model = Prompt
@@ -142,7 +148,7 @@ class PromptForm(EntryForm):
 
 
 class ResourceForm(EntryForm):
-    """The form of a stored text or file, or the appearance of a resource from code."""
+    """The form of a stored text or file, and of the appearance of a resource from code."""
 
     class Meta:
         model = Resource
@@ -150,7 +156,7 @@ class ResourceForm(EntryForm):
 
 
 def _initial(draft: Draft) -> dict[str, Any]:
-    """Return a draft's values as initial form data, without uploads, which a form cannot show."""
+    """Return the values of a draft as initial form data. Uploads are left out, as forms cannot show them."""
     values = {name: value for name, value in draft.values.items() if name != "file"}
     if "preset_of" in values:
         values["preset_of"] = (

@@ -1,4 +1,4 @@
-"""History of an entry, deleted entries, and rollback to an earlier state."""
+"""The history of an entry, the list of deleted entries, and rollback to an earlier state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ CHANGES_PER_PAGE = 25
 
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """A change in a history; ``back_url`` is empty if a rollback to it is impossible or not permitted."""
+    """A change in a history.
+
+    ``back_url`` is the address of the rollback to this change. It is "" if the rollback is impossible or the
+    user may not roll back.
+    """
 
     change: CatalogueChange
     fields: list[ShownDifference]
@@ -43,12 +47,15 @@ class HistoryChange:
 
 
 class HistoryPages(ModelAdmin[Any]):
-    """The history part of an entry's pages."""
+    """The part of an entry's pages about its history."""
 
     kind: ClassVar[str]
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the pages of changes; their addresses use change ids because the entry may be deleted."""
+        """Add the pages of changes.
+
+        Their addresses contain ids of changes, because the entry may have been deleted.
+        """
         base = f"{self.opts.app_label}_{self.opts.model_name}"
         view = self.admin_site.admin_view
         return [
@@ -59,14 +66,17 @@ class HistoryPages(ModelAdmin[Any]):
         ]
 
     def may_roll_back(self, request: HttpRequest, entry: Entry | None) -> bool:
-        """Return True if the user may restore an earlier state, including that of a deleted entry."""
+        """Return True if the user may restore an earlier state of the entry.
+
+        If ``entry`` is None, return True if the user may restore a deleted entry.
+        """
         may = self.has_change_permission(request, entry) if entry else self.has_add_permission(request)
         return may and services.may_publish(request.user)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """List every change of this entry with its differences, newest first (S20)."""
+        """List the changes of an entry with their differences, newest first (S20)."""
         entry = self.object_to_view(request, object_id)
         if entry is None:
             return self.not_there(request, object_id)
@@ -75,7 +85,7 @@ class HistoryPages(ModelAdmin[Any]):
         return self._history(request, marked(entry), changes, entry, more)
 
     def past_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
-        """Show the history of a deleted entry; redirect to the entry if it exists again."""
+        """Show the history of a deleted entry. If the entry exists again, redirect to its history."""
         change = self._change(request, change_id)
         if (entry := entry_now(change)) is not None:
             return HttpResponseRedirect(self.page_url("history", entry))
@@ -118,7 +128,7 @@ class HistoryPages(ModelAdmin[Any]):
         return all(now[name] == value for name, value in then.items())
 
     def deleted_view(self, request: HttpRequest) -> HttpResponse:
-        """List deleted entries that were not recreated, last deleted first."""
+        """List the deleted entries that have not been created again, the last deleted first."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         newest = CatalogueChange.objects.filter(kind=self.kind).values("key").annotate(last=Max("id"))
@@ -133,7 +143,7 @@ class HistoryPages(ModelAdmin[Any]):
         return TemplateResponse(request, "mcp_admin/deleted.html", context)
 
     def roll_back_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
-        """Preview a rollback on GET, execute it on POST."""
+        """Show a preview of a rollback (GET), or roll back (POST)."""
         change = self._change(request, change_id)
         if not self.may_roll_back(request, entry_now(change)):
             raise PermissionDenied

@@ -1,4 +1,4 @@
-"""Help texts for form fields that the source also defines: the effective value and its override."""
+"""Help texts of form fields that the source also defines. They show the source's value and its override."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Entry = Any
 
 
 def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:
-    """Describe, in each field's help text, the value from the source and whether it is overridden.
+    """Add to each field's help text the value from the source, and state if the form overrides it.
 
     Titles and descriptions from the source also become placeholders.
     """

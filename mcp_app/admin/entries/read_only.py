@@ -1,4 +1,4 @@
-"""Effective values of an entry's fields, for users who may view but not change it."""
+"""The effective values of an entry's fields, for users who may view the entry but not change it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Entry = Any
 
 
 def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Map field names to fields or display functions.
+    """Replace field names by functions that display the effective value, where necessary.
 
-    A field without an override shows the value from its source; the permission is always described in words.
+    A field without an override shows the value from the source. The permission is always described in words.
     """
     stated = source_of(entry).in_force(entry)
     silent = {name for name in names if stated.get(name) and getattr(entry, name) in UNSAID}
@@ -32,7 +32,10 @@ def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 @cache
 def definition_columns(origin: str) -> tuple[Callable[[Entry], SafeString], ...]:
-    """Return the displays of a definition and of its description, labelled with the name of their origin."""
+    """Return columns for the definition and its description.
+
+    Their labels contain ``origin``, the name of the place where the entry is defined.
+    """
 
     @admin.display(description=f"definition in {origin}")
     def shown_definition(entry: Entry) -> SafeString:
@@ -59,6 +62,6 @@ def _shown(name: str) -> Callable[[Entry], SafeString]:
             value = json_block(stated) if isinstance(stated, list | dict) else visible(stated)
         return format_html("<div>{} {}</div>", value, badge(f"from {source.origin}"))
 
-    # The admin finds a field's help text by the function's name.
+    # The admin looks up a field's help text by the name of the function.
     show.__name__ = name
     return admin.display(description=label(name))(show)

@@ -1,4 +1,4 @@
-"""The switch of an entry in its list: button, messages, JSON for the list's script, undo."""
+"""The switch of an entry in the list: button, messages, JSON for the list's script, and undo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_UNDONE = "This cannot be undone any more."
 
 def switch_button(entry: Any, address: str) -> SafeString:
     """Return the switch as an HTML button that posts to ``address``."""
-    # A submit button inside the list's form: it sends that form's CSRF token and needs no script.
+    # A submit button within the form of the list sends the form's CSRF token and works without a script.
     return format_html(
         '<button type="submit" class="mcp-switch" role="switch" formnovalidate name="mcp-enabled"'
         ' aria-checked="{}" formaction="{}" value="{}" title="{}">'
@@ -38,13 +38,13 @@ def switch_button(entry: Any, address: str) -> SafeString:
 
 
 def switched(what: str, enabled: bool, *, told: bool) -> str:
-    """Return the message after a switch; ``told`` states that clients are notified."""
+    """Return the message after a switch. If ``told``, it adds that clients are notified."""
     heard = "Clients are notified now." if told else "Nothing was changed."
     return f"{'Enabled' if enabled else 'Disabled'}: {what}. {heard}"
 
 
 def as_switched(entry: Any, text: str) -> dict[str, Any]:
-    """Return the new state as JSON, so that the list's script updates the row in place."""
+    """Return the new state of an entry, from which the list's script updates the row."""
     at = entry.updated_at
     return {
         "enabled": entry.enabled,
@@ -65,7 +65,7 @@ def asks_for_json(request: HttpRequest) -> bool:
 
 
 class SwitchUndo(ModelAdmin[Any]):
-    """Undo of a switch by one button, unless the entry changed in the meantime."""
+    """Undo of a switch with a button. The undo is refused if the entry has changed since."""
 
     kind: ClassVar[str]
 
@@ -74,20 +74,20 @@ class SwitchUndo(ModelAdmin[Any]):
         return [path("undo/", self.admin_site.admin_view(self.undo_view), name=name), *super().get_urls()]
 
     def undo_offer(self, request: HttpRequest) -> dict[str, str]:
-        """Return the undo address and a signed note that names the user's last switch."""
+        """Return the address of the undo and a signed note that identifies the user's last switch."""
         revision = last_switch(kind=self.kind, actor=request.user)
         address = self.with_filters(request, self.page_url("undo"))
         return {"address": address, "note": undo.noted(request, self.kind, revision)}
 
     def say_switched(self, request: HttpRequest, text: str, *, changed: bool) -> None:
-        """Show the message after a switch, with an undo button if anything changed."""
+        """Show the message after a switch, with an undo button if something changed."""
         if changed:
             offer = self.undo_offer(request)
             text = undo.with_undo(request, text, offer["address"], offer["note"])
         self.message_user(request, text, messages.SUCCESS)
 
     def undo_view(self, request: HttpRequest) -> HttpResponse:
-        """Undo the switch that the note names."""
+        """Undo the switch that the submitted note identifies."""
         if not (self.has_change_permission(request) and may_publish(request.user)):
             raise PermissionDenied
         if request.method != "POST":

@@ -1,4 +1,4 @@
-"""Export of the catalogue, and the import page: a preview, then the change."""
+"""Export of the catalogue, and the import page, which shows a preview before it changes anything."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOO_LARGE = "This is too large for a page: use the API (/api/catalogue/import/) 
 
 
 class ImportForm(forms.Form):
-    """A file or a text to import, with its notation and options."""
+    """A file or text to import, its notation, and options."""
 
     file = forms.FileField(required=False, label="File", widget=UploadWidget())
     text = forms.CharField(
@@ -64,7 +64,7 @@ class ImportForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Add the uploaded ``content`` (bytes) and its ``notation`` to the cleaned data."""
+        """Add ``content`` (the bytes to import) and its ``notation`` to the cleaned data."""
         given = self.cleaned_data
         file, text = given.get("file"), given.get("text") or ""
         if bool(file) == bool(text):
@@ -75,7 +75,7 @@ class ImportForm(forms.Form):
 
 
 class ConfirmForm(forms.Form):
-    """The previewed import, returned by the browser for confirmation."""
+    """The import shown in the preview. The browser sends it back to confirm it."""
 
     packed = forms.CharField(widget=forms.HiddenInput)
     notation = forms.ChoiceField(choices=[(name, name) for name in NOTATIONS], widget=forms.HiddenInput)
@@ -83,7 +83,7 @@ class ConfirmForm(forms.Form):
     at_revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
-        """Add the decompressed ``content`` to the cleaned data."""
+        """Add ``content``, the decompressed bytes, to the cleaned data."""
         try:
             opened = zlib.decompressobj()
             content = opened.decompress(b64decode(self.cleaned_data.get("packed", "")), MAX_BYTES + 1)
@@ -95,13 +95,16 @@ class ConfirmForm(forms.Form):
 
 
 def packed(content: bytes) -> str:
-    """Return a file as base64 of its compressed bytes: browsers change the line ends of plain text."""
+    """Return a file as base64 text of its compressed bytes.
+
+    Plain text in a form would not survive, because browsers change line ends.
+    """
     return b64encode(zlib.compress(content)).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class EntryDifference:
-    """A difference as displayed."""
+    """A difference between the file and the catalogue, for display."""
 
     badge: Any
     kind: str
@@ -110,7 +113,7 @@ class EntryDifference:
 
 
 def shown(difference: Difference) -> EntryDifference:
-    """Return a difference prepared for the page."""
+    """Return a difference prepared for display."""
     new = {field.name: field.new for field in difference.fields}
     old = {field.name: field.old for field in difference.fields}
     before = None if difference.action == "added" else old
@@ -120,20 +123,20 @@ def shown(difference: Difference) -> EntryDifference:
 
 
 def may_export(request: HttpRequest) -> bool:
-    """Return True if the user may view entries of every kind, since a file contains them all."""
+    """Return True if the user may view every kind of entry, because a file contains all kinds."""
     return all(map(request.user.has_perm, SEEN))
 
 
 def may_import(request: HttpRequest) -> bool:
-    """Return True if the user may change some kind.
+    """Return True if the user may export and may change at least one kind of entry.
 
-    Permissions for each change in the file are checked before the import.
+    The permissions for the changes in a file are checked before its import.
     """
     return may_export(request) and any(map(request.user.has_perm, CHANGED))
 
 
 def buttons(request: HttpRequest, site: str) -> dict[str, str]:
-    """Return the addresses of the permitted buttons above the lists."""
+    """Return the addresses of the buttons above the lists that the user may use."""
     addresses = {}
     if may_export(request):
         addresses["export_url"] = reverse(f"{site}:mcp_app_catalogue_export")
@@ -143,7 +146,10 @@ def buttons(request: HttpRequest, site: str) -> dict[str, str]:
 
 
 class TransferPages(ModelAdmin[Any]):
-    """The export and import pages, below the list of the model that mixes this in."""
+    """The pages for export and import.
+
+    Their addresses are below the list of the model that uses this mixin.
+    """
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
