@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from django.db import DatabaseError
 
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.identity_provider import principals
+from mcp_app.auth.identity_provider import provider
 from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.snapshots.catalogue_refresher import Upkeep
 from mcp_app.catalogue.snapshots.current_snapshot import Views
@@ -99,7 +99,7 @@ class Process(Services):
         self.log.before_flush.append(self._note_used_keys)
         self.metrics.gauges["running_calls"] = lambda: self.calls.running
         self.metrics.gauges["sessions"] = lambda: self.sessions.held
-        self.metrics.gauges["keys_age"] = principals.keys_age
+        self.metrics.gauges["keys_age"] = provider.keys_age
 
     def _listen(self) -> None:
         """Subscribe to broadcasts of other processes."""

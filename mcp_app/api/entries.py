@@ -34,7 +34,7 @@ from mcp_app.catalogue.changes.services import (
     set_enabled,
     update_entry,
 )
-from mcp_app.catalogue.sources.registry import made_here, named, source_of
+from mcp_app.catalogue.sources.lookup import made_here, named, source_of
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 
 

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from mcp_app.api.formats import RowSerializer
 from mcp_app.catalogue.changes.row_checks import permission_exists
 from mcp_app.catalogue.sources.base import DRESS, LIMITS
-from mcp_app.catalogue.sources.registry import own_fields
+from mcp_app.catalogue.sources.lookup import own_fields
 from mcp_app.catalogue.transfer.fields import read_value, service_values
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.api_keys import key_states, login_name
-from mcp_app.catalogue.sources import registry
+from mcp_app.catalogue.sources import lookup
 from mcp_app.models import Message
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.refusals import Code
@@ -58,7 +58,7 @@ class ToolFilter(serializers.Serializer[Any]):
 
     name = _text(128)
     enabled = serializers.BooleanField(required=False)
-    source: Any = _choice(registry.choices())
+    source: Any = _choice(lookup.choices())
 
 
 class ResourceFilter(serializers.Serializer[Any]):
@@ -66,7 +66,7 @@ class ResourceFilter(serializers.Serializer[Any]):
 
     uri = _text(500)
     enabled = serializers.BooleanField(required=False)
-    source: Any = _choice(registry.choices())
+    source: Any = _choice(lookup.choices())
 
 
 class TemplateFilter(serializers.Serializer[Any]):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mcp_app.auth.api_keys import find_principal
 from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
-from mcp_app.auth.identity_provider import principals as external
+from mcp_app.auth.identity_provider import provider as external
 from mcp_app.auth.principal import Principal
 from mcp_app.database.queries import aquery
 

@@ -13,7 +13,7 @@ from django.db.models import Q
 from mcp_app.auth.membership import number_of_group
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import OWN, below
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, needed, widened

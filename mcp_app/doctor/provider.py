@@ -22,7 +22,7 @@ def keys(_: Installation) -> Iterator[Finding]:
         return
     # Imported late: the libraries are only installed with a provider.
     from mcp_app.auth.identity_provider.keys import usable
-    from mcp_app.auth.identity_provider.provider import KeysAway, configured, fetch_keys
+    from mcp_app.auth.identity_provider.metadata import KeysAway, configured, fetch_keys
 
     provider = configured()
     try:

@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app import conf
-from mcp_app.auth.identity_provider import principals as external
+from mcp_app.auth.identity_provider import provider as external
 from mcp_app.process import Process
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_app.auth.identity_provider.principals import PREFIX as PROVIDERS
+from mcp_app.auth.identity_provider.provider import PREFIX as PROVIDERS
 from mcp_app.auth.tokens import KINDS
 from mcp_app.observability.redaction import MARK, PREFIXES, Redactor
 from tests.architecture.test_source import SOURCES, name_of, tree_of

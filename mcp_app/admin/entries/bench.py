@@ -22,7 +22,7 @@ from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of, verdict
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.interface.text import marked

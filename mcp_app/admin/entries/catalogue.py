@@ -25,8 +25,8 @@ from mcp_app.catalogue.exposure.viewsets.offering import has_open_view
 from mcp_app.catalogue.schemas.client_rules import refusals
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.sources.base import LIMITS
+from mcp_app.catalogue.sources.lookup import related, source_of
 from mcp_app.catalogue.sources.preset.source import PRESET
-from mcp_app.catalogue.sources.registry import related, source_of
 from mcp_app.interface.text import visible
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 

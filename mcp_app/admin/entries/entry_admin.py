@@ -42,8 +42,8 @@ from mcp_app.catalogue.changes.services import (
     save_entry,
     set_enabled,
 )
+from mcp_app.catalogue.sources.lookup import deletable, source_of
 from mcp_app.catalogue.sources.precedence import overlaid
-from mcp_app.catalogue.sources.registry import deletable, source_of
 from mcp_app.interface.text import has_hidden, marked, visible, visible_block
 from mcp_app.models import Draft
 

@@ -19,7 +19,7 @@ from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.drafts import source_in
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import made_here, maker, makers, source_of
+from mcp_app.catalogue.sources.lookup import made_here, maker, makers, source_of
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Draft
 

@@ -13,7 +13,7 @@ from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import save_entry, update_entry
 from mcp_app.catalogue.changes.states import service_values
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.models import Draft, Prompt, Resource, Tool
 
 Entry = Any

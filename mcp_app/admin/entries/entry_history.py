@@ -24,7 +24,7 @@ from mcp_app.catalogue.changes.rolling_back import (
     roll_back,
     state_after,
 )
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange
 

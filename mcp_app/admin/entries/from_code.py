@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.entries.differences import IN_CODE
 from mcp_app.admin.markup import badge
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import UNSAID
-from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.interface.text import marked, marked_block
 
 Entry = Any

@@ -13,8 +13,8 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.differences import label
 from mcp_app.admin.markup import badge, block, json_block
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import UNSAID
-from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.interface.text import visible
 
 Entry = Any

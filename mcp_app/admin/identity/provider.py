@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from django.utils import timezone
 
 from mcp_app import conf, optional_parts
-from mcp_app.auth.identity_provider import principals
+from mcp_app.auth.identity_provider import provider
 from mcp_app.auth.own_addresses import names_provider, offers_company_login
 from mcp_app.models import ExternalIdentity
 from mcp_app.oauth.company.heard import Heard, heard
@@ -100,4 +100,4 @@ def _person(known: ExternalIdentity | None) -> str:
 def _verification() -> Verification | None:
     if not names_provider() or optional_parts.PROVIDER.missing():
         return None
-    return principals.verification()
+    return provider.verification()

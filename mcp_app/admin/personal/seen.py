@@ -27,7 +27,7 @@ from mcp_app.catalogue.access import (
     permission_of,
     verdict,
 )
-from mcp_app.catalogue.sources.registry import related, rows_of
+from mcp_app.catalogue.sources.lookup import related, rows_of
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import jwt
 
-from mcp_app.auth.identity_provider.provider import KeysAway
+from mcp_app.auth.identity_provider.metadata import KeysAway
 from mcp_app.protocol.errors import Unavailable
 
 # Allowed algorithms by key type and curve. "none" and shared-key algorithms are excluded: with HS256, anyone

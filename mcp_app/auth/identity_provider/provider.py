@@ -1,145 +1,108 @@
-"""Metadata and keys of an identity provider (RFC 7517, 8414, OpenID discovery)."""
+"""The identity provider of this installation: who the user of one of its tokens is.
+
+Each process has one ``Verification``, for the configured provider. To support a second provider,
+``verification()`` below would choose by the issuer in the token, and ``metadata.configured()`` would return
+several.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import urlsplit
+import threading
+from concurrent.futures import Future
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
 from mcp_app import conf
-from mcp_app.auth.own_addresses import audiences
-from mcp_app.egress import EgressError, Fetched, Network, Policy, fetch
-from mcp_app.egress.policy import networks
+from mcp_app.auth.api_keys import OF_CLIENT
+from mcp_app.auth.identity_provider.people import person_of
+from mcp_app.auth.own_addresses import names_provider, path_of, resource
+from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.principal import Principal, below
+from mcp_app.protocol.messages.server import ENDPOINT
 
-MAX_DOCUMENT: Final = 256 * 1024
-# Time limit in seconds for one document, and for all requests until the keys have arrived.
-SECONDS: Final = 5.0
-ALL_SECONDS: Final = 10.0
-_TYPES: Final = frozenset({"application/json", "application/jwk-set+json"})
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+if TYPE_CHECKING:
+    from mcp_app.auth.identity_provider.verification import Verification
 
-
-class KeysAway(Exception):
-    """Raised if the provider's keys cannot be fetched or used. The text is for the operator."""
+# Every JWT begins with these characters: the base64url encoding of the opening of a JSON object.
+PREFIX: Final = "ey"
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """An accepted identity provider.
+def find_principal(token: str) -> Principal | None:
+    """Return the principal of a JWT, or None if this installation does not accept the token (AUTH-07).
 
-    ``issuer`` must equal the issuer in its tokens. ``audiences`` are the allowed audiences of its tokens.
-    ``reachable`` are private networks that requests to the provider may reach.
+    Queries the database. Blocks until the provider's keys have been fetched, unless the caller has awaited
+    ``arriving``. Raises Unavailable if there are no keys.
     """
-
-    issuer: str
-    jwks_url: str
-    audiences: frozenset[str]
-    reachable: frozenset[Network]
-
-
-def configured() -> Provider:
-    """Return the configured provider.
-
-    The audiences default to the addresses of this installation.
-    """
-    settings = conf.get()
-    return Provider(
-        settings.oauth_issuer,
-        settings.oauth_jwks_url,
-        frozenset(settings.oauth_audience) or audiences(),
-        networks(settings.egress_allow),
+    verifier = verification()
+    if verifier is None:
+        return None
+    if (awaited := verifier.arriving(token)) is not None:
+        awaited.result()
+    claims = verifier.claims_of(token)
+    if claims is None:
+        return None
+    path = _path_for(claims.audiences, verifier.provider.audiences)
+    user = person_of(claims) if path else None
+    if user is None:
+        return None
+    client = sha256(claims.client.encode(errors="backslashreplace")).hexdigest()[:16]
+    return Principal(
+        key=f"user:{user.pk}{OF_CLIENT}external-{client}",
+        name=user.get_username(),
+        permissions=below(claims.scopes, permissions_of(user)),
+        user_id=user.pk,
+        expires_at=claims.ends,
+        scopes=claims.scopes,
+        audience=resource(path=path),
+        path=path,
     )
 
 
-async def fetch_keys(provider: Provider) -> list[Any]:
-    """Return the members of the provider's key set. Raises KeysAway if the set cannot be fetched or read."""
-    try:
-        async with asyncio.timeout(ALL_SECONDS):
-            address = provider.jwks_url or str((await fetch_metadata(provider, ("jwks_uri",)))["jwks_uri"])
-            keys = (await _document(address, provider)).get("keys")
-    except TimeoutError:
-        raise KeysAway(f"{provider.issuer} did not answer within {ALL_SECONDS:g} seconds.") from None
-    if not isinstance(keys, list):
-        raise KeysAway(f"{address} is no set of keys.")
-    return keys
+def _path_for(audiences: frozenset[str], own: frozenset[str]) -> str:
+    """Return the path of the MCP server for which a verified token was issued.
 
-
-async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[str, Any]:
-    """Return the provider's metadata.
-
-    Each of the ``needed`` members must be a safe address. Raises KeysAway if no valid metadata can be
-    fetched.
+    Returns "" if that server has been deleted.
     """
-    reasons = []
-    for address in metadata_addresses(provider.issuer):
-        try:
-            said = await _document(address, provider)
-        except KeysAway as away:
-            reasons.append(str(away))
-            continue
-        # Metadata with another issuer could come from an attacker and must not be used (RFC 8414 section
-        # 3.3).
-        if said.get("issuer") != provider.issuer:
-            reasons.append(f"{address} is about the issuer {str(said.get('issuer'))[:200]!r}.")
-        elif unsafe := [name for name in needed if not _is_as_safe(said.get(name), provider.issuer)]:
-            reasons.append(f"{address} names no {', '.join(unsafe)} that can be used safely.")
-        else:
-            return said
-    raise KeysAway(" ".join(reasons))
+    if not audiences.isdisjoint(own):
+        return ENDPOINT
+    return next(filter(None, map(path_of, sorted(audiences))), "")
 
 
-def metadata_addresses(issuer: str) -> tuple[str, ...]:
-    """Return the possible addresses of an issuer's metadata.
+def arriving(token: str) -> Future[None] | None:
+    """Return the future that async code must await before it calls ``find_principal``, or None."""
+    verifier = verification() if token.startswith(PREFIX) else None
+    return None if verifier is None else verifier.arriving(token)
 
-    The addresses differ only if the issuer has a path.
+
+def prepare() -> None:
+    """Start to fetch the provider's keys, so that the first token need not wait for them."""
+    if (verifier := verification()) is not None:
+        verifier.keys.arriving(None)
+
+
+def keys_age() -> int | None:
+    """Return the age of the cached keys in seconds.
+
+    Returns None if this process has no keys or no provider is configured.
     """
-    parts = urlsplit(issuer)
-    host, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    return tuple(
-        dict.fromkeys(
-            (
-                f"{host}{path}/.well-known/openid-configuration",
-                f"{host}/.well-known/oauth-authorization-server{path}",
-                f"{host}/.well-known/openid-configuration{path}",
-            )
-        )
-    )
+    age = verifier.keys.state()[1] if (verifier := _verifier) is not None else None
+    return None if age is None else int(age)
 
 
-def _is_as_safe(url: Any, issuer: str) -> bool:
-    return isinstance(url, str) and url.startswith(("https://", f"{urlsplit(issuer).scheme}://"))
+def verification() -> Verification | None:
+    """Return this process's verifier for the current settings, or None if no provider is configured."""
+    global _verifier  # noqa: PLW0603 - one per process, replaced when the settings change
+    if not names_provider():
+        return None
+    with _holding:
+        if _verifier is None or _verifier.settings is not conf.get():
+            # Imported here, because the libraries are needed only if a provider is configured.
+            from mcp_app.auth.identity_provider.metadata import configured
+            from mcp_app.auth.identity_provider.verification import Verification
+
+            _verifier = Verification(configured(), conf.get())
+        return _verifier
 
 
-async def _document(url: str, provider: Provider) -> dict[str, Any]:
-    try:
-        got: Fetched = await fetch(url, policy_for(url, provider))
-    except EgressError as error:
-        raise KeysAway(f"{url} could not be fetched. {error}") from None
-    said = got.json_object() if got.status == 200 else None
-    if said is None:
-        raise KeysAway(f"{url} answered {got.status} without a JSON object.")
-    return said
-
-
-def policy_for(url: str, provider: Provider) -> Policy:
-    """Return the policy for fetches from the provider.
-
-    It forbids redirects, limits time and size, and allows only port 443 and the provider's own ports.
-    """
-    named = (url, provider.issuer) if url == provider.jwks_url else (provider.issuer,)
-    return Policy(
-        ports=frozenset({443, *(_port(each) for each in named)}),
-        allow=provider.reachable,
-        content_types=_TYPES,
-        max_redirects=0,
-        max_raw_bytes=MAX_DOCUMENT,
-        max_bytes=MAX_DOCUMENT,
-        seconds=SECONDS,
-        connect_seconds=3.0,
-    )
-
-
-def _port(url: str) -> int:
-    parts = urlsplit(url)
-    return parts.port or _DEFAULT_PORTS[parts.scheme]
+_verifier: Verification | None = None
+_holding = threading.Lock()

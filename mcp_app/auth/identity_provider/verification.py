@@ -21,7 +21,7 @@ import orjson
 
 from mcp_app.auth.identity_provider.claims import Claims, read
 from mcp_app.auth.identity_provider.keys import ALGORITHMS, Key, Keys
-from mcp_app.auth.identity_provider.provider import Provider, fetch_keys
+from mcp_app.auth.identity_provider.metadata import Provider, fetch_keys
 from mcp_app.auth.own_addresses import further_resources
 from mcp_app.conf import Settings
 from mcp_app.protocol.rate_window import RateWindow

@@ -20,7 +20,7 @@ from mcp_app.catalogue.changes import pending_drafts, revisions, services, state
 from mcp_app.catalogue.changes.services import ChangeAuthor, ChangedMeanwhile, EntryChange
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import made_here, named, source_of
+from mcp_app.catalogue.sources.lookup import made_here, named, source_of
 from mcp_app.models import Draft
 from mcp_app.models.catalogue import Row
 

@@ -23,7 +23,7 @@ from mcp_app.catalogue.definitions.definition import (
 )
 from mcp_app.catalogue.definitions.tool_limits import SWITCHES
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import SOURCES
+from mcp_app.catalogue.sources.lookup import SOURCES
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 _STEP = 10

@@ -10,7 +10,7 @@ from django.db.models import F, Q, QuerySet
 from mcp_app.catalogue.changes.announce import announce_on_commit
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.base import DRESS, LIMITS
-from mcp_app.catalogue.sources.registry import own_fields, source_of
+from mcp_app.catalogue.sources.lookup import own_fields, source_of
 from mcp_app.models import CatalogueChange, CatalogueRevision, Tool
 from mcp_app.models import audit as audit_event
 from mcp_app.models.catalogue import Row

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.changes import pending_drafts, revisions, services, states
 from mcp_app.catalogue.changes.services import ChangeAuthor, ChangedMeanwhile, EntryChange
-from mcp_app.catalogue.sources.registry import named, source_of
+from mcp_app.catalogue.sources.lookup import named, source_of
 from mcp_app.models import CatalogueChange
 
 

@@ -21,7 +21,7 @@ from mcp_app.catalogue.definitions.tool_limits import (
     QUEUE_NAME,
 )
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, check_length, collect
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Row
 from mcp_app.protocol.messages.icons import check_icons

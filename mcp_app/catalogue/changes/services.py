@@ -25,8 +25,8 @@ from mcp_app.catalogue.changes.mirroring import Mirrored, mirror_checked
 from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.content.source import listed_mime_type
+from mcp_app.catalogue.sources.lookup import made_here, makers, source_of
 from mcp_app.catalogue.sources.preset.source import PRESET
-from mcp_app.catalogue.sources.registry import made_here, makers, source_of
 from mcp_app.models import Prompt, Resource, Tool
 from mcp_app.models.catalogue import Row
 

@@ -20,8 +20,8 @@ from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, COLUMNS
 from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.snapshots.entries import Order, PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.snapshots.identity import identity_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import described, overlaid, stated
-from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.models.catalogue import Row
 from mcp_app.protocol.http import param_headers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.models import Tool
 
 

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from mcp_app.catalogue.snapshots.entries import Built, BuiltEntries, Entry
-from mcp_app.catalogue.sources.registry import related
+from mcp_app.catalogue.sources.lookup import related
 
 E = TypeVar("E", bound=Entry)
 _AUDIT: Final = {"created_at", "updated_at", "updated_by", "reviewed_hash"}

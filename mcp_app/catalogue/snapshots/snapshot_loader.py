@@ -18,7 +18,7 @@ from mcp_app.catalogue.snapshots.entries import NOTHING_BUILT, BuiltEntries
 from mcp_app.catalogue.snapshots.incremental import Builder
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.catalogue.sources.code import CODE
-from mcp_app.catalogue.sources.registry import provided, rows_of, source_of
+from mcp_app.catalogue.sources.lookup import provided, rows_of, source_of
 from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.sources.content import files
-from mcp_app.catalogue.sources.registry import rows_of, source_of, travelling_rows
+from mcp_app.catalogue.sources.lookup import rows_of, source_of, travelling_rows
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.fields import SECTIONS, same, values_of, written

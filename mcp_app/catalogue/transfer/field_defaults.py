@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.definitions.tool_limits import SWITCHES
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.transfer.fields import empty_values
 from mcp_app.models import CatalogueChange
 

@@ -13,7 +13,7 @@ from django.db import models
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, check_storable
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.content import files
-from mcp_app.catalogue.sources.registry import source_of
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.transfer.uploads import Upload, read_upload, upload_of
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 

@@ -13,7 +13,7 @@ from mcp_app.catalogue.changes.row_checks import permission_exists
 from mcp_app.catalogue.changes.services import EntryChange, check_change
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import named, own_fields, source_of, travelling
+from mcp_app.catalogue.sources.lookup import named, own_fields, source_of, travelling
 from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
 from mcp_app.catalogue.transfer.field_defaults import Untouched

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from mcp_app.auth import tokens
 from mcp_app.auth.makers import Maker, maker_of_key, makers_of_connections, makers_of_user
 from mcp_app.catalogue.snapshots.identity import identity_of
-from mcp_app.catalogue.sources.registry import rows_of, source_of
+from mcp_app.catalogue.sources.lookup import rows_of, source_of
 from mcp_app.execution.stored.approved_work import work_of
 from mcp_app.execution.stored.call_record import retriers_of
 from mcp_app.models import ApiKey, Call, CatalogueChange, Session, Tool

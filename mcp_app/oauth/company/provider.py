@@ -24,7 +24,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from mcp_app import conf
-from mcp_app.auth.identity_provider.provider import (
+from mcp_app.auth.identity_provider.metadata import (
     ALL_SECONDS,
     KeysAway,
     Provider,

@@ -17,7 +17,7 @@ import orjson
 
 from mcp_app import conf
 from mcp_app.auth.identity_provider.keys import Key, Keys, usable
-from mcp_app.auth.identity_provider.provider import ALL_SECONDS, KeysAway, Provider, fetch_keys
+from mcp_app.auth.identity_provider.metadata import ALL_SECONDS, KeysAway, Provider, fetch_keys
 from mcp_app.egress.policy import networks
 from mcp_app.oauth.models import Client
 from mcp_app.protocol.errors import Unavailable

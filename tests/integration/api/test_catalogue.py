@@ -12,7 +12,7 @@ from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolV
 from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.sources.code import CODE
-from mcp_app.catalogue.sources.registry import made_here
+from mcp_app.catalogue.sources.lookup import made_here
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 from tests.integration.api.conftest import send
 from tests.samples.admin_seed import Seed

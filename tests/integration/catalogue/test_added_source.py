@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.changes.mirroring import mirror
-from mcp_app.catalogue.sources.registry import SOURCES, source_of
+from mcp_app.catalogue.sources.lookup import SOURCES, source_of
 from mcp_app.models import Tool
 from mcp_app.testing import Client, call_tool
 from tests.integration.catalogue.transfers import bring, exported

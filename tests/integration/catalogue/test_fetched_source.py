@@ -14,8 +14,8 @@ from mcp_app.catalogue.changes.mirroring import Mirrored, mirror
 from mcp_app.catalogue.changes.rolling_back import roll_back
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.code import CODE
+from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.preset.source import PRESET
-from mcp_app.catalogue.sources.registry import source_of
 from mcp_app.models import AuditEvent, CatalogueChange, Tool
 from mcp_app.testing import Client, call_tool
 from tests.integration.catalogue.toys import FeedSource, greeting, registered, schema

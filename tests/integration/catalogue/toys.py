@@ -9,7 +9,7 @@ from typing import Any
 from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition, ToolFunction
 from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors
-from mcp_app.catalogue.sources.registry import SOURCES
+from mcp_app.catalogue.sources.lookup import SOURCES
 from mcp_app.models import Tool
 
 

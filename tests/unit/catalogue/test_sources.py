@@ -8,7 +8,7 @@ import pytest
 
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.registry import SOURCES, choices, made_here, makers, named
+from mcp_app.catalogue.sources.lookup import SOURCES, choices, made_here, makers, named
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, StoredSource
 
@@ -56,6 +56,6 @@ def test_own_fields_of_tool_are_part_of_identity(monkeypatch: pytest.MonkeyPatch
         origin = unserved = ""
         own_fields = {Tool: ("name", "meta")}
 
-    monkeypatch.setattr("mcp_app.catalogue.sources.registry.SOURCES", [Requests()])
+    monkeypatch.setattr("mcp_app.catalogue.sources.lookup.SOURCES", [Requests()])
     one, other = (Tool(source="requests", **CODE_TOOL, meta={"path": path}) for path in ("/a", "/b"))
     assert identity_of(one) != identity_of(other)

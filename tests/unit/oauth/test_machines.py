@@ -550,7 +550,7 @@ class TestKeys:
                 raise published[0]
             return Fetched(url, 200, "application/json", "utf-8", json.dumps(published[0]).encode())
 
-        monkeypatch.setattr("mcp_app.auth.identity_provider.provider.fetch", fetched)
+        monkeypatch.setattr("mcp_app.auth.identity_provider.metadata.fetch", fetched)
         client = with_key(jwks="", jwks_uri="https://keys.example/jwks")
         for _ in range(3):
             assert by_assertion(signed(client.client_id, headers={"kid": "k0"})).status_code == 200
@@ -564,7 +564,7 @@ class TestKeys:
         async def away(url: str, policy: Any) -> Any:
             raise EgressError("no such host")
 
-        monkeypatch.setattr("mcp_app.auth.identity_provider.provider.fetch", away)
+        monkeypatch.setattr("mcp_app.auth.identity_provider.metadata.fetch", away)
         client = with_key(jwks="", jwks_uri="https://keys.example/jwks")
         answer = by_assertion(signed(client.client_id))
         assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from mcp_app.catalogue.definitions.definition import ToolDefinition
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS
-from mcp_app.catalogue.sources import registry
+from mcp_app.catalogue.sources import lookup
 from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.precedence import described, overlaid, stated
@@ -36,7 +36,7 @@ class PresetSource(Source):
     def definition(self, row: Any) -> ToolDefinition | None:
         """Return the definition of the tool behind a preset, adapted to the preset."""
         base = self.base_of(row)
-        found = registry.source_of(base).offered(base) if base is not None and base.enabled else None
+        found = lookup.source_of(base).offered(base) if base is not None and base.enabled else None
         return fixed(found.read(), base, row) if isinstance(found, ToolDefinition) and base else None
 
     def permission_of(self, row: Any) -> str:
@@ -44,13 +44,13 @@ class PresetSource(Source):
         base = self.base_of(row)
         if row.permission or base is None:
             return str(row.permission)
-        return registry.source_of(base).permission_of(base)
+        return lookup.source_of(base).permission_of(base)
 
     def problem(self, row: Any) -> str:
         """Return the reason why a preset or its tool is not offered, or ""."""
         base = self.base_of(row)
         if base is not None and base.missing and not row.missing:
-            return registry.source_of(base).gone
+            return lookup.source_of(base).gone
         if (found := super().problem(row)) or base is None or base.enabled:
             return found
         return f"the tool that it is a preset of, {marked(base.name)}, is disabled"

@@ -13,7 +13,7 @@ from django.test import Client as Browser
 from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.challenges import insufficient
-from mcp_app.auth.identity_provider.principals import find_principal
+from mcp_app.auth.identity_provider.provider import find_principal
 from mcp_app.auth.own_addresses import requested
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unauthorized
@@ -151,9 +151,9 @@ async def test_valid_token_raises_body_limit_and_unverifiable_token_returns_503(
 
     provider.away = True
     assert await sent(provider.token()) == 503
-    from mcp_app.auth.identity_provider import principals
+    from mcp_app.auth.identity_provider import provider as own_provider
 
-    principals._verifier, provider.away = None, False
+    own_provider._verifier, provider.away = None, False
     assert await sent(provider.token()) == 200
     assert await sent(provider.token(aud="https://other.example")) == 413
 

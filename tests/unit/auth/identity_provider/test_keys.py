@@ -12,8 +12,8 @@ import pytest
 from mcp_app.auth import authentication
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.identity_provider import keys as key_ring
-from mcp_app.auth.identity_provider import principals
-from mcp_app.auth.identity_provider.provider import metadata_addresses
+from mcp_app.auth.identity_provider import provider as own_provider
+from mcp_app.auth.identity_provider.metadata import metadata_addresses
 from mcp_app.auth.principal import Principal
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 from tests.servers.identity_provider import IdentityProvider, public_jwk
@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     # Verify every token again.
     monkeypatch.setattr(authentication, "RECHECK_SECONDS", -1.0)
     yield moved
-    principals._verifier = None
+    own_provider._verifier = None
 
 
 async def comes_in(authenticator: Authenticator, token: str) -> Principal:
@@ -51,8 +51,8 @@ async def comes_in(authenticator: Authenticator, token: str) -> Principal:
 
 async def settled(provider: IdentityProvider) -> None:
     """Wait until no fetch is running."""
-    assert principals._verifier is not None
-    while principals._verifier.keys._arriving is not None:
+    assert own_provider._verifier is not None
+    while own_provider._verifier.keys._arriving is not None:
         await asyncio.sleep(0.01)
 
 

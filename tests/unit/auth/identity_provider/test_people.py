@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, Permission
 
 from mcp_app.auth.api_keys import principal_of
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.identity_provider.principals import find_principal
+from mcp_app.auth.identity_provider.provider import find_principal
 from mcp_app.models import AuditEvent, ExternalIdentity
 from mcp_app.protocol.errors import Unauthorized
 from mcp_app.protocol.scopes import in_order

@@ -130,9 +130,9 @@ async def test_token_may_omit_key_id_if_provider_has_one_key(
 
 def _forget_keys() -> None:
     """Drop cached keys, as in a process that has just started."""
-    from mcp_app.auth.identity_provider import principals
+    from mcp_app.auth.identity_provider import provider as own_provider
 
-    principals._verifier = None
+    own_provider._verifier = None
 
 
 @pytest.mark.requirement("AUTH-26")

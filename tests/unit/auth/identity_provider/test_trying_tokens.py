@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client as Browser
 
-from mcp_app.auth.identity_provider import principals
+from mcp_app.auth.identity_provider import provider as own_provider
 from mcp_app.models import ExternalIdentity
 from tests.servers.identity_provider import IdentityProvider
 
@@ -41,7 +41,7 @@ def tried(browser: Browser, token: str) -> str:
 
 def fetched() -> None:
     """Wait until the provider was queried."""
-    held = principals.verification()
+    held = own_provider.verification()
     assert held is not None
     if (awaited := held.keys.arriving(None)) is not None:
         awaited.result()

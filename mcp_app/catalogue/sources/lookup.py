@@ -10,7 +10,7 @@ from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.models.catalogue import Row
 
-# ``sources/__init__.py`` fills this list.
+# Each source is added to this list in ``sources/__init__.py``.
 SOURCES: Final[list[Source]] = []
 _UNKNOWN: Final = Source()
 
