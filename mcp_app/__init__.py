@@ -1,4 +1,4 @@
-"""An MCP server as a Django app; this module is the public API, each name loaded on first use."""
+"""An MCP server as a Django app. This module is the public API. Each name is imported on its first use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: Django imports this package before any model may load."""
+    """Import a public name on its first use: Django imports this package before models may be loaded."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

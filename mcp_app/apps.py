@@ -1,4 +1,4 @@
-"""App configuration: registers entries, checks and signals when Django has loaded every app."""
+"""The app configuration. It registers entries, checks and signals once Django has loaded every app."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class McpAppConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Import ``mcp.py`` of every app.
+        """Import the module ``mcp`` of every app.
 
-        A wrong definition there raises an error that names the function.
+        If a definition in it is wrong, raise an error that names the function.
         """
         from mcp_app.catalogue.definitions.discovery import autodiscover
         from mcp_app.checks import configuration, rows, schemas  # noqa: F401 - importing registers
@@ -33,7 +33,7 @@ class McpAppConfig(AppConfig):
 
         projects_redis()
         autodiscover()
-        # Tests create their database after this, so discard data that was read until now.
+        # Tests create their database later, so discard the data that was read before.
         forget()
         pre_migrate.connect(forget, sender=self, dispatch_uid="mcp_app.forget")
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
@@ -46,7 +46,7 @@ class McpAppConfig(AppConfig):
 
 
 def _listen_for_ends() -> None:
-    """End the work of a credential together with it, even if a shell bypasses the services."""
+    """Connect signals that end a credential's work with the credential, even for changes in a shell."""
     from mcp_app.auth import ended
 
     ended.register(_end_work)
@@ -56,7 +56,7 @@ def _listen_for_ends() -> None:
 
 
 def _end_work(which: Q, principal: str, actor: Any) -> EndedWork:
-    from mcp_app.execution.services import end_work_of  # Imported late: most commands never end work.
+    from mcp_app.execution.services import end_work_of  # Imported here, because most commands never end work.
 
     return end_work_of(which, principal, actor)
 

@@ -1,6 +1,6 @@
-"""ASGI entry point of a project: serves MCP, /metrics and health checks, and forwards other requests.
+"""The ASGI entry point of a project.
 
-In the ``asgi.py`` of a project::
+It serves MCP, /metrics and health checks and forwards all other requests. In the ``asgi.py`` of a project::
 
     application = get_application(get_asgi_application())
 """
@@ -39,9 +39,9 @@ log = logging.getLogger("mcp.asgi")
 def get_application(project: Any, *, prefix: str = "") -> Routes:
     """Return an ASGI application that serves MCP and forwards all other requests to ``project``.
 
-    ``project`` is the result of ``django.core.asgi.get_asgi_application()``, or an application around it.
-    With ``prefix`` ("/ai") the paths are ``/ai/mcp``, ``/ai/healthz`` and so on. Raises ImproperlyConfigured
-    if Django is not set up.
+    ``project`` is the result of ``django.core.asgi.get_asgi_application()`` or an application that wraps
+    it. With the ``prefix`` "/ai", the paths are ``/ai/mcp``, ``/ai/healthz`` and so on. Raise
+    ImproperlyConfigured if Django is not set up.
     """
     if not apps.ready:
         raise ImproperlyConfigured("Call django.core.asgi.get_asgi_application() before get_application().")
@@ -51,25 +51,27 @@ def get_application(project: Any, *, prefix: str = "") -> Routes:
 
 
 class Routes:
-    """An ASGI router, before any middleware, which also starts and stops the MCP service.
+    """An ASGI router that runs before any middleware. It also starts and stops the MCP service.
 
-    ``routes`` are exact paths. A further server is routed like the installation's own.
+    ``routes`` maps exact paths to endpoints. An additional server has the same routes as the installation's
+    own.
 
-    Most servers announce start and stop (lifespan). Daphne does not: there the first request starts the
-    service.
+    Most web servers announce start and stop with lifespan events. Daphne does not, so with Daphne the first
+    request starts the service.
     """
 
     def __init__(self, project: Any, prefix: str = "") -> None:
-        # Django must load its apps before modules with models are imported.
+        # Imported here: Django must have loaded all apps before modules with models can be imported.
         from mcp_app.auth.own_addresses import DOCUMENTS
         from mcp_app.execution import long_poll
         from mcp_app.transports import health
         from mcp_app.transports.application import mcp
         from mcp_app.transports.resource_metadata import resource_metadata
 
-        # The warning is about static files read at once, which are small.
+        # The warning concerns static files that are read in one piece. They are small.
         warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
-        # Any, because Django's handler and others declare narrower message types than they accept.
+        # The type is Any, because some applications, such as Django's, declare narrower messages than they
+        # accept.
         self._project: Any = project
         self._prefix = prefix
         self._mcp, self._long_poll = mcp, long_poll
@@ -103,17 +105,17 @@ class Routes:
             await self._websocket(scope, receive, send)
 
     def _route(self, path: str) -> Endpoint | None:
-        """Return the endpoint at a path, or None if the path is the project's."""
+        """Return the endpoint for a path, or None if the path belongs to the project."""
         return self.routes.get(path) or self.routes.get(servers.as_own(path))
 
     def drain(self) -> None:
-        """End open event streams before the server stops, so that clients reconnect to another process."""
+        """End open event streams before the server stops. Their clients then reconnect to another process."""
         self._mcp.drain()
         self._long_poll.stop()
 
     async def _http_below(self, root: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request to a project below a mount path, or with MCP below a prefix."""
-        # By the specification, the path includes the root path; some servers omit it.
+        """Serve a request if the project has a mount path or MCP has a prefix."""
+        # According to the specification, the path includes the root path, but some servers omit it.
         inner = scope["path"].removeprefix(root)
         path = inner.removeprefix(self._prefix)
         route = self._route(path) if inner == self._prefix + path else None
@@ -128,9 +130,9 @@ class Routes:
         await (self._route(path) or self._project)({**scope, "path": path}, receive, send)
 
     async def _first_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Start MCP at the first request to a server without lifespan events, such as Daphne.
+        """Start MCP with the first request, because the web server (such as Daphne) sends no lifespan events.
 
-        The request may be the first since the developer's last edit, so the catalogue is updated first.
+        The developer may have edited code since the last start, so the catalogue is updated first.
         """
         from mcp_app.catalogue.changes.mirroring import mirror
 
@@ -143,11 +145,12 @@ class Routes:
         self.routes.update({ENDPOINT: self._mcp.endpoint or self._mcp, **self._others})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a WebSocket of the live console, whose libraries are loaded at its first connection."""
+        """Serve a WebSocket of the live console. Its libraries are loaded for the first connection."""
         from mcp_app.console import address
 
         if not address.is_socket(scope):
-            # Django's handler does not accept WebSockets, but the project's application around it may.
+            # Django's handler does not accept WebSockets, but an application of the project that wraps it
+            # may.
             is_plain = isinstance(self._project, ASGIHandler)
             await (address.refuse(receive, send) if is_plain else self._project(scope, receive, send))
             return
@@ -159,7 +162,7 @@ class Routes:
     async def _load_console(self) -> Endpoint:
         """Return the console's WebSocket application.
 
-        Imports it in a thread, because that takes a tenth of a second.
+        It is imported in a thread, because the import takes a tenth of a second.
         """
         from mcp_app.catalogue.changes.mirroring import mirror
 
@@ -181,12 +184,12 @@ class Routes:
             await send(refused)
             return
         if django_settings.DEBUG:
-            # In development, servers restart after an edit, without `migrate`.
+            # In development, servers are restarted after an edit without `migrate`.
             await sync_to_async(mirror)()
         else:
             await aquery(_tell_what_is_not_offered)
-        # The ORM calls of async tools run in this thread of ``sync_to_async``, which yields to the event
-        # loop.
+        # The ORM calls of async tools run in the thread of ``sync_to_async``. It should not preempt the
+        # event loop.
         await sync_to_async(yield_to_event_loop)()
         self._long_poll.begin()
         self._mcp.announced = True
@@ -203,13 +206,13 @@ class Routes:
 
 
 def _tell_what_is_not_offered() -> None:
-    """Log the entries from code that are not offered because `migrate` has not run since they were added."""
+    """Log the entries in code that clients do not get because `migrate` has not run since they were added."""
     from mcp_app.catalogue.changes.mirroring import not_in_database
 
     try:
         absent = not_in_database()
     except DatabaseError:
-        return  # The database may be down at start; other parts wait for it.
+        return  # The database may be down at start. Other parts of the process wait for it.
     if absent:
         names = ", ".join(absent)
         log.warning(
@@ -219,7 +222,7 @@ def _tell_what_is_not_offered() -> None:
 
 
 class _ProjectLifespan:
-    """Lifespan events of the project's own application, unless it is Django's plain handler."""
+    """The lifespan events of the project's own application, unless that is Django's plain handler."""
 
     def __init__(self, project: Endpoint, scope: Scope) -> None:
         self._told: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
@@ -229,10 +232,10 @@ class _ProjectLifespan:
             self._task = asyncio.ensure_future(project(scope, self._told.get, self._said.put))
 
     async def says(self, event: str) -> MutableMapping[str, Any] | None:
-        """Send an event and wait for the answer; return the answer if it reports a failure.
+        """Send an event and wait for the answer. Return the answer if it reports a failure.
 
-        An application that returns or raises instead does not support lifespan, which the specification
-        permits.
+        If the application returns or raises instead of answering, it does not support lifespan events,
+        which the specification allows.
         """
         if self._task is None or self._task.done():
             return None
@@ -250,8 +253,8 @@ class _ProjectLifespan:
 def _before_stopping(drain: Callable[[], None]) -> None:
     """Call ``drain`` as soon as the process receives a stop signal.
 
-    Servers wait for open responses before they announce their end (lifespan), and event streams stay open for
-    minutes. The server's own signal handler runs as before.
+    A web server waits for open responses before it announces its stop, and event streams stay open for
+    minutes. After ``drain`` the server's own signal handler runs.
     """
     if threading.current_thread() is not threading.main_thread():
         return

@@ -1,4 +1,4 @@
-"""Faults in application code that cannot be loaded, and the file that reports them while older code runs."""
+"""A fault because of which application code cannot be loaded, and the file that reports it meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ APPS: Final = f"{PACKAGE}/contrib/"
 
 @dataclass(frozen=True, slots=True)
 class CodeFault:
-    """A fault: its position, Python's message, and the traceback lines for developers."""
+    """A fault in code: its position, Python's message, and lines of the traceback for developers."""
 
     file: str
     line: int
@@ -24,12 +24,12 @@ class CodeFault:
 
     @classmethod
     def of(cls, error: BaseException, folders: Iterable[str]) -> Self:
-        """Return the fault at the innermost frame in ``folders``, or in any code if they have no frame."""
+        """Build the fault at the innermost frame in ``folders``, or at the innermost of all frames."""
         within = tuple(f"{folder.rstrip('/')}/" for folder in folders)
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename.startswith(within)]
         if getattr(error, "blames_caller", False):
-            # In a clone this app's own code is among the folders.
+            # If the project is a clone of this repository, the code of this app is in these folders, too.
             own = [frame for frame in own if not _refuses(frame.filename)] or own
         last = (own or frames)[-1:]
         file, line = (last[0].filename, last[0].lineno) if last else ("", 0)
@@ -40,22 +40,22 @@ class CodeFault:
         return cls(file, line or 0, " ".join(said[-1].split()), tuple(full.splitlines()))
 
     def __str__(self) -> str:
-        """Return one line that begins with file and line, in the form that terminals and editors open."""
+        """Return one line that begins with file and line number, which terminals and editors can open."""
         return f"{self.file}:{self.line}: {self.text}" if self.file else self.text
 
     def is_in(self, folders: Iterable[str]) -> bool:
-        """Return True if the fault is in the code of these folders."""
+        """Return True if the fault is in a file in one of these folders."""
         return self.file.startswith(tuple(f"{folder.rstrip('/')}/" for folder in folders))
 
     def write(self, path: Path) -> None:
-        """Write the fault to the file that serving processes read."""
+        """Write the fault to the file from which serving processes read it."""
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(self)))
         draft.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """Return the current fault; None if there is none."""
+        """Return the current fault, or None."""
         try:
             found = json.loads(path.read_text())
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The typed view of ``settings.MCP``: all settings of the server with defaults and limits."""
+"""The typed form of ``settings.MCP``: all settings of the server with their defaults and limits."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from mcp_app.protocol.http.transport_security import names_loopback
 from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import SERVED
 
-# Nearly the length that Django requires of its secret key.
+# A little less than the length that Django requires for its secret key.
 MIN_KEY = 32
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
-# The maximum length of an issuer in the database.
+# The maximum length of an issuer URL in the database.
 MAX_ADDRESS = 255
 AUTH = ("loopback", "required", "external")
 DOCUMENTS = ("auto", "on", "off")
 SECOND_FACTOR = ("optional", "staff", "everybody")
-# RFC 6749 section 3.3. Challenges contain scope names in quotes.
+# A scope as in RFC 6749 section 3.3. Challenges contain scopes in quotes.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of the server; times in seconds and sizes in bytes unless the name says otherwise."""
+    """All settings of the server.
+
+    Unless a name states another unit, times are in seconds and sizes in bytes.
+    """
 
     # Access.
     auth: str = "required"
@@ -45,9 +48,10 @@ class Settings:
     public_url: str = ""
     oauth: bool = False
     oauth_registration: bool = True
-    # Per client network; 0 is no limit.
+    # For each network of clients. 0 means no limit.
     oauth_registrations_per_hour: int = 20
-    # "auto": announced if documents of any client can be fetched; "on": always; "off": none is accepted.
+    # "auto" announces documents if they can be fetched for any client, "on" always does, "off" accepts
+    # none.
     oauth_documents: str = "auto"
     oauth_document_hosts: tuple[str, ...] = ("*",)
     oauth_redirect_uris: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
@@ -56,55 +60,55 @@ class Settings:
     oauth_issuer: str = ""
     oauth_audience: tuple[str, ...] = ()
     oauth_jwks_url: str = ""
-    # The provider's scopes, and the scopes here that each grants; "*" applies to all of its tokens.
+    # The scopes of the provider, and this server's scopes that each grants. "*" stands for every token.
     oauth_scopes: dict[str, str] = field(default_factory=dict, hash=False)
     oauth_create_users: bool = True
     oauth_link_users: bool = False
     oauth_username_claim: str = "preferred_username"
     oauth_groups_claim: str = "groups"
-    # The provider's groups, and the Django group that each maps to.
+    # The groups of the provider, and the Django group for each.
     oauth_groups: dict[str, str] = field(default_factory=dict, hash=False)
-    # The identity provider of the login page.
+    # The identity provider for logging in on the login page.
     login_issuer: str = ""
     login_client_id: str = ""
     login_client_secret: str = field(default="", repr=False)
     login_name: str = ""
     login_scopes: tuple[str, ...] = ("openid", "profile", "email")
-    # Users who must have a second factor: none ("optional"), "staff" or "everybody".
+    # Which users must have a second factor: nobody ("optional"), "staff" or "everybody".
     second_factor: str = "optional"
-    # Private networks that may be reached.
+    # Private networks to which the server may connect.
     egress_allow: tuple[str, ...] = ()
-    # The HTTP proxy for all other addresses; the URL may contain a password.
+    # The HTTP proxy for all other addresses. The URL may contain a password.
     egress_proxy: str = field(default="", repr=False)
     connect_page: bool = True
     metrics: bool = True
     http_sse: bool = True
 
-    # The server's own description.
+    # The description of the server.
     server_name: str = "django-mcp"
     server_title: str = ""
     server_version: str = "0.1.0"
     instructions: str = ""
     versions: tuple[str, ...] = SERVED
-    # If True, a call that its client cancelled still ends with an error on its stream (CAN-02).
+    # Whether a call cancelled by its client ends with an error on its stream (CAN-02).
     answer_cancelled: bool = True
-    # The tasks of revision 2025-11-25, experimental there. Tasks of 2026-07-28 have no switch.
+    # The tasks of 2025-11-25, where they are experimental. The tasks of 2026-07-28 cannot be disabled.
     core_tasks: bool = True
 
-    # If True, definitions that known clients refuse fail the checks and cannot be published.
+    # Whether definitions that known clients reject fail the checks and cannot be published.
     strict_schemas: bool = False
 
-    # Accepted deviations of early clients.
+    # Deviations of early clients that are accepted.
     dialects: tuple[str, ...] = ALL
     routing_headers: str = PRESENT
 
-    # Keys that seal the state of calls that ask; default: Django's secret keys.
+    # Secrets that seal the state of calls with questions. The default is Django's secret keys.
     state_keys: tuple[str, ...] = ()
 
     # Stores.
     redis_url: str = ""
     upload_directory: str = ""
-    # Describes a fault in edited code while older code is served; `manage.py up --reload` writes it.
+    # The file with a fault in edited code while earlier code is served. `manage.py up --reload` writes it.
     code_fault_file: str = ""
     resource_directories: tuple[str, ...] = ()
 
@@ -124,12 +128,12 @@ class Settings:
     max_kept_bytes_per_principal: int = 64 * 1024 * 1024
     max_kept_percent_per_principal: int = 25
     max_kept_percent: int = 80
-    # In the whole installation; 0 is no limit.
+    # In the whole installation. 0 means no limit.
     max_running_background_calls_per_principal: int = 0
-    # Per worker.
+    # For each worker.
     max_waiting_children: int = 8
     max_held_questions_per_principal: int = 4
-    # "group=weight": turns of a group's member for each turn of others.
+    # "group=weight": how many calls of a member are started for each call of another person.
     background_weights: tuple[str, ...] = ()
     max_subscriptions: int = 100
     completions_per_minute: int = 600
@@ -142,7 +146,7 @@ class Settings:
     max_result_bytes: int = 8 * 1024 * 1024
     max_stream_events: int = 1_000
     max_stream_bytes: int = 1024 * 1024
-    # Some clients read only the first page.
+    # Some clients read only the first page of a list.
     page_size: int = 1_000
     progress_per_second: float = 10.0
     log_messages_per_call: int = 1_000
@@ -153,7 +157,7 @@ class Settings:
     oauth_refresh_seconds: int = 2_592_000
     oauth_connection_seconds: int = 31_536_000
     grace_seconds: float = 0.1
-    # The interval of comments on silent event streams, and of ``stream_check_seconds``.
+    # The interval between comments on silent event streams, also used by ``stream_check_seconds``.
     keep_alive_seconds: float = 15.0
     stall_seconds: float = 30.0
     slow_poll_seconds: float = 5.0
@@ -171,7 +175,7 @@ class Settings:
     state_seconds: int = 600
     sync_threads: int = 8
 
-    # The operator's record.
+    # The record for operators.
     notify_arguments: bool = False
     message_log: bool = True
     message_log_days: int = 14
@@ -198,7 +202,7 @@ class Settings:
 
     @property
     def server(self) -> Server:
-        """The identity of this installation for clients and people."""
+        """The description of this installation for clients and people."""
         return Server(
             self.server_name,
             self.server_version,
@@ -214,17 +218,17 @@ class Settings:
 
     @property
     def tombstone_seconds(self) -> int:
-        """The lifetime of a tombstone in Redis.
+        """The lifetime of a tombstone in Redis, in seconds.
 
-        The session's row may record the end late, or never if that write was lost. Until the row looks idle,
-        the session could be restored from it. A process that missed the end renews the row while it trusts
-        its copy. The rest is slack.
+        The row of a session may record its end late, or never if that write was lost. Until the row looks
+        idle, the session could be restored from it by mistake. A process that has missed the end renews the
+        row as long as it trusts its own copy. The remaining 60 seconds are a margin.
         """
         return self.session_idle_seconds + math.ceil(self.session_recheck_seconds) + 60
 
     @property
     def weights(self) -> dict[str, float]:
-        """``background_weights`` by group."""
+        """The setting ``background_weights`` as a mapping of groups to weights."""
         return _weights(self.background_weights)
 
 
@@ -246,7 +250,7 @@ def _weights(told: tuple[str, ...]) -> dict[str, float]:
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:
-    """Return a setting's value as its declared type; raise ImproperlyConfigured for a wrong type."""
+    """Convert a setting's value to its declared type. Raise ImproperlyConfigured for a wrong type."""
     if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
         if all(isinstance(item, str) for item in value):
             return tuple(value)
@@ -269,7 +273,7 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
 
 
 def load(values: dict[str, Any]) -> Settings:
-    """Build the typed settings from a ``settings.MCP`` dict; raise ImproperlyConfigured naming the key."""
+    """Build the settings from a ``settings.MCP`` dict. Raise ImproperlyConfigured with the wrong key."""
     hints = get_type_hints(Settings)
     names = {item.name for item in fields(Settings)}
     converted: dict[str, Any] = {}
@@ -292,7 +296,7 @@ def load(values: dict[str, Any]) -> Settings:
         raise ImproperlyConfigured(f"Each of settings.MCP['STATE_KEYS'] needs {MIN_KEY} characters or more.")
     made = Settings(**converted)
     if made.egress_proxy and not is_proxy(made.egress_proxy):
-        # Not shown, because it may contain a password.
+        # The value is not shown, because it may contain a password.
         raise ImproperlyConfigured("settings.MCP['EGRESS_PROXY'] must be like http://proxy.example:3128.")
     _check_provider(made)
     return made
@@ -333,10 +337,10 @@ def _check_provider(settings: Settings) -> None:
 
 
 def is_proxy(url: str) -> bool:
-    """Return True if ``url`` names an HTTP proxy: scheme, host and port, optionally with credentials."""
+    """Return True if ``url`` is an HTTP proxy's: scheme, host and port, possibly with credentials."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # Raises if out of range.
+        _ = parts.port  # Raises ValueError if the port is out of range.
     except ValueError:
         return False
     plain = url.isascii() and url.isprintable() and not set(url) & set("?# ") and parts.path in ("", "/")
@@ -344,7 +348,7 @@ def is_proxy(url: str) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    """Return True if the answer of ``url`` cannot be tampered with: https, or a server on this machine."""
+    """Return True if an answer of ``url`` is safe in transit: it uses https, or is on this machine."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -364,10 +368,10 @@ def _check_chosen(key: str, chosen: tuple[str, ...], choices: tuple[str, ...]) -
 
 @lru_cache(maxsize=1)
 def get() -> Settings:
-    """Return the active settings; read once, and again after a test overrides ``MCP``.
+    """Return the active settings. They are read once, and again after a test overrides ``MCP``.
 
-    Under Django's test runner the project's Redis is ignored, so that tests reach neither its clients nor its
-    workers. A test that overrides ``MCP`` may name another Redis.
+    Under Django's test runner the Redis of the project is ignored, so that tests reach neither its clients
+    nor its workers. A test that overrides ``MCP`` may set another Redis.
     """
     found = load(getattr(django_settings, "MCP", {}))
     if found.redis_url and found.redis_url == projects_redis() and _is_test_run():
@@ -377,17 +381,18 @@ def get() -> Settings:
 
 @lru_cache(maxsize=1)
 def projects_redis() -> str:
-    """Return the Redis URL of the settings at the first call, which is at process start."""
+    """Return the Redis URL in the settings at the time of the first call, which is made at process start."""
     return str(getattr(django_settings, "MCP", {}).get("REDIS_URL", ""))
 
 
 def _is_test_run() -> bool:
-    # Django's setup_test_environment() creates it, before any test database: documented for all test runners.
+    # Django documents for all test runners that setup_test_environment() creates it, before any test
+    # database.
     return hasattr(sys.modules.get("django.core.mail"), "outbox")
 
 
 def forget(**_: Any) -> None:
-    """Clear the cached settings; the next use reads them again."""
+    """Clear the cached settings, so that the next use reads them again."""
     get.cache_clear()
 
 

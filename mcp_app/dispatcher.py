@@ -1,6 +1,6 @@
-"""The message pipeline of one process: a parsed message with its principal and session becomes a result.
+"""The processing of messages in one process: from a message, its principal and session to a result.
 
-Independent of HTTP, except for the status of errors.
+Apart from the status of errors, it does not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger("mcp.dispatcher")
 
 
 class Dispatcher:
-    """The dispatcher of one process, used by all transports."""
+    """The dispatcher of one process. All transports use it."""
 
     def __init__(self, services: Services) -> None:
         settings = services.settings
@@ -51,15 +51,16 @@ class Dispatcher:
         self._streams = services.streams
         self._log = services.log
         self._counts = services.counts
-        # Sessions and streams on which answers of calls in this process are pending.
+        # The sessions and streams to which calls in this process may still write answers.
         self.writing: set[tuple[str, str]] = set()
-        # By revision. Extensions add methods, so it is complete only once all apps are loaded.
+        # Methods by revision. Extensions add methods, so the table is complete only once all apps are
+        # loaded.
         self.methods = by_version(settings)
         self._quick = quick_by_version()
         self._notifications = notifications.table(settings.dialects)
 
     def run_every_call_with_its_span(self) -> None:
-        """Disable the synchronous path for tool calls, which creates no spans."""
+        """Disable the fast synchronous path for tool calls, which would create no spans."""
         for table in self._quick.values():
             table.pop("tools/call", None)
 
@@ -73,7 +74,10 @@ class Dispatcher:
         session: LiveSession | None = None,
         assumed: str = V2025_03_26,
     ) -> Answered:
-        """Open a session (LIFE-01), or initialize the transport's. ``assumed`` is the default revision."""
+        """Open a session (LIFE-01), or initialize the given one.
+
+        ``assumed`` is the revision if none is sent.
+        """
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(
@@ -99,7 +103,7 @@ class Dispatcher:
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
-        """Serve one request. Return its answer, or a stream if it takes longer."""
+        """Serve one request. Return its answer, or a stream if the answer takes longer."""
         answer = self.quick(asked, request, payload)
         if answer is not None:
             return Answered(answer)
@@ -112,7 +116,10 @@ class Dispatcher:
     async def outcome(
         self, session: Negotiated, request: jsonrpc.Request, reply: Reply, grace: float
     ) -> Answered | StreamReference:
-        """Return the response of a started request, after at most ``grace`` seconds."""
+        """Return the response to a request that was started.
+
+        Wait for its answer for at most ``grace`` seconds.
+        """
         if reply.answers or await reply.settled(grace):
             if reply.error is not None:
                 encoded = jsonrpc.encode_error(fitted(reply.error, session.version), request.id)
@@ -127,7 +134,7 @@ class Dispatcher:
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
     ) -> ExchangeReply:
-        """Start to serve one modern request. Its messages and answer arrive on the returned reply."""
+        """Start to serve one modern request. Its messages and its answer arrive on the returned reply."""
         payload = without_contents(request, payload)
         reply = self._exchange_reply(asked.session, request)
         reply.error = await self._serve(asked, request, payload, reply, trace_fields)
@@ -140,7 +147,10 @@ class Dispatcher:
         )
 
     async def abandon(self, exchange: Negotiated, request_id: jsonrpc.Id) -> None:
-        """Cancel a modern request whose client disconnected, in any process (CAN-05, R8)."""
+        """Cancel a modern request whose client has disconnected.
+
+        The call may run in any process (CAN-05, R8).
+        """
         reason = "the client disconnected"
         if not self._services.calls.cancel(exchange.id, request_id, reason):
             await self._services.background.cancel(exchange.id, request_id, reason)
@@ -162,8 +172,8 @@ class Dispatcher:
     def quick(self, asked: Asked, request: jsonrpc.Request, payload: bytes) -> bytes | None:
         """Return the answer to a request that needs no waiting.
 
-        Return None, without effect, for others. Every transport calls this method first, so requests are
-        answered alike on all of them.
+        For any other request, return None and change nothing. Every transport calls this method first, so
+        that all of them answer requests alike.
         """
         session = asked.session
         handler = self._quick[session.version].get(request.method)
@@ -173,7 +183,7 @@ class Dispatcher:
         try:
             result = handler(asked, request.params)
         except McpError:
-            return None  # The regular path refuses it again and logs the refusal.
+            return None  # The regular path raises the same error and logs it.
         if result is None:
             return None
         outcome = "ok"
@@ -199,9 +209,10 @@ class Dispatcher:
         payload: bytes,
         trace_fields: Mapping[str, str] | None,
     ) -> bytes | Reply | ExchangeReply | None:
-        """Start a tool call that ``quick`` does not answer, and return its answer if one step suffices.
+        """Start a tool call that ``quick`` does not answer. Return its answer if it finishes in one step.
 
-        If the tool waits, return the reply for its answer. Return None, without effect, for other requests.
+        If the tool waits, return the reply that will get the answer. For any other request, return None and
+        change nothing.
         """
         method, session = request.method, asked.session
         if method != "tools/call" or method not in self._quick[session.version]:
@@ -235,9 +246,9 @@ class Dispatcher:
         members: list[jsonrpc.Message | jsonrpc.Invalid],
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
-        """Serve a batch (BATCH-01 to BATCH-08). Its requests run concurrently and share one reply."""
+        """Serve a batch (BATCH-01 to BATCH-08). Its requests run at the same time and share one reply."""
         session = asked.session
-        assert isinstance(session, LiveSession)  # no other revision has batches
+        assert isinstance(session, LiveSession)  # other revisions have no batches
         if self._streams.kept.refused(session.principal_key):
             await admit(self._streams, session.principal_key)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
@@ -257,13 +268,13 @@ class Dispatcher:
         return StreamReference(reply.stream, reply.epoch, 0)
 
     async def end_session(self, session: LiveSession, reason: str) -> None:
-        """End a session and all its work, in every process (SES-07)."""
+        """End a session and all its work in every process (SES-07)."""
         self._log.fact("session.ended", session=session.id, reason=reason)
-        # Most sessions have no background calls, so usually the database is not queried.
+        # Most sessions have no background calls, so this usually does not query the database.
         with suppress(StreamsUnavailable):
             if await self._services.sessions.end_without_calls(session, reason):
                 return
-        # In a separate task, because the synchronous path has none.
+        # In a separate task, because the caller may be synchronous and have no task.
         await asyncio.create_task(self._end_with_calls(session, reason))
 
     async def _end_with_calls(self, session: LiveSession, reason: str) -> None:
@@ -281,9 +292,9 @@ class Dispatcher:
         *,
         must: bool,
     ) -> None:
-        """Process a batch member without an answer.
+        """Process a member of a batch that gets no answer.
 
-        Unless it ``must``, its failure does not affect other members.
+        If processing fails, other members are not affected unless ``must`` is set.
         """
         try:
             if isinstance(member, jsonrpc.Notification):
@@ -296,13 +307,13 @@ class Dispatcher:
             log.warning("A message of a batch was lost: %s", error)
 
     async def notification(self, session: LiveSession, message: jsonrpc.Notification, payload: bytes) -> None:
-        """Process a notification. Unknown ones are logged and ignored (RPC-06)."""
+        """Process a notification. Unknown notifications are logged and ignored (RPC-06)."""
         self._log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
         handler = self._notifications.get(message.method)
         if handler is not None:
             await handler(self._services, session, message.params)
         elif message.method == dialects.EXIT and dialects.EXIT in self._settings.dialects:
-            await self.end_session(session, "the client said exit")  # DLG-000-02: as DELETE
+            await self.end_session(session, "the client said exit")  # DLG-000-02: like DELETE
 
     async def response(self, session: LiveSession, message: jsonrpc.Response, payload: bytes) -> None:
         """Process the client's answer to one of the server's questions (T-POST-09)."""
@@ -324,7 +335,7 @@ class Dispatcher:
     ) -> McpError | None:
         """Answer ``request`` on ``reply``, now or when its call ends.
 
-        Return the error if it was refused at once.
+        Return the error if the request was refused at once.
         """
         started, session, principal = perf_counter(), asked.session, asked.principal
         context = RequestContext(
@@ -358,7 +369,7 @@ class Dispatcher:
             error = SessionNotFound()
         except StreamsUnavailable:
             error = refused(Code.UNAVAILABLE, NO_REDIS, 1)
-        except Exception:  # noqa: BLE001 - the boundary: whatever a handler raises becomes one answer
+        except Exception:  # noqa: BLE001 - the boundary: any exception of a handler becomes an answer
             with correlated(Correlation(session.id, "", request.id, principal.key)):
                 error = unexpected(request.method, "")
         if error is not None:
@@ -394,7 +405,7 @@ NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
 
 
 def _tool(request: jsonrpc.Request, catalogue: CatalogueView) -> str:
-    """Return the called tool, OTHER if the caller has no tool of that name, or "" for other methods."""
+    """Return the name of the called tool, OTHER if the caller has no such tool, or "" for other methods."""
     if request.method != "tools/call":
         return ""
     name = request.params.get("name")

@@ -1,8 +1,8 @@
 """Containment of exceptions that application code raises.
 
-Python lets ``KeyboardInterrupt``, ``SystemExit`` and ``GeneratorExit`` pass every ``except Exception``, and
-asyncio lets the first two pass the event loop. Small libraries raise them for ordinary failures, which would
-end the process with all other calls.
+In Python ``KeyboardInterrupt``, ``SystemExit`` and ``GeneratorExit`` are not caught by ``except
+Exception``, and the first two even end the event loop of asyncio. Small libraries raise them for ordinary
+failures. Without containment, such a failure would end the process and all its other calls.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ log = logging.getLogger("mcp.process")
 
 
 class Passing(BaseException):
-    """A signal of this server that application code must let pass."""
+    """An exception of this server that application code must not catch."""
 
 
 class Escaped(Exception):
-    """Application code raised an exception that is not an ``Exception``; it is the cause."""
+    """Application code raised an exception that is not an ``Exception``. That exception is the cause."""
 
 
 class contained:  # noqa: N801 - reads as a context manager of the standard library does
-    """A context that converts exceptions beyond ``Exception`` from application code to ``Escaped``."""
+    """A context manager that converts application code's exceptions beyond ``Exception`` to ``Escaped``."""
 
     __slots__ = ("_task",)
 
     def __enter__(self) -> None:
-        """Store the current task, to recognize its cancellation."""
+        """Remember the current task, in order to recognize its cancellation."""
         self._task = _current_task()
 
     def __exit__(
@@ -49,26 +49,26 @@ class contained:  # noqa: N801 - reads as a context manager of the standard libr
 
 
 def let_pass(error: BaseException, task: Task | None) -> None:
-    """Reraise ``error`` unless it is a failure of the application code that ``task`` runs.
+    """Raise ``error`` again unless it is a failure of the application code that ``task`` runs.
 
-    Signals of this server, real cancellations, the closing of the task's coroutine, and Ctrl-C are reraised.
-    Without a ``task`` the code cannot be cancelled or closed.
+    Raised again are exceptions of this server, real cancellations, the closing of the task's coroutine, and
+    Ctrl-C. Without a ``task``, the code can be neither cancelled nor closed.
     """
     if isinstance(error, Passing) or _is_ctrl_c(error):
         raise error
     if task is not None:
         if isinstance(error, asyncio.CancelledError) and task.cancelling():
             raise error
-        # Thrown when other code closes the coroutine, while the task does not run.
+        # Raised when other code closes the coroutine while its task does not run.
         if isinstance(error, GeneratorExit) and _current_task() is not task:
             raise error
 
 
 def outlast(run: Callable[[], T], is_over: Callable[[], bool]) -> T:
-    """Run the event loop with ``run`` and return its result; restart it if a callback ends it early.
+    """Run the event loop with ``run`` and return its result. Restart the loop if a callback ends it early.
 
-    A task or callback of application code that raises ``KeyboardInterrupt`` or ``SystemExit`` stops the loop,
-    on which others run. After ``is_over``, exceptions of the loop are raised.
+    If application code in a task or callback raises ``KeyboardInterrupt`` or ``SystemExit``, the event loop
+    stops, but other calls need it. Once ``is_over`` returns True, exceptions of the loop are raised.
     """
     while True:
         try:
@@ -82,7 +82,7 @@ def outlast(run: Callable[[], T], is_over: Callable[[], bool]) -> T:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Return True if this may be Ctrl-C, which Python raises in the main thread if no code handles it."""
+    """Return True if this may be Ctrl-C. Python raises it in the main thread if there is no other handler."""
     return (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""Optional parts of this app, and their missing requirements."""
+"""The optional parts of this app, and what is missing for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ DISTRIBUTION: Final = "django-mcp-app"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A feature that needs ``libraries``, installed by the extra, and ``app`` in INSTALLED_APPS."""
+    """An optional feature.
+
+    It needs ``libraries``, which the extra installs, and ``app`` in INSTALLED_APPS.
+    """
 
     name: str
     extra: str
@@ -25,11 +28,11 @@ class Part:
         return tuple(name for name in self.libraries if find_spec(name) is None)
 
     def is_there(self) -> bool:
-        """Return True if the part can be served."""
+        """Return True if the feature is available."""
         return apps.is_installed(self.app) and not self.missing()
 
     def remedy(self) -> str:
-        """Return the step that makes the part available."""
+        """Return the step that would make the feature available."""
         if self.missing():
             return f"pip install '{DISTRIBUTION}[{self.extra}]'"
         return f"Add {self.app!r} to INSTALLED_APPS."

@@ -1,4 +1,4 @@
-"""Idempotent update of the database from code: rows of the catalogue, and roles."""
+"""The update of the database from code: the rows of the catalogue, and the roles. It can be repeated."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mcp_app.catalogue.changes.mirroring import Mirrored, mirror
 
 
 def prepare() -> tuple[Mirrored, list[str]]:
-    """Return the changes of the catalogue, and the created or completed roles. Raises django.db.Error."""
+    """Update both. Return the changes of the catalogue and the roles that changed. Raise django.db.Error."""
     return mirror(), make_roles()
 
 
 def after_migrate(
     sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Any = None, verbosity: int = 1, **_: Any
 ) -> None:
-    """Receive ``post_migrate``, so that a deployment can serve right after ``migrate``.
+    """Handle ``post_migrate``, so that a deployment can serve right after ``migrate``.
 
-    Does nothing without a plan, since ``flush`` sends the signal at the end of transactional tests, and
-    nothing while some of our tables are missing.
+    Do nothing without a plan, because ``flush`` sends the signal at the end of transactional tests. Do
+    nothing either if some tables of this app are missing.
     """
     if not _is_ready(sender, using, plan):
         return
@@ -38,24 +38,24 @@ def after_migrate(
 
 
 def roles_after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Any = None, **_: Any) -> None:
-    """Receive ``post_migrate`` of another app whose permissions the roles include."""
+    """Handle ``post_migrate`` of another app whose permissions belong to roles."""
     if _is_ready(sender, using, plan):
         make_roles()
 
 
 def _is_ready(sender: AppConfig, using: str, plan: Any) -> bool:
-    """Return True if roles can be created, after creating the permissions of ``sender``."""
+    """Create the permissions of ``sender``. Return False if roles cannot be created."""
     if plan is None or using != DEFAULT_DB_ALIAS or not router.allow_migrate(using, "mcp_app"):
         return False
     if not is_migrated("mcp_app", using):
         return False
-    # Roles hold permissions that another receiver of this signal creates, perhaps after this one.
+    # Roles contain permissions that another receiver of this signal creates, possibly after this one.
     create_permissions(apps.get_app_config(sender.label), verbosity=0, using=using)
     return True
 
 
 def is_migrated(label: str = "mcp_app", using: str = DEFAULT_DB_ALIAS) -> bool:
-    """Return True if every migration of ``label`` is applied.
+    """Return True if every migration of ``label`` has been applied.
 
     System checks need this, because ``migrate`` runs them before it applies migrations.
     """

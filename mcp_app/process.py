@@ -1,4 +1,4 @@
-"""The parts of a process: its long-lived parts, their connections, its start and its end."""
+"""The parts of a process that live as long as the process, their connections, and their start and end."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from mcp_app.streams.gateway import Streams
 log = logging.getLogger("mcp.process")
 
 Told = Callable[[], None]
-# A callback for the payload of a broadcast.
+# A callback that gets the payload of a broadcast.
 Heard = Callable[[dict[str, Any]], None]
 
 
 class OpenStreams(Protocol):
-    """The event streams of clients that a transport holds open."""
+    """The event streams that a transport holds open for clients."""
 
     @property
     def open(self) -> int: ...
@@ -64,7 +64,7 @@ class OpenStreams(Protocol):
 
 
 class Process(Services):
-    """The services of one process that serves messages, shared by its transports."""
+    """The services of one process that serves messages. Its transports share them."""
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         log, counts = MessageLog(streams, settings), Counts()
@@ -84,7 +84,7 @@ class Process(Services):
         )
         self._ended_connections = EndedConnections(self.calls)
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
-        # Called when a credential was revoked, after it was removed from the cache.
+        # Called after a credential was revoked and removed from the cache.
         self.on_credentials: list[Heard] = []
         self.clients = Clients(log, settings.session_idle_seconds)
         self.standalone = Standalone(streams, settings.stream_check_seconds)
@@ -102,7 +102,7 @@ class Process(Services):
         self.metrics.gauges["keys_age"] = provider.keys_age
 
     def _listen(self) -> None:
-        """Subscribe to broadcasts of other processes."""
+        """Subscribe to the broadcasts of other processes."""
         hub = self.streams.hub
         hub.subscribe("catalogue", self.upkeep.heard)
         hub.subscribe("cancel", self.calls.on_cancel)
@@ -112,7 +112,7 @@ class Process(Services):
         self.sessions.start()
 
     def attach_streams(self, streams: OpenStreams) -> None:
-        """Connect a transport's open event streams to all events that concern them."""
+        """Connect the open event streams of a transport to all events that affect them."""
         self.metrics.gauges["open_streams"] = lambda: streams.open
         self.upkeep.on_change.append(streams.announce_catalogue)
         self.on_credentials.append(streams.recheck)
@@ -123,17 +123,17 @@ class Process(Services):
     def attach_subscriptions(
         self, catalogue_changed: Told, resource_updated: Heard, task_changed: Heard
     ) -> None:
-        """Connect the subscriptions of a transport's clients to the changes they may cover."""
+        """Connect the subscriptions of a transport's clients to the changes that they may be about."""
         self.upkeep.on_change.append(catalogue_changed)
         self.streams.hub.subscribe(resource_updates.TOPIC, resource_updated)
         self.streams.hub.subscribe(answer_streams.TASKS, task_changed)
 
     def attach_report(self, somebody_watches: Heard) -> None:
-        """Connect the live report of this process to the broadcasts of viewers."""
+        """Connect the live report of this process to the broadcasts that viewers send."""
         self.streams.hub.subscribe("watching", somebody_watches)
 
     async def start(self) -> None:
-        """Connect, load the catalogue and subscribe to the other processes' broadcasts."""
+        """Connect, load the catalogue and subscribe to broadcasts."""
         queries.watch()
         with suppress(DatabaseError):
             await queries.aquery(clock.read)
@@ -152,14 +152,14 @@ class Process(Services):
         if self.settings.metrics:
             self.metrics.start()
         if self.background.available:
-            # Here too, because the whole worker may have died.
+            # Web processes sweep as well, because no worker may be alive.
             self._stop_sweeping.clear()
             threading.Thread(
                 target=reaper.run_forever, args=(self._stop_sweeping,), name="reaper", daemon=True
             ).start()
 
     async def close(self) -> None:
-        """Stop in an order that loses no data: calls, then the log, then the connections to Redis."""
+        """Stop everything in an order that loses no data: calls, the log, the connections to Redis."""
         self._stop_sweeping.set()
         resource_updates.leave(self.streams)
         self.upkeep.close()
@@ -169,7 +169,7 @@ class Process(Services):
         await self.metrics.close()
         await self.log.close()
         await self.streams.close()
-        # An open connection would keep a test's database from being dropped.
+        # An open connection would prevent a test's database from being dropped.
         await asyncio.to_thread(queries.close)
 
     def _credentials_changed(self, what: dict[str, Any]) -> None:
@@ -188,9 +188,9 @@ class Process(Services):
 
 
 def _look_for_others(redis_url: str) -> None:
-    """Log an error if Redis is a Cluster, or a warning if another project uses its database.
+    """Log an error if Redis is a Cluster, and a warning if another project uses the same database.
 
-    The worker of that project would write this project's message log.
+    Otherwise the worker of that project would write this project's message log.
     """
     if refused := cluster_fault(redis_url):
         log.error("%s", refused)

@@ -1,7 +1,7 @@
-"""The MCP servers of this installation, by the path of their endpoint.
+"""The MCP servers of this installation by the path of their endpoint.
 
-The installation's own server is at ENDPOINT. Further ones are below it, at ``/mcp/<name>``, and come from a
-registered provider. Routes, views, stored requests and OAuth all ask this module.
+The installation's own server is at ENDPOINT. Additional servers are at ``/mcp/<name>`` and come from
+registered providers. Routes, views, stored requests and OAuth all use this module.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from collections.abc import Callable, Mapping
 from mcp_app import conf
 from mcp_app.protocol.messages.server import ENDPOINT, Server, further_path
 
-# Returns further servers by path. Called for every request to one of them, so it does no I/O.
+# Returns additional servers by path. It is called for every request to one of them, so it must do no I/O.
 Provider = Callable[[], Mapping[str, Server]]
 
 _providers: list[Provider] = []
 
 
 def register(provider: Provider) -> None:
-    """Register the provider of further servers."""
+    """Register a provider of additional servers."""
     _providers.append(provider)
 
 
 def further() -> frozenset[str]:
-    """Return the paths of the further servers."""
+    """Return the paths of the additional servers."""
     return frozenset(path for provider in _providers for path in provider())
 
 
 def at(path: str) -> Server:
-    """Return the server at a path; for an unknown path, a ``removed`` one.
+    """Return the server at a path, or a ``removed`` server if there is none.
 
-    Sessions, streams and stored calls may outlive their server. Their results then name the installation.
+    Sessions, streams and stored calls may outlive their server. Results for them then name the
+    installation.
     """
     settings = conf.get()
     own = settings.server
@@ -45,9 +46,9 @@ def at(path: str) -> Server:
 
 
 def as_own(path: str) -> str:
-    """Return a path of a further server as that of the installation's own; other paths unchanged.
+    """Replace the path of an additional server with the own server's. Return other paths unchanged.
 
-    ``/mcp/notes`` becomes ``/mcp``, and the address of its metadata that of the own server's metadata.
+    ``/mcp/notes`` becomes ``/mcp``, and the path of its metadata becomes that of the own server's metadata.
     """
     further = further_path(path)
     return path.replace(further, ENDPOINT, 1) if further and not at(further).removed else path

@@ -1,4 +1,4 @@
-"""The app's part of the Celery worker: jobs, purging, draining the message log, signs of life."""
+"""The app's part of a Celery worker: jobs, deleting expired rows, storing the message log, heartbeats."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ log = logging.getLogger("mcp.worker")
 _stop = threading.Event()
 _lost_jobs = LostJobs()
 _orphans = Orphans()
-# Created before the fork: the children share it.
+# Created before the fork, because the children share this memory.
 _waiting = WaitingChildren()
 _slots = AttemptSlots()
 _pool: list[PoolSize] = []
@@ -58,7 +58,7 @@ _presence: list[Callable[[], None]] = []
 
 @shared_task(ignore_result=True)
 def purge_expired() -> dict[str, int]:
-    """Delete rows past their retention; return the number of each kind."""
+    """Delete rows that are older than their retention. Return the number of each kind."""
     return {
         "sessions": retention.close_idle_sessions(),
         "messages": retention.purge_messages(),
@@ -76,14 +76,14 @@ def _purge_oauth() -> int:
 
 @worker_ready.connect
 def start_drain(sender: Any = None, **_: Any) -> None:
-    """Start the threads of the main process, such as the drain: one reader for any number of children."""
+    """Start the threads of the main process, such as the one that stores the message log for all children."""
     _stop.clear()
     queries.watch()
-    # Only children of a prefork pool can be replaced while they wait.
+    # Only the children of a prefork pool can get substitutes while they wait.
     _pool[:] = [PoolSize(sender, _waiting)] if hasattr(getattr(sender, "pool", None), "grow") else []
     _parents[:] = [ParentRenewer(_slots, pool.children) for pool in _pool]
     for parent in _parents:
-        # Until the process exits: calls still run after a stop request.
+        # It runs until the process exits, because calls still run after a stop request.
         threading.Thread(target=parent.run_forever, name="parent-renewer", daemon=True).start()
     if url := conf.get().redis_url:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
@@ -105,13 +105,13 @@ def _name_and_queues(consumer: Any) -> tuple[str, tuple[str, ...]]:
 
 @worker_shutting_down.connect
 def stop_drain(**_: Any) -> None:
-    """Stop the threads; the drain finishes its current batch."""
+    """Stop the threads. The thread that stores the message log finishes its current batch."""
     _stop.set()
 
 
 @heartbeat_sent.connect
 def say_alive(**_: Any) -> None:
-    """Renew the sign of life from the worker's own loop, so that a blocked worker is detected (/readyz)."""
+    """Send a heartbeat from the worker's own loop, so that /readyz detects a blocked worker."""
     for presence in _presence:
         try:
             presence()
@@ -121,20 +121,20 @@ def say_alive(**_: Any) -> None:
 
 @worker_init.connect
 def refuse_cluster(**_: Any) -> None:
-    """End a worker whose Redis is a Cluster: it would try to connect forever."""
+    """End a worker whose Redis is a Cluster, because it would try to connect forever."""
     if refused := cluster_fault(conf.get().redis_url):
         raise SystemExit(refused)
 
 
 @worker_init.connect
 def inherit_orphans(**_: Any) -> None:
-    """Make the main process adopt the programs of a child's tools when the child is killed."""
+    """Make the main process the parent of a tool's programs if their child process is killed."""
     adopt_orphans()
 
 
 @worker_init.connect
 def say_ends_once(**_: Any) -> None:
-    """Filter Celery's crash messages for children that a renewer ended and logged."""
+    """Drop Celery's log lines about the crash of a child that a lease renewer has ended and logged."""
     ended_by_itself = re.compile(rf"exitcode {EXIT_STATUS}\b").search
 
     def is_news(record: logging.LogRecord) -> bool:
@@ -147,7 +147,7 @@ def say_ends_once(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def end_orphans(**_: Any) -> None:
-    """End programs of tools whose process no longer exists (R32)."""
+    """End programs of tools whose child process no longer exists (R32)."""
     ended = _orphans.end([child.pid for child in active_children()])
     if ended:
         log.warning("Ended %d programs of tools whose process is gone", len(ended))
@@ -155,7 +155,7 @@ def end_orphans(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def give_back_lost_jobs(**_: Any) -> None:
-    """Return jobs of dead children to their queue; a job must tolerate a second run."""
+    """Return jobs of dead children to their queue. A job must be able to run a second time."""
     for request in _lost_jobs.among([*state.reserved_requests], [*state.active_requests]):
         log.warning("Job %s was lost with its process and is queued again", request.id)
         request.reject(requeue=True)
@@ -164,33 +164,35 @@ def give_back_lost_jobs(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def replace_waiting_children(**_: Any) -> None:
-    """Add substitutes for children that wait for clients, and end spare ones."""
+    """Add substitutes for children that wait for clients, and end spare children."""
     for pool in _pool:
         pool.adjust(all_begun=len(state.reserved_requests) == len(state.active_requests))
 
 
-# Explicit, as a project's Celery may have other defaults: a job is requeued if its process dies.
+# Set explicitly, because the project's Celery may have other defaults: a job is queued again if its process
+# dies.
 @shared_task(ignore_result=True, acks_late=True, reject_on_worker_lost=True)
 def run_call(call_id: str) -> str:
-    """Run one attempt of a background call; return its outcome, or "" if there was nothing to do."""
+    """Run one attempt of a background call. Return its outcome, or "" if there was nothing to do."""
     return _worker().run(call_id)
 
 
-# Time limits, because a slow mail server may use the full timeout of every step.
+# With time limits, because a slow mail server could use the full timeout in every step.
 @shared_task(ignore_result=True, acks_late=False, soft_time_limit=45, time_limit=60)
 def send_notice(channel_id: int) -> bool:
-    """Send a due notification; meanwhile the worker has an additional process for calls."""
+    """Send a due notification. Meanwhile the worker has an additional process for calls."""
     child = current_process()
     if not child.daemon:
         return delivery.deliver(channel_id)
-    # Without a substitute a slow server would delay calls: the notification is sent when it is next due.
+    # If no substitute is available, a slow server would delay calls. The notification is sent when it is
+    # next due.
     with suppress(NoAnswer), WaitingPlace(_waiting, child.index, conf.get().max_waiting_children):
         return delivery.deliver(channel_id)
     return False
 
 
 def _hand_on_notice(channel_id: int) -> bool:
-    """Enqueue a notification job before waiting calls; return False if the broker is unavailable."""
+    """Queue the job of a notification ahead of waiting calls. Return False if the broker is unavailable."""
     try:
         celery.application().send_task(send_notice.name, args=[channel_id], priority=0, retry=False)
     except OperationalError as error:
@@ -208,8 +210,11 @@ def close_worker(**_: Any) -> None:
 
 @lru_cache(maxsize=1)
 def _worker() -> Worker:
-    """Return this process's worker, created at its first job because threads do not survive a fork."""
-    # Only a prefork child may exit: it runs one job, and it is replaced.
+    """Return the worker of this process.
+
+    It is created with the first job, because threads do not survive a fork.
+    """
+    # Only a prefork child may exit, because it runs a single job and is replaced.
     child = current_process()
     if not child.daemon:
         return Worker(conf.get(), may_exit=False)

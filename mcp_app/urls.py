@@ -1,8 +1,8 @@
-"""The pages and the API that go by Django's URLs; a project includes them where it likes.
+"""The pages and the API that are served through Django's URLs. A project may include them under any path.
 
-Each is there when what it is made of is: the search for anything and notifications with Django's admin, the
-live console with that and Channels, the REST API with ``rest_framework`` in INSTALLED_APPS and
-drf-spectacular. ``manage.py check`` names what is missing.
+Each is available only if its requirements are met. The global search and notifications need Django's admin.
+The live console also needs Channels. The REST API needs ``rest_framework`` in INSTALLED_APPS, and
+drf-spectacular. ``manage.py check`` reports what is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("server.json", views.server_document, name="mcp_server_json"),
 ]
 if apps.is_installed("django.contrib.admin"):
-    # Only here: without Django's admin its modules cannot be imported.
+    # Imported here, because these modules cannot be imported without Django's admin.
     from django.contrib import admin
 
     from mcp_app.admin.notifications.page import notifications

@@ -1,4 +1,7 @@
-"""Public pages: instructions to connect a client, and ``server.json`` for registries. Makes no queries."""
+"""Public pages: instructions for connecting a client, and ``server.json`` for registries.
+
+They need no queries.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ from mcp_app.connect.snippets import snippets
 @login_not_required
 @require_safe
 def connect(request: HttpRequest) -> HttpResponse:
-    """Show the configuration of each known client. Raises Http404 if the page is off."""
+    """Show the configuration for each known client. Raise Http404 if the page is disabled."""
     _only_when_on()
     connection = connection_for(request)
-    # Render without the request: no context processor may read the visitor's session.
+    # Rendered without the request, so that no context processor reads the visitor's session.
     page = render_to_string(
         "mcp_connect/page.html",
         {
@@ -38,7 +41,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def server_document(request: HttpRequest) -> HttpResponse:
-    """Return ``server.json`` for MCP registries. Raises Http404 if the page is off."""
+    """Return ``server.json`` for MCP registries. Raise Http404 if the page is disabled."""
     _only_when_on()
     document = server_json(connection_for(request), conf.get().server.version)
     layout: dict[str, Any] = {"indent": 2, "ensure_ascii": False}
@@ -51,7 +54,7 @@ def _only_when_on() -> None:
 
 
 def _policy() -> str:
-    """Return a policy that permits only the page's own style, script and icon."""
+    """Return a policy that allows only the page's own style, script and icon."""
     source = urlsplit(static("mcp_app/copy.js")).netloc or "'self'"
     return (
         f"default-src 'none'; style-src {source}; script-src {source}; img-src {source}; "

@@ -1,4 +1,4 @@
-"""Disconnects a test process from the Redis in its project's settings."""
+"""Disconnection of a test process from the Redis in the project's settings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _overriding: list[override_settings] = []
 
 @contextmanager
 def without_redis() -> Iterator[None]:
-    """Override REDIS_URL with "", so that no test leaves a job or a notice for real workers and clients.
+    """Override REDIS_URL with "", so that no test can send jobs or notifications to real workers and clients.
 
-    Contexts may overlap in any order: the first one changes the setting and the last one restores it.
+    Contexts may overlap in any order: the first changes the setting, and the last restores it.
     """
     mark = object()
     if not _open:

@@ -1,12 +1,13 @@
-"""The deployable project: settings, URLs, servers and the supervisor; no protocol code.
+"""The project that can be deployed: settings, URLs, servers and the supervisor. It has no protocol code.
 
-All processes, including commands and shells, enqueue jobs with this project's Celery, so it is created here.
+All processes, including commands and shells, queue jobs through this project's Celery application.
+Therefore the application is created here.
 """
 
 import gc
 
 # Little of the loaded code becomes garbage, and requests create few cycles. With the default thresholds,
-# garbage collection runs thousands of times and takes about a tenth of the start.
+# garbage collection would run thousands of times and take about a tenth of the start.
 gc.set_threshold(20_000, 20, 20)
 
 from mcpsite.celery import app as celery_app  # noqa: E402

@@ -1,4 +1,4 @@
-"""This project's ASGI application: MCP beside Django, with bounds for Django's request bodies."""
+"""The project's ASGI application: MCP, and Django with limits for the bodies of its requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcpsite.pages import pages  # noqa: E402
 
 
 class Pages(ASGIHandler):
-    """Django's handler behind bounds for bodies and errors for an unreachable database."""
+    """Django's handler with limits for bodies, and with errors for an unreachable database."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,9 +32,10 @@ class Pages(ASGIHandler):
     def create_request(
         self, scope: Mapping[str, Any], body_file: IO[bytes]
     ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
-        """Build a request whose form is decoded as UTF-8, whatever charset it names.
+        """Build a request whose form is decoded as UTF-8, even if the request declares another charset.
 
-        Django refuses other charsets, and fails in the same way while it renders the error: a 500.
+        Django refuses other charsets. When it renders that error, it fails in the same way, which would be
+        a 500.
         """
         made = super().create_request(scope, body_file)
         if made[0] is not None and made[0].content_type == "application/x-www-form-urlencoded":
@@ -47,9 +48,10 @@ class Pages(ASGIHandler):
         receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """Serve one request outside of MCP."""
+        """Serve one request that is not for MCP."""
         path = scope["path"]
-        # Clients look there for an authorization server before each connection: not worth a warning.
+        # Clients look for an authorization server there before each connection, so a warning would not be
+        # useful.
         absent = path.startswith("/.well-known/") and not (
             path.startswith(SERVER_METADATA) and offers_oauth()
         )
@@ -57,6 +59,6 @@ class Pages(ASGIHandler):
 
 
 application = get_application(Pages())
-# MCP's endpoints authenticate before they read a body, and bound it with their own errors.
+# MCP's endpoints limit bodies themselves: they authenticate first and have their own errors.
 for path in ("/healthz", "/readyz"):
     application.routes[path] = partial(bounded, application.routes[path])

@@ -1,4 +1,4 @@
-"""The Celery application: settings from Django, tasks from all installed apps."""
+"""The Celery application, with settings from Django and tasks from all installed apps."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
 app = Celery("mcpsite")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-# In every installed app, including MCP_APPS.
+# All installed apps, including those in MCP_APPS.
 app.autodiscover_tasks()
-# For all threads, not only this one.
+# The default for all threads. Otherwise it would be the current application of this thread only.
 app.set_default()
 
 
-# Celery warns of workers that run as root, because pickled messages are code. None is read here
-# (CELERY_ACCEPT_CONTENT), and the web processes have the same rights.
+# Celery warns about workers that run as root, because pickled messages can contain code. This worker
+# accepts no pickled messages (CELERY_ACCEPT_CONTENT), and web processes have the same rights.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
 
 @after_setup_logger.connect
 @after_setup_task_logger.connect
 def write_as_the_others(logger: logging.Logger, **_: Any) -> None:
-    """Give Celery's log handlers the formatter of the other loggers."""
+    """Give Celery's log handlers the formatter that other loggers use."""
     ours = next((handler.formatter for handler in logging.getLogger().handlers), None)
     for each in (logger, multiprocessing_logger()):
         for handler in each.handlers:
@@ -53,23 +53,22 @@ def write_as_the_others(logger: logging.Logger, **_: Any) -> None:
 
 @celeryd_init.connect
 def name_worker(sender: str = "worker", **_: Any) -> None:
-    """Set the name of a worker without a configured one to its node name."""
+    """Set the name of a worker to its node name, unless a name is configured."""
     os.environ.setdefault(PROCESS, sender)
 
 
 @beat_init.connect
 @beat_embedded_init.connect
 def name_beat(**_: Any) -> None:
-    """Set the name of beat, also for the process of a worker with ``--beat``."""
+    """Set the name of beat, also for a worker process with ``--beat``."""
     os.environ[PROCESS] = "beat"
 
 
 @worker_init.connect
 def show_life(**_: Any) -> None:
-    """Start sending signs of life to the supervisor.
+    """Start sending heartbeats to the supervisor.
 
-    They come from a thread, and from the start: Celery waits while Redis is unreachable, and is still
-    healthy.
+    A thread sends them from the start, because a worker that waits for Redis is still healthy.
     """
     permits.to_serve()
     if signs_of_life.wanted and not permits.needed:
@@ -78,9 +77,9 @@ def show_life(**_: Any) -> None:
 
 @worker_ready.connect
 def take_over(**_: Any) -> None:
-    """Replace a worker with earlier code: handle SIGHUP and send signs of life once this worker consumes.
+    """Replace a worker with earlier code. Handle SIGHUP and send heartbeats once this worker takes jobs.
 
-    The signal is our own, because Celery reports its signals as Ctrl-C.
+    This project handles SIGHUP itself, because Celery would report a Ctrl-C for a signal that it handles.
     """
     if permits.needed:
         signal.signal(signal.SIGHUP, _finish)

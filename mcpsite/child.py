@@ -1,4 +1,4 @@
-"""A launcher for a program that must not outlive its parent; standard library only."""
+"""A launcher for a program that must not outlive its parent. It uses the standard library only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Make Linux send TERM when the thread that started us ends; other systems do not support this."""
+    """Make Linux send TERM to this process when the thread that started it ends. Do nothing elsewhere."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def main(parent: int, command: list[str]) -> None:
-    """Replace this process by ``command``, unless ``parent`` is dead."""
+    """Replace this process with ``command``, unless ``parent`` is dead."""
     die_with_parent()
-    # The parent may have died before prctl; then no signal is sent.
+    # If the parent died before prctl was called, no signal is sent.
     if os.getppid() != parent:
         sys.exit(0)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

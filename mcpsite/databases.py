@@ -1,4 +1,4 @@
-"""Django's connection parameters for the database of an installation; independent of Django."""
+"""Django's connection parameters for the database of an installation. This module does not import Django."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 
 def from_url(url: str) -> dict[str, Any]:
-    """Return Django's connection parameters for a PostgreSQL or SQLite address. Raises ValueError."""
+    """Return Django's connection parameters for a PostgreSQL or SQLite URL. Raise ValueError."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return sqlite(Path(unquote(parts.path.removeprefix("/"))))
@@ -30,19 +30,20 @@ def from_url(url: str) -> dict[str, Any]:
         "HOST": options.pop("host", unquote(parts.hostname or "")),
         "PORT": str(port or ""),
         "CONN_MAX_AGE": 0,
-        # Unacknowledged data ends a connection to an unreachable server after this time (milliseconds).
+        # If sent data is not acknowledged for this time (milliseconds), the connection to the server is
+        # ended.
         "OPTIONS": {"connect_timeout": 2, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
     }
 
 
 def sqlite(path: Path) -> dict[str, Any]:
-    """Return Django's connection parameters for one SQLite file that several processes write."""
+    """Return Django's connection parameters for an SQLite file to which several processes write."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
         "OPTIONS": {
-            # A deferred transaction that reads and then writes fails at once if another process wrote in
-            # between; taking the write lock at BEGIN waits instead.
+            # A deferred transaction first reads and then writes. It fails at once if another process has
+            # written in between. With IMMEDIATE, it takes the write lock at BEGIN and waits.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",

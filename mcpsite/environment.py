@@ -1,4 +1,4 @@
-"""Typed settings from the process environment; independent of Django."""
+"""Typed settings from environment variables. This module does not import Django."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from mcpsite import databases, mail_environment, provider_environment
 
 PACKAGE = Path(__file__).resolve().parent
-# The folder of the clone, or the working directory if installed from a wheel: files of an installation
-# do not belong among the packages.
+# The folder of the clone. If installed from a wheel, it is the working directory, because files of an
+# installation must not be placed among the packages.
 BASE_DIR = PACKAGE.parent if (PACKAGE.parent / "manage.py").exists() else Path.cwd()
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
-# Remedies for wrong values, printed after the problem.
+# The remedies for wrong values. They are printed after the problem.
 REMEDIES = {
     "HOST": "an address of this machine, for example 127.0.0.1",
     "PORT": "a number from 1 to 65535, for example 8000",
@@ -62,11 +62,11 @@ Names = Annotated[tuple[str, ...], NoDecode]
 
 
 class WrongSettings(Exception):
-    """Raised for invalid settings; the text has one line per setting, with the remedy."""
+    """Raised for invalid settings. The text has one line with the remedy for each."""
 
 
 class Environment(mail_environment.MailEnvironment, provider_environment.ProviderEnvironment):
-    """The settings of one installation, each from the environment variable of its name."""
+    """The settings of one installation. Each is read from the environment variable with its name."""
 
     model_config = SettingsConfigDict(
         case_sensitive=False, frozen=True, env_ignore_empty=True, extra="ignore"
@@ -159,7 +159,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     @field_validator("redis_url")
     @classmethod
     def _redis(cls, value: str) -> str:
-        from mcp_app.streams.connections.client import address_fault  # Loads the library of Redis.
+        from mcp_app.streams.connections.client import address_fault  # Loads the Redis library.
 
         if value and (fault := address_fault(value)):
             raise ValueError(fault)
@@ -208,7 +208,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
 
     @model_validator(mode="after")
     def _safe_to_expose(self) -> Environment:
-        """Refuse a public bind that would accept everyone, or does not know its own name (S7)."""
+        """Refuse to listen publicly if everybody would get access or the own host name is unknown (S7)."""
         if self.auth == "external" and not self.oauth_issuer:
             raise ValueError("MCP_AUTH=external accepts tokens of an identity provider: set OAUTH_ISSUER.")
         if self.auth == "external" and not (self.oauth_audience or self.client_url):
@@ -233,7 +233,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
 
     @property
     def is_loopback(self) -> bool:
-        """True if only this machine can reach the listening socket."""
+        """True if only this machine can connect to the server."""
         if self.host == "localhost":
             return True
         try:
@@ -243,17 +243,17 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
 
     @property
     def listens_everywhere(self) -> bool:
-        """True if HOST means every address of the machine."""
+        """True if HOST stands for every address of the machine."""
         return self.host.strip("[]") in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
     @property
     def auth(self) -> str:
-        """The effective MCP_AUTH: ``loopback`` is the default only if no other machine can connect."""
+        """The effective MCP_AUTH. The default is ``loopback`` only if no other machine can connect."""
         return self.mcp_auth or ("loopback" if self.is_loopback else "required")
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The accepted host names of this installation, without ports."""
+        """The host names under which this installation accepts requests, without ports."""
         own = () if self.listens_everywhere else (_bracketed(self.host),)
         public = urlsplit(self.public_url).hostname
         loopback = LOOPBACK_NAMES if self.is_loopback else ()
@@ -263,7 +263,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
 
     @property
     def base_url(self) -> str:
-        """The address for people, without a trailing slash."""
+        """The address shown to people, without a trailing slash."""
         if self.public_url:
             return self.public_url
         host = "127.0.0.1" if self.listens_everywhere else _bracketed(self.host)
@@ -271,38 +271,41 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
 
     @property
     def client_url(self) -> str:
-        """The address for every client; empty if it depends on the name a client used."""
+        """The address for every client, or "" if it depends on the host name that a client uses."""
         if not self.public_url and (self.listens_everywhere or self.allowed_hosts):
             return ""
         return self.base_url
 
     @property
     def offers_oauth(self) -> bool:
-        """True if people log clients in here: credentials are required, over https or on this machine."""
+        """True if people log in here to connect clients: with credentials, over https or on this machine."""
         parts = urlsplit(self.client_url)
         safe = parts.scheme == "https" or _bracketed(parts.hostname or "") in LOOPBACK_NAMES
         return self.oauth and self.auth == "required" and safe
 
     @property
     def log_rows(self) -> int:
-        """The limit of stored messages; the default was measured with every log page on that database."""
+        """The maximum number of stored messages.
+
+        Every log page was measured with the default on that database.
+        """
         if self.message_log_rows is not None:
             return self.message_log_rows
         return 10_000_000 if self.database_url.startswith("postgres") else 1_000_000
 
     @property
     def run_dir(self) -> Path:
-        """The folder of pid files and other facts about running processes."""
+        """The folder with pid files and other data about running processes."""
         return self.data_dir / "run"
 
     @property
     def code_fault_file(self) -> Path:
-        """The path of the reason why edited code is not served."""
+        """The path of the file that states why edited code is not served."""
         return self.run_dir / "code_fault.json"
 
 
 def _is_origin(url: str) -> bool:
-    """Return True if ``url`` is scheme, host and optional port, in characters that every client accepts."""
+    """Return True if ``url`` has scheme, host and optional port in characters that every client accepts."""
     try:
         parts = urlsplit(url)
         plain = re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+", url)
@@ -316,8 +319,9 @@ def _bracketed(host: str) -> str:
 
 
 def read(**overrides: Any) -> Environment:
-    """Return the settings of this process. Raises WrongSettings with one line per wrong value."""
-    # An explicitly empty value means no host; ignored as empty, it would become the default, any host.
+    """Return the settings of this process. Raise WrongSettings with one line for each wrong value."""
+    # A variable that is set to "" means no host. Empty variables are ignored, so the default (any host)
+    # would apply.
     if {name.upper(): value for name, value in os.environ.items()}.get("OAUTH_DOCUMENT_HOSTS") == "":
         overrides.setdefault("oauth_document_hosts", ())
     try:
@@ -327,7 +331,7 @@ def read(**overrides: Any) -> Environment:
 
 
 def _line(item: Any) -> str:
-    """Return the line for one invalid setting; the value is shown only if it cannot be a secret."""
+    """Return the line for one invalid setting. The value is shown only if it cannot be a secret."""
     name = str(item["loc"][0]).upper() if item["loc"] else ""
     message = item["msg"].removeprefix("Value error, ")
     if not name:
@@ -338,14 +342,14 @@ def _line(item: Any) -> str:
 
 
 def broker_url(redis_url: str) -> str:
-    """Return Celery's form of a Redis address; without one, the in-memory broker."""
+    """Convert a Redis URL to Celery's form. Without a URL, return Celery's in-memory broker."""
     if redis_url.startswith("unix://"):
         return redis_url.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
     return redis_url or "memory://"
 
 
 def running_redis_url(run_dir: Path) -> str:
-    """Return the address of the embedded Redis that ``manage.py up`` runs for this data folder, or ""."""
+    """Return the URL of the embedded Redis that ``manage.py up`` runs for this data folder, or ""."""
     try:
         os.kill(int((run_dir / "redis.pid").read_text()), 0)
         return (run_dir / "redis.url").read_text()
@@ -354,7 +358,7 @@ def running_redis_url(run_dir: Path) -> str:
 
 
 def remember_redis_url(run_dir: Path, url: str) -> None:
-    """Store the address, which has a password, for other commands of this installation and its owner."""
+    """Store the URL with its password for other commands. Only the installation's user can read it."""
     path = run_dir / "redis.url"
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -362,5 +366,5 @@ def remember_redis_url(run_dir: Path, url: str) -> None:
 
 
 def forget_redis_url(run_dir: Path) -> None:
-    """Delete the stored address of the stopped Redis."""
+    """Delete the stored URL of an embedded Redis that has been stopped."""
     (run_dir / "redis.url").unlink(missing_ok=True)

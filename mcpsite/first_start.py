@@ -1,4 +1,4 @@
-"""Preparation of the database and the first administrator; independent of processes."""
+"""Preparation of the database, and the first administrator. This module does not know about processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ADMINISTRATOR = "admin"
 
 @dataclass(frozen=True, slots=True)
 class FirstStart:
-    """The generated credentials of the first administrator; shown once and stored only as hashes."""
+    """The generated credentials of the first administrator.
+
+    They are shown once, and stored only as hashes.
+    """
 
     user: str
     password: str = field(repr=False)
@@ -26,12 +29,12 @@ class FirstStart:
 
 
 def prepare() -> None:
-    """Update the database, the code's catalogue entries and the roles to this version; safe to repeat.
+    """Update the database, the catalogue entries from code and the roles to this version. It can be repeated.
 
-    Raises django.db.Error if the database cannot be reached or changed, and CommandError if an earlier
-    version must finish first.
+    Raise django.db.Error if the database cannot be reached or changed. Raise CommandError if the migrations
+    of an earlier version are incomplete.
     """
-    # call_command runs no checks, and Django's own advice for this would be wrong.
+    # Checked here, because call_command runs no checks and Django's own advice would be wrong in this case.
     for found in squashed_migrations_are_whole(databases=[DEFAULT_DB_ALIAS]):
         raise CommandError(f"{found.msg} {found.hint}")
     call_command("migrate", interactive=False, verbosity=0)
@@ -39,7 +42,10 @@ def prepare() -> None:
 
 
 def first_administrator() -> FirstStart | None:
-    """Create the first administrator with a password and an API key; return None if any user exists."""
+    """Create the first administrator with a password and an API key.
+
+    Return None if there is a user already.
+    """
     users = get_user_model().objects
     with transaction.atomic():
         if users.exists():

@@ -1,4 +1,4 @@
-"""Environment settings for mail and notifications; independent of Django."""
+"""Environment variables for mail and notifications. This module does not import Django."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class MailEnvironment(BaseSettings):
         except ValueError:
             named = False
         if not named or parts.scheme not in _PORTS or parts.path.strip("/") or parts.query:
-            # Without the value, which contains a password.
+            # The value is not shown, because it contains a password.
             raise ValueError("is not the address of a mail server")
         return value
 
     @property
     def in_mail_settings(self) -> dict[str, Any]:
-        """Django's mail settings; empty without a server."""
+        """Django's mail settings, or {} without a mail server."""
         if not self.email_url:
             return {}
         parts = urlsplit(self.email_url)
@@ -53,7 +53,7 @@ class MailEnvironment(BaseSettings):
             "EMAIL_HOST_USER": unquote(parts.username or ""),
             "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
             "EMAIL_USE_SSL": parts.scheme == "smtps",
-            # Unencrypted only to a server on this machine.
+            # Without encryption only to a server on this machine.
             "EMAIL_USE_TLS": parts.scheme == "smtp" and not local,
             "EMAIL_TIMEOUT": SECONDS,
             **({"DEFAULT_FROM_EMAIL": self.email_from} if self.email_from else {}),

@@ -1,4 +1,4 @@
-"""Apps that an installation adds without changing this project (MCP_APPS)."""
+"""The apps that an installation adds in MCP_APPS without changing this project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpsite.processes.own_code import wait_for_permission
 
 
 def own_apps(environment: Environment) -> list[str]:
-    """Return the apps to install and add their folder to Python's path. Raises WrongSettings."""
+    """Return the apps to install, and add their folder to Python's path. Raise WrongSettings."""
     folder = environment.mcp_apps_path
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)

@@ -1,4 +1,4 @@
-"""Django's pages, with a 503 instead of a 500 while the database is unreachable."""
+"""Django's pages. While the database is unreachable, they respond 503 instead of 500."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FAULT = "mcp.database_fault"
 
 
 def pages(django: Application) -> Application:
-    """Wrap Django's application to replace 500 responses that a database fault caused."""
+    """Wrap Django's application. Replace those 500 responses that a database fault caused."""
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
         refused = False
@@ -50,7 +50,7 @@ async def _refuse(send: Send) -> None:
 
 
 def _note_fault(request: Any = None, **_: Any) -> None:
-    # The error's type is known only here; Django's response does not contain it.
+    # Only here is the type of the error known. Django's response does not contain it.
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
         request.scope[_FAULT] = True
 

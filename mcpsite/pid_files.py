@@ -1,4 +1,4 @@
-"""The pid files ``DATA_DIR/run/*.pid``, correct at any moment."""
+"""The pid files ``DATA_DIR/run/*.pid``. Every file that exists is correct."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ class AlreadyRunning(Exception):
 
 
 class PidFiles:
-    """The pid files of one supervisor; the lock on ``up.pid`` excludes a second one."""
+    """The pid files of one supervisor. The lock on ``up.pid`` excludes a second supervisor."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = -1
-        # Unwritten changes: the process id by name, None to remove the file.
+        # Changes that have not been written: the process id by name, or None to remove the file.
         self._pending: dict[str, int | None] = {}
 
     def claim(self) -> None:
-        """Write ``up.pid`` and remove files of earlier runs. Raises AlreadyRunning."""
+        """Write ``up.pid``, and remove files of earlier runs. Raise AlreadyRunning."""
         path = self._folder / "up.pid"
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # The kernel releases the lock when its holder dies, so a stale file never blocks a start.
+            # The kernel releases the lock when the process dies, so an old file never prevents a start.
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             owner = path.read_text().strip() or "unknown"
@@ -42,15 +42,15 @@ class PidFiles:
         os.write(self._lock, f"{os.getpid()}\n".encode())
 
     def write(self, name: str, pid: int) -> None:
-        """Record the process id of ``name``; ``settle`` writes it."""
+        """Record the process id for ``name``. ``settle`` writes it."""
         self._pending[name] = pid
 
     def remove(self, name: str) -> None:
-        """Record that ``name`` does not run; ``settle`` removes its file."""
+        """Record that ``name`` does not run. ``settle`` removes its file."""
         self._pending[name] = None
 
     def settle(self) -> OSError | None:
-        """Update the files; return the error of a file that must be retried."""
+        """Write and remove files as recorded. Return the error if a file has to be tried again."""
         fault = None
         for name, pid in list(self._pending.items()):
             try:

@@ -1,4 +1,4 @@
-"""Environment settings for an external identity provider; independent of Django."""
+"""Environment variables for an external identity provider. This module does not import Django."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Mapping = Annotated[dict[str, str], NoDecode]
 
 
 class ProviderEnvironment(BaseSettings):
-    """The settings of identity providers: tokens, logins, users and network access."""
+    """The settings for identity providers: tokens, logins, users and network access."""
 
     api_keys: bool = True
     oauth_issuer: str = ""

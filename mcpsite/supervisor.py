@@ -1,4 +1,4 @@
-"""The supervisor of child processes: start, watch, replace, stop in order."""
+"""The supervisor of child processes: it starts, watches and replaces them, and stops them in order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from mcpsite.processes.program import Child, Program
 CHILD = str(Path(__file__).with_name("child.py"))
 LINE_LIMIT = 64 * 1024
 TICK_SECONDS = 0.5
-# A longer turn was slow because of the supervisor or the machine: children are not blamed for it.
+# Limit for one turn of the loop. If a turn took longer, the supervisor or the machine was slow, and the
+# children are not to blame.
 TURN_SECONDS_MAX = 1.0
 
 
 class CrashLoop(Exception):
-    """Raised if a child dies repeatedly before the service was healthy for the first time."""
+    """Raised if a child dies several times before the server has been healthy for the first time."""
 
 
 def _due(child: Child) -> bool:
@@ -35,7 +36,7 @@ def _due(child: Child) -> bool:
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
-    """Create a pipe whose ends these stacks close."""
+    """Create a pipe. Each stack closes one of its ends."""
     ends = os.pipe()
     for stack, end in zip((reads, writes), ends, strict=True):
         stack.callback(os.close, end)
@@ -43,7 +44,7 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
 
 
 def _as_json(name: str, line: str) -> str:
-    """Return a JSON line of a child unchanged, other lines wrapped."""
+    """Return a child's line unchanged if it is JSON. Wrap any other line in JSON."""
     if line.startswith("{"):
         with suppress(ValueError):
             json.loads(line)
@@ -52,13 +53,13 @@ def _as_json(name: str, line: str) -> str:
 
 
 class Supervisor:
-    """A supervisor that starts programs in their own sessions, replaces dead ones and stops all in order.
+    """A supervisor that starts programs in their own sessions, replaces dead ones, and stops all in order.
 
-    It has one thread: the selector waits for output, signals and the next restart.
+    It has a single thread. The selector waits for output, for signals and for the next restart.
     """
 
     def __init__(self, pid_files: PidFiles, *, directory: Path, out: IO[str], as_json: bool = False) -> None:
-        """Initialize the supervisor; with ``as_json`` it writes each line as a JSON object."""
+        """Create the supervisor. With ``as_json``, it writes each line as a JSON object."""
         self._pid_files = pid_files
         self._directory = directory
         self._out = out
@@ -84,7 +85,7 @@ class Supervisor:
         return self._stopping or self.stop_requested
 
     def listen_to_signals(self) -> None:
-        """Handle INT and TERM as stop requests; the second one kills. CHLD only wakes the loop."""
+        """Treat INT and TERM as requests to stop. The second one kills. CHLD only wakes the loop."""
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, self._on_stop_signal)
         signal.signal(signal.SIGTERM, self._on_stop_signal)
@@ -101,11 +102,14 @@ class Supervisor:
         return self._add(Child(program))
 
     def try_out(self, program: Program) -> Child:
-        """Start a program on trial: it is not restarted, and its output is withheld until it is kept."""
+        """Start a program on trial.
+
+        It is not restarted, and its output is withheld until ``keep`` is called.
+        """
         return self._add(Child(program, kept=False))
 
     def keep(self, child: Child) -> None:
-        """Keep a program on trial running, in place of the one with its name."""
+        """Keep a program on trial running, in place of the program with the same name."""
         child.kept = True
         if child.process is not None:
             self._pid_files.write(child.program.name, child.process.pid)
@@ -113,7 +117,7 @@ class Supervisor:
         self.tell_withheld(child)
 
     def leave(self, child: Child) -> None:
-        """Let a child finish its work and exit; it is not restarted."""
+        """Let a child finish its work and exit. It is not restarted."""
         child.kept = False
         child.leaves_until = time.monotonic() + child.program.leave_seconds
         if child.process is not None:
@@ -126,13 +130,13 @@ class Supervisor:
         child.signal_group(signal.SIGKILL)
 
     def tell_withheld(self, child: Child) -> None:
-        """Write a child's withheld output, and stop withholding."""
+        """Write the withheld output of a child, and stop withholding it."""
         lines, child.withheld = child.withheld or [], None
         for line in lines:
             self.say(child.program.name, line)
 
     def ready(self, names: Iterable[str] | None = None) -> bool:
-        """Return True if every program that announces readiness is ready."""
+        """Return True if all programs that announce readiness are ready, or those with the given names."""
         wanted = None if names is None else set(names)
         return all(
             child.ready
@@ -141,7 +145,10 @@ class Supervisor:
         )
 
     def run_until(self, condition: Callable[[], bool], seconds: float, *, every: float = 0.1) -> bool:
-        """Run until ``condition`` is True; return False on a stop request or timeout. Raises CrashLoop."""
+        """Run until ``condition`` is True. Return False after a stop request or a timeout.
+
+        Raise CrashLoop.
+        """
         deadline = time.monotonic() + seconds
         while not self.stop_requested and time.monotonic() < deadline:
             if condition():
@@ -159,7 +166,7 @@ class Supervisor:
             each_turn()
 
     def stop(self) -> None:
-        """Stop everything, the highest stage first; a second signal kills at once."""
+        """Stop all programs, those with the highest stage first. A second signal kills the rest at once."""
         if self._stopping:
             return
         self._stopping = True
@@ -197,12 +204,12 @@ class Supervisor:
         return child
 
     def _start(self, child: Child) -> None:
-        """Start a child; retry later if the system has no process or descriptor available."""
+        """Start a child. Try again later if the system has no free process or file descriptor."""
         child.started_at = time.monotonic()
         try:
             self._spawn(child)
         except OSError as error:
-            child.signal_group(signal.SIGKILL)  # It may have started, but its output would not be read.
+            child.signal_group(signal.SIGKILL)  # It may have started, but nobody would read its output.
             self._start_later(child, f"cannot be started ({error}); trying again")
 
     def _start_later(self, child: Child, why: str) -> None:
@@ -257,7 +264,7 @@ class Supervisor:
         )
 
     def _settle_pid_files(self) -> None:
-        """Update the pid files; a full disk only delays them."""
+        """Update the pid files. If the disk is full, they are updated later."""
         error = self._pid_files.settle()
         fault = "" if error is None else error.strerror or str(error)
         if fault and fault != self._pid_fault:
@@ -265,7 +272,7 @@ class Supervisor:
         self._pid_fault = fault
 
     def _turn(self, seconds: float) -> None:
-        """Wait for events for at most ``seconds``; then reap and restart children."""
+        """Wait up to ``seconds`` for events. Then reap and restart children."""
         for key, _ in self._selector.select(self._wait(seconds)):
             key.data()
         now = time.monotonic()
@@ -293,7 +300,7 @@ class Supervisor:
         if child.kept:
             self._pid_files.remove(child.program.name)
             self._settle_pid_files()
-        # Descendants of the dead process would continue beside its replacement.
+        # Otherwise, descendants of the dead process would continue to run beside its replacement.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         if process.stdout is not None:
@@ -307,7 +314,7 @@ class Supervisor:
         self._start_later(child, f"ended with {process.returncode}; starting it again")
 
     def _end_silent(self, child: Child, passed: float) -> None:
-        """Kill a blocked process (SIGSTOP, stuck event loop): the kernel still accepts connections for it."""
+        """Kill a blocked process (SIGSTOP, stuck event loop). The kernel still accepts connections for it."""
         if not child.alive or self._ends:
             return
         if child.leaves_until is not None:
@@ -326,7 +333,7 @@ class Supervisor:
         except BlockingIOError:
             if child.process is not None:
                 return
-            chunk = b""  # A process that left the group still has the pipe open; do not wait for it.
+            chunk = b""  # A process that left the group still has the pipe open. Do not wait for it.
         except OSError:
             chunk = b""
         if not chunk:
@@ -344,7 +351,7 @@ class Supervisor:
                 child.withheld.append(text)
 
     def _on_sign_of_life(self, child: Child, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        # Descendants of an earlier process may hold its pipe open.
+        # Another process may still have the pipe of an earlier process open.
         signs = os.read(descriptor, LINE_LIMIT)
         if signs and child.process is process:
             child.loaded, child.silent = True, 0.0

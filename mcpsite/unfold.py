@@ -1,4 +1,4 @@
-"""The admin of this deployment in Unfold: title, sidebar, icons, and a badge for approvals."""
+"""The admin of this deployment with the skin Unfold: title, sidebar, icons, and a badge for approvals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGE = Path(unfold.__path__[0])
 
 
 def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: str = "") -> dict[str, Any]:
-    """Return a sidebar line for users who may view or change that model, or ``seen_with``."""
+    """Return a sidebar entry for users who may view or change the model, or the model ``seen_with``."""
 
     def permitted(request: HttpRequest) -> bool:
         permissions = [f"{app}.{action}_{seen_with or model}" for action in ("view", "change")]
@@ -29,12 +29,15 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: st
 
 
 def _at(request: HttpRequest, *pages: str) -> bool:
-    """Return True if one of these pages is shown; the skin would compare address prefixes."""
+    """Return True if one of these pages is shown.
+
+    The skin itself would only compare the beginnings of URLs.
+    """
     return request.resolver_match is not None and request.resolver_match.view_name in pages
 
 
 def _page(title: str, icon: str, *pages: str) -> dict[str, Any]:
-    """Return a sidebar line to a page of the message log; also active on its further pages."""
+    """Return a sidebar entry for a page of the message log. It is also active on the page's subpages."""
     names = [f"admin:mcp_app_message_{page}" for page in pages]
     return {
         **_link(title, icon, "message"),
@@ -50,13 +53,16 @@ def _connect_is_served(request: HttpRequest) -> bool:
 
 
 class _Waiting:
-    """The number of waiting approvals; called by the template, which hides 0."""
+    """The number of calls that wait for approval. The template calls this object, and hides 0."""
 
     def __init__(self) -> None:
         self._counted: int | None = None
 
     def __call__(self) -> int:
-        """Return the number, counted once per copy: the skin copies lines per page and calls twice."""
+        """Return the number.
+
+        The skin copies entries for each page and calls twice, so it is counted once per copy.
+        """
         from mcp_app.admin.calls.approval import waiting_count
 
         if self._counted is None:
@@ -65,7 +71,7 @@ class _Waiting:
 
 
 def _drafts() -> dict[str, Any]:
-    """Return the line of drafts, for users who may view some kind of entry."""
+    """Return the sidebar entry for drafts, for users who may view any kind of catalogue entry."""
     kinds = ("tool", "prompt", "resource", "resourcetemplate")
     seen = [_link("", "", kind)["permission"] for kind in kinds]
     line = _link("Drafts", "edit_note", "draft")
@@ -73,7 +79,7 @@ def _drafts() -> dict[str, Any]:
 
 
 def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
-    """Return a sidebar line to a page of the console, which requires the view permission itself."""
+    """Return a sidebar entry for a page of the console, which requires the permission to view the model."""
     return {
         **_link(title, icon, model),
         "link": reverse_lazy(f"mcp_console:{page}"),
@@ -83,7 +89,7 @@ def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
 
 
 def _account(_: HttpRequest) -> list[dict[str, Any]]:
-    """Return the account menu's links besides the password."""
+    """Return the links of the account menu besides the password."""
     from mcp_app.auth.own_addresses import second_factor_lacks
 
     if second_factor_lacks():
@@ -110,7 +116,7 @@ def _notices(_: HttpRequest) -> str:
 
 
 def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Reduce the first page to models that the sidebar does not link, and links to add objects."""
+    """Reduce the first page to the models that the sidebar does not link, and to links for adding objects."""
     lines = [line for group in context["sidebar_navigation"] for line in group["items"]]
     linked = {str(line["link"]) for line in lines if line.get("has_permission")}
     beyond, added = [], []
@@ -135,7 +141,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "MCP server",
     "SITE_SYMBOL": "hub",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
-    # Also on the skin's own pages: a long word must not make a page wider than the screen.
+    # Also on the skin's own pages, where a long word must not make the page wider than the screen.
     "STYLES": [lambda _: static("mcp_app/admin.css")],
     "SCRIPTS": [
         *(_anything, _zone, _notices),
@@ -153,7 +159,7 @@ UNFOLD: dict[str, Any] = {
             "300": "#5eead4",
             "400": "#2dd4bf",
             "500": "#14b8a6",
-            # For text on white: a lighter one is below the contrast of 4.5 (WCAG 1.4.3).
+            # For text on white. The contrast of a lighter color would be below 4.5 (WCAG 1.4.3).
             "600": "#0d7d73",
             "700": "#0f766e",
             "800": "#115e59",

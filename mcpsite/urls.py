@@ -1,4 +1,4 @@
-"""Django's URLs; /mcp and the health checks are served before Django."""
+"""Django's URLs. Requests to /mcp and health checks are served before they reach Django."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from django.urls import include, path
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic import RedirectView
 
-# Requests refused before any view, in the format of the requested path.
+# For requests that are refused before any view. The response has the format for the requested path.
 handler400 = "mcp_app.api.problems.bad_request"
 
 
 def login(request: HttpRequest) -> HttpResponse:
-    """Show the admin's login; the next page is also checked in decoded form."""
+    """Show the admin's login page. The URL of the next page is also checked in its decoded form."""
     wanted = request.POST.get(REDIRECT_FIELD_NAME, request.GET.get(REDIRECT_FIELD_NAME, ""))
     hosts = {request.get_host()}
     if wanted and not url_has_allowed_host_and_scheme(unquote(wanted), hosts, request.is_secure()):

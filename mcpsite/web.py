@@ -1,4 +1,4 @@
-"""A web process: uvicorn on the socket that the supervisor bound, with additional bounds."""
+"""A web process: uvicorn with additional limits, on the socket that the supervisor has opened."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ TCP_USER_TIMEOUT_MS = 30_000
 SWEEP_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
-# For calls in a process with outdated code: longer than any may run.
+# Deadline for calls in a process with outdated code. No call may run for this long.
 LEAVE_SECONDS = 960.0
-# Messages of console pages are short.
+# Messages from the pages of the console are short.
 WEBSOCKET_BYTES = 16 * 1024
 
 
 class CannotListen(Exception):
-    """Raised if the address cannot be used; the text has the remedy."""
+    """Raised if the address cannot be used. The text has the remedy."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket for all web processes. Raises CannotListen with the remedy."""
+    """Return a listening socket for all web processes. Raise CannotListen with the remedy."""
     host = host.strip("[]")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -50,8 +50,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Accepted connections inherit it. Otherwise a client with a broken network stays "connected"
-            # for hours.
+            # Accepted connections inherit the option. Without it, a client whose network failed would stay
+            # "connected" for hours.
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
         listening.bind(address)
         listening.listen(BACKLOG)
@@ -71,20 +71,20 @@ def _why(host: str, port: int, error: OSError) -> str:
 
 
 def websocket(**facts: Any) -> asyncio.Protocol:
-    """Build uvicorn's WebSocket protocol, loaded at the first connection."""
+    """Create uvicorn's WebSocket protocol. Its module is imported with the first connection."""
     from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
     return WSProtocol(**facts)
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server with signs of life, limits for slow senders, and an early end of event streams."""
+    """A uvicorn server that sends heartbeats, limits slow senders, and ends event streams before it stops."""
 
-    # The deadline once another process has taken over; 0 before.
+    # The time by which the process must exit after another process has taken over. 0 before that.
     leaves_by = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then notify the supervisor."""
+        """Start listening, and then notify the supervisor."""
         allow_many_connections()
         keep_from_children(sockets or ())
         await super().startup(sockets)
@@ -95,14 +95,14 @@ class Server(uvicorn.Server):
         signs_of_life.give()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a stop request, whatever application code does on the event loop."""
+        """Serve until a stop request, even if application code on the event loop tries to exit."""
         with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
             loop = runner.get_loop()
             serving = loop.create_task(self.serve(sockets))
             outlast(partial(loop.run_until_complete, serving), serving.done)
 
     def answer_quickly(self) -> None:
-        """Enable quick answers once the service runs."""
+        """Enable quick answers. Call this once the service runs."""
         from mcp_app.transports.application import mcp
         from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
 
@@ -112,7 +112,7 @@ class Server(uvicorn.Server):
             QuickAnswers.quick_delete = staticmethod(endpoint.quick_delete)
 
     async def on_tick(self, counter: int) -> bool:
-        """Send signs of life and close slow senders; return True to stop. Runs ten times a second."""
+        """Send heartbeats and close slow senders, ten times a second. Return True to stop."""
         if counter % 10 == 0:
             signs_of_life.give()
         if counter % int(SWEEP_SECONDS * 10) == 0:
@@ -120,7 +120,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or (self.leaves_by > 0 and self.has_left())
 
     def close_slow_senders(self) -> None:
-        """Close connections with slow headers (408) or without a request for too long."""
+        """Close connections whose headers arrive slowly (408) or that have been idle for too long."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             if isinstance(connection, BoundedConnection):
@@ -128,18 +128,18 @@ class Server(uvicorn.Server):
                 connection.close_if_idle(now)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop; close event streams first, because open ones would delay the end until the deadline."""
+        """Stop. Close event streams first, because open streams would delay the stop until the deadline."""
         from mcpsite.asgi import application
 
         application.drain()
         await super().shutdown(sockets)
 
     def leave(self) -> None:
-        """Finish running calls and exit: another process has taken over."""
+        """Finish running calls and then exit, because another process has taken over."""
         self.leaves_by = asyncio.get_running_loop().time() + LEAVE_SECONDS
 
     def has_left(self) -> bool:
-        """Return True once no call runs or the deadline has passed. Accepts no new work."""
+        """Return True once no call runs or the deadline has passed. New work is not accepted."""
         from mcp_app.transports.application import mcp
 
         for server in self.servers:
@@ -151,7 +151,7 @@ class Server(uvicorn.Server):
 
 
 def allow_many_connections() -> None:
-    """Raise the limit of descriptors to the allowed maximum: each open event stream needs one."""
+    """Raise the limit of file descriptors as far as allowed, because each open event stream needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -159,13 +159,13 @@ def allow_many_connections() -> None:
 
 
 def spare_the_collector() -> None:
-    """Exclude objects loaded at start from garbage collections."""
+    """Exclude the objects loaded at start from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def configuration(settings: environment.Environment) -> uvicorn.Config:
-    """Return the configuration of uvicorn: fast parser and loop, no access log, no server header."""
+    """Return the configuration of uvicorn: a fast parser and event loop, no access log, no server header."""
     options: dict[str, Any] = {}
     if settings.trusted_proxies:
         options["forwarded_allow_ips"] = list(settings.trusted_proxies)
@@ -190,7 +190,7 @@ def configuration(settings: environment.Environment) -> uvicorn.Config:
 
 
 def main() -> None:
-    """Serve on the inherited socket, or on a new one without a supervisor."""
+    """Serve on the socket from the supervisor. Without a supervisor, open a new one."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
     os.environ.setdefault(PROCESS, "web")
     settings = environment.read()

@@ -1,1 +1,1 @@
-"""Date and time formats for the skin's own pages, the same as on all others."""
+"""Date and time formats that make the skin's own pages look like all other pages."""

@@ -1,1 +1,1 @@
-"""HTTP below Django and the app: bounds on connections and bodies, and the fast path for quick requests."""
+"""The HTTP layer below Django and the app: limits for connections and bodies, and a fast path."""

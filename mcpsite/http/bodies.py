@@ -1,6 +1,7 @@
-"""Bounds on the size and time of bodies before Django reads them, on any ASGI server (S28).
+"""Limits for the size of bodies and the time they take, on any ASGI server (S28).
 
-Django reads a whole body, from memory to disk, before it processes the request.
+They apply before Django reads a body. Django would store the whole body, in memory or on disk, before it
+looks at the request.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# A catalogue file of 32 MiB inside a form. Other uploads are smaller.
+# A catalogue file may have 32 MiB, plus the form around it. Other uploads are smaller.
 FILE_BYTES = 33 * 1024 * 1024
 FILES = ("/admin/", "/api/catalogue/import/")
 GONE: Message = {"type": "http.disconnect"}
 
 
 async def bounded(application: Application, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve a request with a body within its bounds; respond 413 or 408 to others.
+    """Serve a request whose body is within its limits. Respond 413 or 408 to any other request.
 
-    Anonymous callers may send ``MAX_UNKNOWN_BODY_BYTES``, authenticated ones ``MAX_BODY_BYTES``, and below
-    ``FILES`` even ``FILE_BYTES``. The body must arrive within ``BODY_SECONDS`` per allowed
-    ``MAX_BODY_BYTES``.
+    Anonymous callers may send ``MAX_UNKNOWN_BODY_BYTES``. Authenticated callers may send
+    ``MAX_BODY_BYTES``, and to paths below ``FILES`` they may send ``FILE_BYTES``. The time limit is
+    ``BODY_SECONDS``, multiplied by how many times ``MAX_BODY_BYTES`` the allowed size is.
     """
     body = _Body(scope, receive)
     answered = False
@@ -61,10 +62,10 @@ async def bounded(application: Application, scope: Scope, receive: Receive, send
 
 
 class _Body:
-    """The body of one request, counted while it is read."""
+    """The body of one request. It is counted while it is read."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        # A copy, to which the length of the body is added.
+        # A copy, because the length of the body is added to it.
         self.scope = {**scope, "headers": list(scope["headers"])}
         self.refusal: Refused | None = None
         self._receive = receive
@@ -77,13 +78,13 @@ class _Body:
         self._began = asyncio.get_running_loop().time()
 
     async def check_declared(self) -> None:
-        """Raise Refused for an excessive declared length, before reading."""
+        """Raise Refused if the declared length is too large. This happens before anything is read."""
         for name, value in self.scope["headers"]:
             if name == b"content-length":
                 await self._make_room(declared_length(value))
 
     async def receive(self) -> Message:
-        """Return the next message; for a refused body, a disconnect."""
+        """Return the next message. For a refused body, return a disconnect."""
         if self._whole:
             return await self._receive()
         try:
@@ -103,7 +104,7 @@ class _Body:
         return GONE
 
     async def _make_room(self, size: int) -> None:
-        """Raise Refused unless the caller may send ``size`` bytes."""
+        """Raise Refused if the caller must not send as many as ``size`` bytes."""
         if size > self._limit and not self._known:
             allowed = FILE_BYTES if self.scope["path"].startswith(FILES) else self._most
             if size <= allowed and not await _is_signed_in(self.scope["headers"]):
@@ -115,7 +116,7 @@ class _Body:
             raise _too_large(f"{self._limit} bytes")
 
     def _note_length(self) -> None:
-        """Add the length of a chunked body (RFC 9112 section 7.1.3): without it Django reads nothing."""
+        """Add the length of a chunked body (RFC 9112 section 7.1.3). Without it Django reads nothing."""
         self._whole = True
         headers = self.scope["headers"]
         if self._size and all(name != b"content-length" for name, _ in headers):
@@ -124,7 +125,7 @@ class _Body:
 
 
 async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Return True if the caller is authenticated. Raises Refused (503) without the database."""
+    """Return True if the caller is authenticated. Raise Refused (503) if the database is unavailable."""
     found = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }
@@ -149,7 +150,7 @@ def _too_large(limit: str) -> Refused:
 
 
 async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
-    """Send the refusal in the format of the requested path, and close the connection."""
+    """Send the refusal in the format for the requested path, and close the connection."""
     status, detail = refusal.http_status, str(refusal)
     if scope["path"].startswith("/api/"):
         kind = b"application/problem+json"

@@ -1,4 +1,4 @@
-"""Refusal of regular expressions in the admin's query strings."""
+"""Refusal of regular expressions in query strings of the admin."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PATTERNS: Final = ("__regex", "__iregex")
 
 
 class PatternsMiddleware(MiddlewareMixin):
-    """The middleware that refuses pattern lookups in every admin list, including other apps'.
+    """A middleware that refuses lookups by pattern in all lists of the admin, including those of other apps.
 
-    Django accepts lookups on a model's own fields. SQLite matches patterns in the web process, so one
-    expensive pattern would block all its requests.
+    Django accepts lookups for a model's own fields. SQLite matches patterns inside the web process, so one
+    expensive pattern would block all requests of that process.
     """
 
     def process_view(self, request: HttpRequest, *_: Any) -> None:

@@ -1,9 +1,10 @@
-"""Fast responses to simple requests: no task, no ASGI messages, one write.
+"""Fast responses to simple requests, without a task or ASGI messages and in a single write.
 
-Most requests to an MCP server are lists, pings and quick tools. Uvicorn creates a task and several messages
-for each. Here a request that arrived complete is first offered to the service as a plain call. If the service
-declines, the request takes the ordinary path. A started call is held until its answer; if that takes too
-long, or the connection changes, the call continues on the ordinary path.
+Most requests to an MCP server are lists, pings and quick tools. For each, uvicorn creates a task and
+several messages. Here, a request that has arrived completely is first passed to the service in a plain
+function call. If the service declines it, the request takes the ordinary path. If a call has been started,
+it is held until it is answered. If that takes too long, or the connection changes, the call continues on
+the ordinary path.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from mcp_app.protocol.messages.server import ENDPOINT, further_path
 from mcpsite.http.connection import BoundedConnection, Refused
 
-if TYPE_CHECKING:  # Loaded before Django is set up.
+if TYPE_CHECKING:  # Only for type checkers: this module is imported before Django is set up.
     from mcp_app.execution.calls.reply import Answered
     from mcp_app.transports.streamable_http.shortcut.begun import Begun, BegunSession
 
@@ -31,14 +32,15 @@ HEAD = (
 HEAD_OF_SESSION = b"%bcache-control: no-cache, no-transform\r\n%bcontent-length: %d\r\n\r\n%b"
 KIND = b"content-type: application/json\r\n"
 METHODS = {b"POST": "POST", b"DELETE": "DELETE"}
-# Takes headers, body, client address and path; returns the JSON body of a 200 response, or None to decline.
+# Takes headers, body, client address and path. Returns the JSON body of a 200 response, a started call or
+# session request, or None to decline the request.
 Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str, str], "bytes | Begun | BegunSession | None"]
-# The same for DELETE, which has no body.
+# The same for DELETE, without a body.
 QuickDelete = Callable[[Iterable[tuple[bytes, bytes]], str, str], "BegunSession | None"]
 
 
 class Parsed:
-    """A replacement for the parser of a held request: the real one may be parsing the next request."""
+    """A stand-in for the parser of a held request. The real parser may already parse the next request."""
 
     def __init__(self, method: str) -> None:
         self.get_method = method.encode
@@ -49,7 +51,7 @@ class Parsed:
 
 
 class QuickAnswers(BoundedConnection):
-    """An HTTP connection with a fast path; its functions are set per process when the service runs."""
+    """An HTTP connection with a fast path. Each process sets its functions once the service runs."""
 
     __slots__ = ("_context", "_grace", "_path", "begun", "held")
 
@@ -65,18 +67,18 @@ class QuickAnswers(BoundedConnection):
         self._grace: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
-        """Release a held call when a pipelined request arrives."""
+        """Pass a held call to the ordinary path if a pipelined request arrives."""
         if self.begun is not None:
             self._go_on()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Hold a POST or DELETE to the endpoint of a server until its end."""
+        """Hold a POST or DELETE to the endpoint of a server until it is complete."""
         method = METHODS.get(self.parser.get_method()) if self.url.startswith(PATH) else None
         path = _endpoint(self.url) if method is not None else ""
         if method is not None and path and type(self).quick is not None and self._may_be_quick():
             self.held, self._path = [], path
-            self.scope["method"] = method  # Marks the headers as complete.
+            self.scope["method"] = method  # This marks the headers as complete.
         else:
             super().on_headers_complete()
 
@@ -111,7 +113,7 @@ class QuickAnswers(BoundedConnection):
         return quick_delete(headers, address, path) if quick_delete and not body else None
 
     def data_received(self, data: bytes) -> None:
-        """Parse data; release a request that has not arrived complete, because its body has a time limit."""
+        """Parse data. Pass an incomplete request to the ordinary path, because its body has a time limit."""
         if self.begun is not None:
             self._go_on()
         super().data_received(data)
@@ -125,13 +127,13 @@ class QuickAnswers(BoundedConnection):
         super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release a held call: the service decides its end."""
+        """Pass a held call to the ordinary path. The service decides how the call ends."""
         self._go_on()
         super().connection_lost(exc)
 
     def _may_be_quick(self) -> bool:
-        """Return True for an ordinary request, alone on its connection, with a client that reads."""
-        # None before the first request, contrary to uvicorn's annotation.
+        """Return True for an ordinary request that is alone on its connection and whose client reads."""
+        # Before the first request it is None, although uvicorn's annotation excludes that.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return (
             (cycle is None or cycle.response_complete)
@@ -166,7 +168,7 @@ class QuickAnswers(BoundedConnection):
             self._go_on()
 
     def _on_change(self) -> None:
-        """Send the held call's answer, if any; called by the call's task."""
+        """Send the answer of the held call if it has one. The task of the call calls this method."""
         if self.begun is not None and (answer := self.begun.answer):
             self._release()
             self._send(answer)
@@ -181,13 +183,14 @@ class QuickAnswers(BoundedConnection):
         return begun
 
     def _go_on(self) -> None:
-        """Pass a held call to the ordinary path, in its current state."""
+        """Pass a held call to the ordinary path in its current state."""
         if self.begun is None:
             return
         self._release().go_on_in(cast("dict[str, Any]", self.scope))
         parser, self.parser = self.parser, cast("Any", Parsed(self.scope["method"]))
         try:
-            # The library's methods, not ours: the request is complete, and its connection may be closing.
+            # Call the methods of the library directly: the request is complete, and its connection may be
+            # closing.
             HttpToolsProtocol.on_headers_complete(self)
             HttpToolsProtocol.on_message_complete(self)
         finally:
@@ -195,7 +198,7 @@ class QuickAnswers(BoundedConnection):
 
     def _send(self, answer: bytes | Answered) -> None:
         more = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
-        # Head and body are joined here.
+        # Head and body are already joined here.
         if isinstance(answer, bytes):
             self.joined.plain.write(HEAD % (more, len(answer), answer))
         else:
@@ -204,7 +207,7 @@ class QuickAnswers(BoundedConnection):
 
 
 def _endpoint(url: bytes) -> str:
-    """Return the path of a request to an endpoint, perhaps of a server that does not exist, else ""."""
+    """Return the path of a request if it is an endpoint, else "". The server may not exist."""
     if url == PATH:
         return ENDPOINT
     path = url.decode("latin-1")

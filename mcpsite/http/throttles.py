@@ -1,4 +1,4 @@
-"""The cache of throttles: shared in Redis, or per process during an outage."""
+"""The cache for throttles. It is shared through Redis, but local to each process during an outage."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from redis.exceptions import RedisError
 
 
 class Json:
-    """A JSON serializer: Django's own would unpickle data from Redis (S19)."""
+    """A JSON serializer. Django's own serializer would unpickle data from Redis (S19)."""
 
     def dumps(self, value: Any) -> bytes:
-        """Encode a value of a throttle: a list of times or a number."""
+        """Encode the value of a throttle, which is a number or a list of times."""
         return orjson.dumps(value)
 
     def loads(self, stored: bytes) -> Any:
-        """Decode a stored value; return None for invalid JSON."""
+        """Decode a stored value. Return None for invalid JSON."""
         try:
             return orjson.loads(stored)
         except orjson.JSONDecodeError:
@@ -30,7 +30,7 @@ class Json:
 
 
 class ThrottleCache(RedisCache):
-    """A cache with ``get`` and ``set`` for the throttles of REST framework."""
+    """A cache with the methods ``get`` and ``set``, for the throttles of REST framework."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         options = {"serializer": Json, "socket_timeout": 2.0, "socket_connect_timeout": 1.0}
@@ -52,12 +52,12 @@ class ThrottleCache(RedisCache):
 
 
 class SiteConfig(AppConfig):
-    """The ready-made project, whose exposed viewsets share their throttle counts."""
+    """The ready-made project. The viewsets that it exposes share the counts of their throttles."""
 
     name = "mcpsite"
 
     def ready(self) -> None:
-        """Set the shared cache as the default of REST framework's throttles."""
+        """Make the shared cache the default for REST framework's throttles."""
         from rest_framework.throttling import SimpleRateThrottle
 
         throttle: Any = SimpleRateThrottle

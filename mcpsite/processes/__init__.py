@@ -1,1 +1,1 @@
-"""The processes of an installation: programs, supervision, and replacement after edits."""
+"""The processes of an installation: programs, their supervision, and their replacement after edits."""

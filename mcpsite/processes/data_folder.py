@@ -1,4 +1,4 @@
-"""The data folder, private to its user, and the generated secret key in it."""
+"""The data folder, which only its user can read, and the generated secret key in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpsite.environment import REMEDIES, WrongSettings
 
 
 def prepare_data_dir(path: Path) -> None:
-    """Create the data folder, private to this user. Raises WrongSettings if it is not writable."""
+    """Create the data folder, readable only by this user. Raise WrongSettings if it is not writable."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         (path / "run").mkdir(mode=0o700, exist_ok=True)
@@ -32,9 +32,10 @@ def _refusal(path: Path, reason: str | None) -> WrongSettings:
 
 
 def stored_secret_key(path: Path) -> str:
-    """Return the key stored in ``path``, generated on first use, the same for all processes.
+    """Return the secret key stored in ``path``.
 
-    Raises WrongSettings if it cannot be stored.
+    It is generated on first use and is the same for all processes. Raise WrongSettings if it cannot be
+    stored.
     """
     try:
         if not path.exists():
@@ -50,7 +51,8 @@ def _make_secret_key(path: Path) -> None:
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(50))
-        # A link cannot replace a file: of several first starts one succeeds, and the others read its key.
+        # A link never replaces a file. If several processes start for the first time, one link succeeds,
+        # and the other processes read that key.
         with suppress(FileExistsError):
             os.link(draft, path)
     finally:

@@ -1,4 +1,4 @@
-"""Detection of edited code."""
+"""Detection of edits to code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from queue import Empty, SimpleQueue
 
 from mcpsite.environment import WrongSettings
 
-# Files that Python and Django load, not files that tools may write.
+# The files that Python and Django load. Tools may write other files.
 SUFFIXES = (".py", ".html", ".mo")
-# Editors save several files at once, and one file in several steps.
+# Editors save several files at the same time, and a single file in several steps.
 QUIET_MS = 50
 MOST_MS = 400
 MISSING = "--reload needs watchfiles: install it (pip install 'django-mcp-app[dev]'), or use `make dev`."
@@ -22,10 +22,10 @@ NOTHING = "--reload has nothing to watch: name your apps in MCP_APPS, and their 
 
 
 class Edits:
-    """A watcher of folders in a thread; ``descriptor`` is readable while ``take`` has results."""
+    """A thread that watches folders. ``descriptor`` is readable while ``take`` has results."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Start watching. Raises WrongSettings without the library or an existing folder."""
+        """Start watching. Raise WrongSettings if the library is missing or no folder exists."""
         try:
             from watchfiles import DefaultFilter, watch
         except ImportError:
@@ -36,13 +36,13 @@ class Edits:
         self._changed: SimpleQueue[list[str]] = SimpleQueue()
         self.descriptor, self._wake = os.pipe()
         os.set_blocking(self.descriptor, False)
-        # Excludes editors' files, caches, environments and repositories.
+        # Leaves out files of editors, caches, environments and repositories.
         self._is_of_interest = DefaultFilter()
         self._watch = watch
         threading.Thread(target=self._look, name="edits", daemon=True).start()
 
     def take(self) -> list[str]:
-        """Return the files changed, added or removed since the last call."""
+        """Return the files that were changed, added or removed since the previous call."""
         changed: list[str] = []
         with suppress(Empty):
             while True:
@@ -50,7 +50,7 @@ class Edits:
         return sorted(set(changed))
 
     def wait(self, file: Path, before: int) -> None:
-        """Block until the next edit; an edit of ``file`` since ``before`` is never missed."""
+        """Block until the next edit. An edit of ``file`` after the time ``before`` is never missed."""
         while changed_at(file) == before and not select.select([self.descriptor], [], [], 0.2)[0]:
             pass
 
@@ -73,7 +73,7 @@ class Edits:
 
 
 def changed_at(file: Path) -> int:
-    """Return the modification time of a file in nanoseconds; 0 if it does not exist."""
+    """Return the modification time of a file in nanoseconds, or 0 if it does not exist."""
     with suppress(OSError):
         return file.stat().st_mtime_ns
     return 0

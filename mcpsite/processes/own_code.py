@@ -1,7 +1,7 @@
-"""Loading of code that may be edited while it is served: on permission, with reported errors.
+"""Loading of code that may be edited while it is served. It needs permission, and errors are reported.
 
-A process may start ahead of the next edit. It loads the libraries and our code, and waits before the first
-module of the user's apps. So edits of apps are served in a fraction of a full start.
+A process can be started before the next edit. It loads the libraries and the code of this project, and then
+waits before the first module of the user's apps. After an edit, it needs only a fraction of a full start.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mcpsite.environment import PACKAGE, Environment, read
 from mcpsite.supervised import permits
 
 OURS = (str(PACKAGE), str(PACKAGE.parent / "mcp_app"))
-# Django loads these files of each app early: a process started ahead has loaded or missed them.
+# Django loads these files of each app early. A process started ahead has already loaded them.
 LOADED_AHEAD = ("__init__.py", "apps.py", "models.py", "admin.py")
 
 
 def own_folders(environment: Environment) -> list[str]:
-    """Return the folders of the user's apps: MCP_APPS_PATH, and packages installed elsewhere."""
+    """Return the folders of the user's apps: MCP_APPS_PATH, and packages that are installed elsewhere."""
     folders = [environment.mcp_apps_path] if environment.mcp_apps_path else []
     for name in environment.mcp_apps:
         found = find_spec(name.partition(".")[0])
@@ -50,7 +50,7 @@ class Barrier(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Wait for permission if the module is the user's; always return None."""
+        """Wait for permission if the module belongs to the user. Always return None."""
         if self._within and self._is_own(name, path):
             self._within = ()
             permits.to_load()
@@ -65,15 +65,16 @@ class Barrier(MetaPathFinder):
 
 
 def wait_for_permission(environment: Environment) -> None:
-    """Install the barrier if edits are watched."""
+    """Install the import hook if edits are watched."""
     if permits.needed:
-        # Two edits within a second can have equal length: Python would use the first one's byte code.
+        # Two edits within a second may have the same length. Python would then use the first edit's byte
+        # code.
         sys.dont_write_bytecode = True
         sys.meta_path.insert(0, Barrier(environment.mcp_apps, own_folders(environment)))
 
 
 def load_all(environment: Environment) -> None:
-    """Load the code of web processes and workers, wait for permission to serve, and mirror its entries."""
+    """Load the code of web processes and workers, wait for permission to serve, and update the catalogue."""
     if not permits.needed:
         return
     sys.excepthook = _Report(environment)
@@ -90,7 +91,7 @@ def load_all(environment: Environment) -> None:
 
 
 class _Report:
-    """An exception hook that stores a fatal error for the supervisor and the serving processes."""
+    """An exception hook that stores a fatal error, for the supervisor and the processes that serve."""
 
     def __init__(self, environment: Environment) -> None:
         self._folders = own_folders(environment)
@@ -105,9 +106,9 @@ class _Report:
 
 
 def explain_at_start(error: Exception) -> None:
-    """End a command that fails because of an error in the user's apps, and show only their lines.
+    """End a command that failed because of an error in the user's apps, and show only lines of these apps.
 
-    With ``up --reload``, wait for the next edit and start again.
+    For ``up --reload``, wait for the next edit and start the command again.
     """
     folders = [] if apps.ready else own_folders(read())
     fault = CodeFault.of(error, folders)
@@ -118,7 +119,7 @@ def explain_at_start(error: Exception) -> None:
         sys.exit(shown)
     from mcpsite.processes.edits import Edits, changed_at
 
-    # Before the message: the correction may follow at once.
+    # Before the message, because the user may correct the error at once.
     edits, file = Edits(folders), Path(fault.file)
     before = changed_at(file)
     print(f"{shown}\n\nThe server starts once this is corrected.", file=sys.stderr)  # noqa: T201
@@ -130,7 +131,7 @@ def explain_at_start(error: Exception) -> None:
 
 
 def is_loaded_ahead(changed: Iterable[str]) -> bool:
-    """Return True if a process started ahead may have loaded or missed one of these files."""
+    """Return True if a process started ahead may have loaded an earlier version of one of these files."""
     return any(
         path.startswith(OURS) or Path(path).name in LOADED_AHEAD for path in changed if path.endswith(".py")
     )

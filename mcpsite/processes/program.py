@@ -1,4 +1,4 @@
-"""The supervisor's description of a program and its process."""
+"""The supervisor's data about a program and its process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 
 HEALTHY_SECONDS = 10.0
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-# The limit until a program's first sign of life, if it sends any.
+# The time limit for the first heartbeat of a program that sends heartbeats.
 START_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A child to keep running; programs of a higher ``stage`` are stopped before those of a lower one.
+    """A program that the supervisor keeps running. Programs with a higher ``stage`` are stopped first.
 
-    With ``announces_ready`` it writes a byte to the descriptor ``READY_FD`` when it serves. With
-    ``silence_seconds`` it must write one each second, and is replaced after that time without one. With
-    ``asks_permission`` (supervised.py) it reads a byte from ``PERMIT_FD`` before it loads code that may be
-    edited, and another before it serves. After ``leave_signal`` it finishes its work within ``leave_seconds``
-    and exits.
+    With ``announces_ready``, the program writes a byte to the descriptor ``READY_FD`` once it serves. With
+    ``silence_seconds``, it must write a byte every second, and is replaced if it writes none for that time.
+    With ``asks_permission`` (supervised.py), it reads a byte from ``PERMIT_FD`` before it loads code that
+    may be edited, and another byte before it serves. After ``leave_signal``, it finishes its work within
+    ``leave_seconds`` and exits.
     """
 
     name: str
@@ -40,9 +40,10 @@ class Program:
 
 
 class Child:
-    """A process of a program, running or waiting for a restart.
+    """A process of a program. It runs or waits for its restart.
 
-    Without ``kept`` it is not restarted: it is on trial, or leaves. ``withheld`` is its output on trial.
+    Without ``kept``, it is not restarted, because it is on trial or leaving. ``withheld`` is its output
+    while on trial.
     """
 
     def __init__(self, program: Program, *, kept: bool = True) -> None:
@@ -63,7 +64,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """True until its process is reaped."""
+        """True until the process has been reaped."""
         return self.process is not None
 
     def signal_group(self, number: int) -> None:
@@ -73,14 +74,17 @@ class Child:
                 os.killpg(self.process.pid, number)
 
     def permit(self, permits: int) -> None:
-        """Allow the process to load its code (1), or also to serve (2), now or later."""
+        """Permit the process to load its code (1), or to load and serve it (2).
+
+        It may use the permission later.
+        """
         missing, self.permits = permits - self.permits, max(permits, self.permits)
         if missing > 0 and self.permit_pipe >= 0:
             with suppress(BrokenPipeError):
                 os.write(self.permit_pipe, b"1" * missing)
 
     def hear_nothing(self, seconds: float) -> bool:
-        """Add to the time of silence; return True if it exceeds the limit."""
+        """Add ``seconds`` to the time without a heartbeat. Return True if the time exceeds the limit."""
         if self.permits == 0 or (self.loaded and self.permits == 1):
             return False  # It waits for permission.
         self.silent += seconds
@@ -88,11 +92,11 @@ class Child:
 
     @property
     def silence_limit(self) -> float:
-        """The allowed silence in seconds; 0 for no limit."""
+        """The time allowed without a heartbeat in seconds, or 0 for no limit."""
         limit = self.program.silence_seconds
         return limit if self.ready or not limit else START_SECONDS
 
     def delay_after_death(self, now: float) -> float:
-        """Return the seconds to wait before the next start: 0 for a single death, growing in a crash loop."""
+        """Return the seconds before the next start: 0 after a single death, and more in a crash loop."""
         self.quick_deaths = self.quick_deaths + 1 if now - self.started_at < HEALTHY_SECONDS else 0
         return BACKOFF_SECONDS[min(max(self.quick_deaths - 1, 0), len(BACKOFF_SECONDS) - 1)]

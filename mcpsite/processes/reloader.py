@@ -1,8 +1,9 @@
 """Replacement of processes after an edit, without refused requests.
 
-New processes load edited code beside the serving ones. If one fails to load it, all new ones are discarded.
-Otherwise they take over stage by stage, the worker before the web processes. So a client that sees a new
-background tool finds a worker that knows it. Replaced processes finish their requests and background calls.
+New processes load the edited code while the current ones serve. If one of them fails to load it, all new
+processes are discarded. Otherwise they take over stage by stage, first the worker and then the web
+processes. Thus the worker already knows a new background tool when clients see it. Replaced processes
+finish their requests and background calls.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mcpsite.supervisor import Supervisor
 
 
 class Reloader:
-    """The serving processes, those on trial, and those started ahead of the next edit."""
+    """The processes that serve, those on trial, and those that were started ahead of the next edit."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class Reloader:
         started: dict[str, Child],
         fault_file: Path,
     ) -> None:
-        """Initialize the reloader; ``programs`` takes a generation's number, ``started`` are those of 0."""
+        """Create the reloader. ``programs`` takes the number of a generation. ``started`` is generation 0."""
         self._supervisor = supervisor
         self._edits = edits
         self._programs = programs
@@ -43,7 +44,7 @@ class Reloader:
         supervisor.attend(edits.descriptor, edits.seen)
 
     def turn(self) -> None:
-        """Process edits and check the processes on trial; called after every event."""
+        """Handle edits, and check the processes on trial. Call this after every event."""
         if changed := self._edits.take():
             self._try(changed)
         elif self._trial:
@@ -58,7 +59,7 @@ class Reloader:
     def _try(self, changed: list[str]) -> None:
         self._supervisor.say("up", f"{_named(changed)} changed: loading the edited code")
         self._discard(self._trial)
-        with suppress(OSError):  # A full disk must not end the server.
+        with suppress(OSError):  # If the disk is full, the server must continue.
             self._fault_file.unlink(missing_ok=True)
         self._edited_at = time.monotonic()
         if is_loaded_ahead(changed) or not all(child.alive for child in self._ahead):
@@ -69,7 +70,7 @@ class Reloader:
             child.permit(1)
 
     def _judge(self) -> None:
-        """Advance the processes on trial as far as they are ready."""
+        """Let processes on trial take over as soon as they are ready."""
         if not all(child.loaded or not child.alive for child in self._trial):
             return
         if dead := [child for child in self._trial if not child.alive]:
@@ -93,7 +94,7 @@ class Reloader:
             self._supervisor.say("up", f"the edited code is served, {took:.1f} s after the edit")
 
     def _refuse(self, dead: list[Child]) -> None:
-        """Discard the processes on trial and report the fault."""
+        """Discard the processes on trial, and report the fault."""
         fault = CodeFault.read(self._fault_file)
         if fault is None:
             text = f"{dead[0].program.name} ended before it had loaded the code"
@@ -109,7 +110,7 @@ class Reloader:
     def _discard(self, children: Iterable[Child]) -> None:
         for child in children:
             if child.ready:
-                self._supervisor.leave(child)  # It may have started work.
+                self._supervisor.leave(child)  # It may have started work, so let it finish.
             else:
                 self._supervisor.discard(child)
 

@@ -26,7 +26,7 @@ ROUND_SECONDS = 0.02
 
 # Seconds that the code which started a program gets to wait for its end.
 ZOMBIE_SECONDS = 2.0
-# If a process is seen this often while the same children live, it is not a descendant of a child that died.
+# A process that was found this many times does not count as a descendant of a child that died later.
 LOOKS = 3
 
 # Process ids with start times. A process id alone may be used again, but both together are unique.

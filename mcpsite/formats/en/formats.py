@@ -1,4 +1,4 @@
-"""Sortable date and time formats; Django's ``Nov. 22, 2026, 10:13 p.m.`` is hard to compare."""
+"""Sortable date and time formats. Django's ``Nov. 22, 2026, 10:13 p.m.`` is hard to compare."""
 
 DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
 TIME_FORMAT = "H:i:s"

@@ -1,1 +1,1 @@
-"""One module per command."""
+"""The commands of the project, one in each module."""

@@ -1,4 +1,4 @@
-"""``manage.py prepare``: update the database to this version, once, before any process serves it."""
+"""``manage.py prepare``: update the database to this version once, before any process serves."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mcpsite.first_start import prepare
 
 
 class Command(BaseCommand):
-    """The command that migrates and mirrors the catalogue of the code; safe to repeat."""
+    """A command that runs migrations and updates the catalogue from code. It can be repeated."""
 
     help = "Update the database and the catalogue to this version, as `up` does before it serves."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Update the database. Raises Django's database errors, and CommandError for a Redis Cluster."""
+        """Update the database. Raise CommandError for a Redis Cluster, and Django's database errors."""
         if refused := cluster_fault(settings.REDIS_URL):
             raise CommandError(refused)
         prepare()

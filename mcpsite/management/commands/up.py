@@ -1,4 +1,4 @@
-"""``manage.py up``: the whole server on one machine, from an empty folder to the healthy block."""
+"""``manage.py up``: run the whole server on one machine, even from an empty folder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from mcpsite.web import LEAVE_SECONDS, CannotListen, bind
 
 REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
 HEALTHY_SECONDS = 60.0
-# Even a machine with ten times its capacity of work schedules every process within this time.
+# Even a machine with ten times the work it can handle schedules every process within this time.
 SILENCE_SECONDS = 10.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
@@ -59,7 +59,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run until Ctrl-C or TERM; a failed start ends with one line and exit code 1."""
+        """Run until Ctrl-C or TERM. If the start fails, print one line and exit with code 1."""
         try:
             self._run(environment := read(), watched(environment) if options["reload"] else None)
         except (WrongSettings, AlreadyRunning, CannotListen, RedisServerError, CrashLoop) as error:
@@ -120,7 +120,7 @@ class Command(BaseCommand):
 
 
 def start_redis(supervisor: Supervisor, environment: Environment) -> str:
-    """Start the embedded Redis as a child; return its URL once it is ready."""
+    """Start the embedded Redis as a child. Return its URL once it is ready."""
     server = RedisServer(environment.data_dir / "redis")
     if server.banner and environment.log_format == "json":
         supervisor.say("redis", " ".join(server.banner.split()))
@@ -133,14 +133,14 @@ def start_redis(supervisor: Supervisor, environment: Environment) -> str:
 
 
 def watched(environment: Environment) -> Edits:
-    """Return the edits of the user's apps, and of our own code in a clone."""
+    """Return a watcher for the user's apps, and in a clone also for the project's own code."""
     return Edits([*own_folders(environment), *(OURS if (BASE_DIR / "manage.py").exists() else ())])
 
 
 def programs(
     environment: Environment, redis_url: str, listening: socket.socket, generation: int, *, reload: bool
 ) -> list[Program]:
-    """Return the programs besides Redis for one generation of the code."""
+    """Return the programs of one generation of the code, all except Redis."""
     numbers = range(1, environment.web_processes + 1)
     return [
         worker(environment, redis_url, generation, reload=reload),
@@ -149,7 +149,10 @@ def programs(
 
 
 def worker(environment: Environment, redis_url: str, generation: int = 0, *, reload: bool = False) -> Program:
-    """Return the Celery worker with beat; two generations run in parallel for a while."""
+    """Return the Celery worker with beat.
+
+    For a while, the workers of two generations run at the same time.
+    """
     name = f"worker.{generation}" if generation else "worker"
     schedule = f"celerybeat-schedule{'-2' * (generation % 2)}"
     return Program(
@@ -162,7 +165,8 @@ def worker(environment: Environment, redis_url: str, generation: int = 0, *, rel
             *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
         ),
         stage=WORKER_STAGE,
-        # With REMAP_SIGTERM, TERM returns running jobs to the queue after two seconds instead of waiting.
+        # With REMAP_SIGTERM, TERM makes Celery return running jobs to the queue after two seconds. Without
+        # it, Celery would wait for them.
         environment={"REDIS_URL": redis_url, "REMAP_SIGTERM": "SIGQUIT"},
         grace_seconds=8.0,
         announces_ready=True,
@@ -174,7 +178,7 @@ def worker(environment: Environment, redis_url: str, generation: int = 0, *, rel
 
 
 def web(number: int, redis_url: str, listening: socket.socket, *, reload: bool = False) -> Program:
-    """Return one web process on the shared socket."""
+    """Return one web process that listens on the shared socket."""
     return Program(
         name=f"web-{number}",
         argv=(sys.executable, "-m", "mcpsite.web"),
@@ -191,7 +195,7 @@ def web(number: int, redis_url: str, listening: socket.socket, *, reload: bool =
 
 
 class Health:
-    """A readiness check of the running server."""
+    """A check whether the running server is ready."""
 
     def __init__(self, listening: socket.socket) -> None:
         host, self._port = listening.getsockname()[:2]
@@ -199,7 +203,7 @@ class Health:
         self.complaint = "no answer"
 
     def good(self) -> bool:
-        """Return True if ``/readyz`` responds 200; otherwise set ``complaint`` to its response."""
+        """Return True if ``/readyz`` responds 200. Otherwise set ``complaint`` to the response."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=2)
         try:
             connection.request("GET", "/readyz")
@@ -214,7 +218,10 @@ class Health:
 
 
 def healthy_line(environment: Environment, first: FirstStart | None) -> str:
-    """Return the healthy block as one JSON line, without generated secrets: logs are stored and forwarded."""
+    """Return the facts of a healthy start as one JSON line.
+
+    It has no generated secrets, as logs are stored.
+    """
     facts = {"mcp": environment.base_url + ENDPOINT, "admin": f"{environment.base_url}/admin/"}
     if first:
         facts |= {"user": first.user, "remedy": f"manage.py changepassword {first.user} sets a password"}
@@ -222,12 +229,12 @@ def healthy_line(environment: Environment, first: FirstStart | None) -> str:
 
 
 def healthy_block(environment: Environment, first: FirstStart | None) -> str:
-    """Return the block for people: the addresses, the access rule, and the line to paste."""
+    """Return the facts of a healthy start for people: addresses, access rule, and a line to paste."""
     url = environment.base_url + ENDPOINT
     needs_key = environment.auth != "loopback" and environment.api_keys
     key = first.api_key if first and needs_key else KEY_PLACEHOLDER
     provider = environment.oauth_issuer if environment.auth == "external" else ""
-    # Clients find a provider by this server's metadata, which need its address.
+    # Clients find the provider through this server's metadata, which contains the server's address.
     logs_in = environment.offers_oauth or bool(provider and environment.client_url)
     connection = ServerConnection(conf.get().server.name, url, needs_key=needs_key, key=key, logs_in=logs_in)
     (client,) = snippets(connection, "claude-code")
@@ -256,7 +263,7 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
 
 
 def _login_lines(url: str, first: FirstStart | None, provider: str) -> list[str]:
-    """Return the instructions for logging in a client, here or at the identity provider."""
+    """Return the instructions for logging in through a client, here or at the identity provider."""
     whom = "this user logs in" if first else "a user of the admin logs in"
     return [
         "  Log in   give a client the MCP address and no key: it opens a browser, where "
