@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from time import perf_counter
 from types import CoroutineType
@@ -84,14 +84,15 @@ class Dispatcher:
                 self._services, principal, catalogue, request.params, address, session, assumed
             )
             encoded, error = jsonrpc.encode_result(request.id, result), None
-        except McpError as refused:
-            encoded, error = jsonrpc.encode_error(refused, request.id), refused
+        except McpError as raised:
+            encoded, error = jsonrpc.encode_error(raised, request.id), raised
         except StreamsUnavailable:
             error = Unavailable(NO_REDIS)
             encoded = jsonrpc.encode_error(error, request.id)
         session_id = session.id if session else None
-        outcome = "ok" if error is None else "error"
-        self._note(session_id, principal, payload, encoded, started, outcome, ("initialize", request.id, ""))
+        outcome, refusal = ("ok", "") if error is None else ("error", error.refusal)
+        facts = ("initialize", request.id, "")
+        self._note(session_id, principal, payload, encoded, started, outcome, facts, refusal=refusal)
         if error is not None:
             return Answered(encoded, error.http_status, error.headers)
         return Answered(encoded, session_id=session_id)
@@ -250,7 +251,7 @@ class Dispatcher:
         session = asked.session
         assert isinstance(session, LiveSession)  # other revisions have no batches
         if self._streams.kept.refused(session.principal_key):
-            await admit(self._streams, session.principal_key)
+            await self.admit(asked, members)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
         reply = Reply(self._streams, session, len(answered), self.writing, shared=True)
         for member in members:
@@ -266,6 +267,27 @@ class Dispatcher:
         if await reply.settled(self._settings.grace_seconds):
             return Answered(b"[" + b",".join(reply.answers) + b"]")
         return StreamReference(reply.stream, reply.epoch, 0)
+
+    async def admit(self, asked: Asked, messages: Iterable[jsonrpc.Message | jsonrpc.Invalid]) -> None:
+        """Admit messages of which the answers need a stored stream. Raise McpError if there is no room.
+
+        A refusal is counted and logged for each request, like a refusal of the gate.
+        """
+        started, session = perf_counter(), asked.session
+        try:
+            await admit(self._streams, session.principal_key)
+        except McpError as raised:
+            error = raised
+        except StreamsUnavailable:
+            error = refused(Code.UNAVAILABLE, NO_REDIS, 1)
+        else:
+            return
+        for message in messages:
+            if isinstance(message, jsonrpc.Request):
+                encoded = jsonrpc.encode_error(fitted(error, session.version), message.id)
+                payload = jsonrpc.encode_member(message)
+                self._note_answer(asked, message, payload, encoded, started, "error", error.refusal)
+        raise error
 
     async def end_session(self, session: LiveSession, reason: str) -> None:
         """End a session and all its work in every process (SES-07)."""
@@ -376,10 +398,22 @@ class Dispatcher:
             encoded, outcome = jsonrpc.encode_error(fitted(error, session.version), request.id), "error"
             refusal = error.refusal
         reply.answer(encoded)
-        tool = _tool(request, asked.catalogue)
-        facts = (request.method, request.id, "" if tool == OTHER else tool)
-        self._note(session.record_id, principal, payload, encoded, started, outcome, facts, tool, refusal)
+        self._note_answer(asked, request, payload, encoded, started, outcome, refusal)
         return error
+
+    def _note_answer(
+        self,
+        asked: Asked,
+        request: jsonrpc.Request,
+        payload: bytes,
+        encoded: bytes,
+        started: float,
+        outcome: str,
+        refusal: str,
+    ) -> None:
+        session_id, tool = asked.session.record_id, _tool(request, asked.catalogue)
+        facts = (request.method, request.id, "" if tool == OTHER else tool)
+        self._note(session_id, asked.principal, payload, encoded, started, outcome, facts, tool, refusal)
 
     def _note(
         self,
@@ -396,7 +430,7 @@ class Dispatcher:
         seconds = perf_counter() - started
         self._counts.done(facts[0], outcome, tool, seconds)
         if refusal:
-            tally.note("refusal", refusal)
+            tally.refused(refusal)
         if self._log.enabled:
             self._log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts, refusal)
 

@@ -277,7 +277,7 @@ def _refusals(call: RefusedCall, words: Mapping[Code, str]) -> Iterator[None]:
         if not error.refusal:
             raise
         code = Code(error.refusal)
-        tally.note("refusal", code)
+        tally.refused(code)
         if (text := words.get(code)) is not None:
             text = text.format(tool=call.tool[:128], words=error.message)
             error = refused(code, text, error.retry_after)

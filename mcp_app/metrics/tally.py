@@ -17,6 +17,11 @@ def note(kind: str, result: str) -> None:
         _counted[kind, result] += 1
 
 
+def refused(code: str) -> None:
+    """Count a refused call. Every refusal code reaches the metrics through this function."""
+    note("refusal", code)
+
+
 def take() -> list[Increment]:
     """Return the counts since the previous call as increments, and reset them."""
     with _counting:

@@ -23,7 +23,13 @@ CHECKS = {
         "mcp_app/execution/background/service.py": "hands it to the gate, within a transaction",
         "mcp_app/execution/services.py": "hands it to the gate, within a transaction",
     },
-    r"\badmission\.admit(_now)?\(|\bsessions\.admission import .*\badmit_now\b": {},
+    r"\bquota\.admit(_now)?\(|\bsessions\.quota import .*\badmit(_now)?\b": {
+        "mcp_app/dispatcher.py": "requests that can be answered only on a stored stream",
+        "mcp_app/execution/background/task_results.py": "streams of clients that wait for a task",
+        "mcp_app/execution/calls/reply.py": "streams of running calls",
+        "mcp_app/sessions/open_sessions.py": "sessions",
+    },
+    r"""\bnote\(['"]refusal['"]""": {"mcp_app/metrics/tally.py": "the only place that counts refusals"},
 }
 # Each entry point: MCP of both eras and stdio, tasks of both kinds; API, bench and retry.
 ASKERS = {

@@ -201,7 +201,7 @@ class RunningCalls:
         tool = call.target if call.method == "tools/call" else ""
         self._counts.done(call.method, call.outcome, tool, seconds)
         if call.refusal:
-            tally.note("refusal", call.refusal)
+            tally.refused(call.refusal)
 
 
 async def _still_running(calls: list[RunningCall], seconds: float) -> bool:

@@ -29,7 +29,7 @@ from mcp_app.protocol.http.headers import accepts_sse
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
-from mcp_app.sessions.quota import admit, answer_too_large
+from mcp_app.sessions.quota import answer_too_large
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, LiveSession, stored_fields
 from mcp_app.streams.base import FOLLOW, KeptFull
 from mcp_app.transports import unanswered_requests
@@ -109,8 +109,9 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._process.dispatcher.response(session, message, body)
         else:
-            await admit(self._process.streams, principal.key)  # Every answer is stored until it is read.
             asked = Asked(self._process, session, principal, self._process.views.of(principal.permissions))
+            # Every answer is stored until it is read, so without room not even an error can be sent.
+            await self._process.dispatcher.admit(asked, message if isinstance(message, list) else [message])
             await self._answer(asked, session, message, body, address_of(scope), from_headers(fields))
         headers = [*ACCEPTED_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 202, "headers": headers})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,12 +20,18 @@ from mcp_app.execution.admission import checks
 from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.metrics import tally
 from mcp_app.models import Call, StoredSource, Tool
-from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.errors import InvalidParams, TooManyRequests
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.refusals import META, Code
+from mcp_app.protocol.versions import V2025_03_26
+from mcp_app.sessions.session import HTTP_SSE
+from mcp_app.streams.base import KeptFull
 from mcp_app.streams.gateway import Streams
+from mcp_app.transports.http_sse.endpoint import HttpSse
+from mcp_app.transports.streamable_http.endpoint import Endpoint
 from tests.unit.handlers.desk import SETTINGS, Desk, offer
+from tests.unit.transports.streamable_http.asgi import POST, Exchange
 
 ROOT = Path(__file__).resolve().parents[3]
 REDIS = "redis://nowhere.invalid"
@@ -127,6 +134,51 @@ async def test_refusal_code_is_logged_and_counted(streams: Streams) -> None:
         ("refusal ", "", "rate_limited", 1),
         ("refusal ", "", "unknown_tool", 1),
     ]
+
+
+async def status_over_http_sse(desk: Desk, body: bytes) -> int:
+    headers = [(name.encode(), value.encode()) for name, value in POST.items()]
+    endpoint = HttpSse(desk.process, Endpoint(desk.process))
+    posted = Exchange(endpoint, "POST", headers, body, "127.0.0.1", "/messages/")
+    posted.scope["query_string"] = f"session_id={desk.session.id}".encode()
+    return (await posted.done()).status
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("transport", ["streamable HTTP", "HTTP+SSE", "batch", "batch over HTTP+SSE"])
+async def test_full_quota_refusal_is_logged_and_counted_over_every_transport(
+    transport: str, streams: Streams
+) -> None:
+    """Where each answer needs a stored stream, the quota is checked before the tool is looked up.
+
+    The other transports answer unknown tools as such.
+    """
+    offer(tools=[entry_of(work, background=True)])
+    settings = {"message_log": True, "redis_url": REDIS, "auth": "loopback", "loopback": True}
+    desk = await full_desk(streams, (Code.QUOTA_EXCEEDED,), **settings)
+    if "batch" in transport:
+        desk.session.version = V2025_03_26
+        with suppress(KeptFull):  # From now on, this process knows that the quota is full.
+            await streams.kept.admit(desk.principal.key)
+    tally.take()
+    calls = [jsonrpc.Request(name, "tools/call", {"name": name}) for name in ("work", "none")]
+    if "HTTP+SSE" in transport:
+        desk.session.transport = HTTP_SSE
+        encoded = [jsonrpc.encode_member(call) for call in calls]
+        for body in [b"[%b]" % b",".join(encoded)] if "batch" in transport else encoded:
+            assert await status_over_http_sse(desk, body) == 429
+    elif transport == "batch":
+        with pytest.raises(TooManyRequests):
+            await desk.batch(*calls)
+    else:
+        for call in calls:
+            await desk.request(call.method, call.params, call.id)
+    await desk.process.log.flush()
+    batches = [orjson.loads(encoded) for _, encoded in await streams.messages.read("0", 10)]
+    codes = [code for batch in batches for _, code in batch["refusals"]]
+    second = Code.UNKNOWN_TOOL if transport == "streamable HTTP" else Code.QUOTA_EXCEEDED
+    assert codes == [Code.QUOTA_EXCEEDED, second]
+    assert sum(count for kind, _, _, count in tally.take() if kind == "refusal ") == 2
 
 
 async def test_documented_limit_is_checked_on_both_paths(streams: Streams) -> None:
