@@ -103,8 +103,10 @@ def _typed(field: Any, value: Any) -> Any:
     if isinstance(field, models.IntegerField):
         return _require(value, is_number and isinstance(value, int), _or_null(field, "a whole number"))
     if isinstance(field, models.JSONField):
-        shape = type(field.get_default())
-        _require(value, isinstance(value, shape), "a list" if shape is list else "an object")
+        # A field that may be null, such as an output schema, holds an object.
+        is_list = isinstance(field.get_default(), list)
+        shape, wanted = (list, "a list") if is_list else (dict, "an object")
+        _require(value, isinstance(value, shape), _or_null(field, wanted))
         if len(json.dumps(value, ensure_ascii=False)) > MAX_JSON_CHARACTERS:
             raise ValueError(f"Too long: at most {MAX_JSON_CHARACTERS} characters.")
         return value
