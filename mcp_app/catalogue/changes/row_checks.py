@@ -19,6 +19,7 @@ from mcp_app.catalogue.definitions.tool_limits import (
     MAX_RETRIES,
     POSITIVE,
     QUEUE_NAME,
+    SWITCHES,
 )
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, check_length, collect
 from mcp_app.catalogue.sources.lookup import source_of
@@ -125,14 +126,13 @@ def _check_queue(row: Tool) -> None:
         raise UnfitError("A queue is named by letters, digits and _.- only.")
 
 
+# Optional integers and switches are checked by their type. Any other limit needs its own check here.
 _LIMIT_CHECKS: Final[dict[str, Callable[[Tool], None]]] = {
     "timeout": _check_timeout,
     **{limit: _is_positive(COLUMNS[limit]) for limit in POSITIVE},
-    "background": _is_as_defined("background"),
+    **{limit: _is_as_defined(limit) for limit in SWITCHES},
     "retries": _check_retries,
     "queue": _check_queue,
     "priority": _is_within("priority", 0, MAX_PRIORITY),
-    "needs_approval": _is_as_defined("needs_approval"),
     "approval_minutes": _is_within("approval_minutes", 1, MAX_APPROVAL_MINUTES),
-    "four_eyes": _is_as_defined("four_eyes"),
 }

@@ -72,7 +72,7 @@ NO_LIMITS: Final = _Unlimited()
 COLUMNS: Final = {
     limit.name: {"timeout": "timeout_seconds"}.get(limit.name, limit.name) for limit in fields(ToolLimits)
 }
-# Integers of at least 1; None means no limit.
-POSITIVE: Final = ("calls_per_minute", "max_running")
+# Integers of at least 1; None means no limit or the default.
+POSITIVE: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.type == "int | None")
 # Boolean limits. If code or an administrator switches such a limit on, the other cannot switch it off.
 SWITCHES: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.default is False)

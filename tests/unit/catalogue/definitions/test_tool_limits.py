@@ -6,10 +6,11 @@ from dataclasses import fields
 
 from mcp_app.admin.entries.catalogue import ToolAdmin
 from mcp_app.api.entry_fields import ToolGiven, ToolShown
+from mcp_app.catalogue.changes import row_checks
 from mcp_app.catalogue.changes.revisions import state_of
 from mcp_app.catalogue.definitions.definition import ToolDefinition
 from mcp_app.catalogue.definitions.tool_definitions import ToolKeywords, ToolOptions
-from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
+from mcp_app.catalogue.definitions.tool_limits import COLUMNS, POSITIVE, SWITCHES
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.sources.preset.source import PRESET
@@ -44,3 +45,11 @@ def test_form_api_file_and_history_have_every_limit() -> None:
 
 def test_switches_are_boolean_limits() -> None:
     assert SWITCHES == ("background", "needs_approval", "four_eyes")
+
+
+def test_every_limit_has_a_check_of_its_rows() -> None:
+    assert row_checks._LIMIT_CHECKS.keys() == COLUMNS.keys()
+
+
+def test_optional_whole_numbers_are_checked_as_positive() -> None:
+    assert POSITIVE == ("calls_per_minute", "max_running", "approval_minutes")
