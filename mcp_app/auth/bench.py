@@ -1,6 +1,7 @@
 """Tokens of the test bench in the admin.
 
-The tokens are signed, valid for minutes and never stored. Only the default server at ``/mcp`` accepts them.
+The tokens are signed, valid for minutes and never stored. Only the installation's own server at ``/mcp``
+accepts them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal
 from mcp_app.database import clock
 from mcp_app.models import audit
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.principal_key import ACTOR
 
 TRY: Final = "mcp_app.try_entries"
@@ -83,6 +85,7 @@ def find_bench_principal(token: str) -> Principal | None:
         user_id=user.pk,
         expires_at=clock.own(claims["ends"]),
         bench=True,
+        path=ENDPOINT,
     )
 
 

@@ -53,8 +53,9 @@ class Principal:
     admin, whose token is valid at ``/mcp`` only. ``scopes`` are the credential's scopes including implied
     scopes, or None if it has no limit.
 
-    For an OAuth token, ``audience`` is its resource, ``path`` is the path of the only server that accepts it,
-    and ``connection_id`` is the connection it was issued for. Other credentials are valid at every server.
+    ``path`` is the path of the only server that accepts the credential. API keys have none and are valid at
+    every server. For an OAuth token, ``audience`` is its resource, and ``connection_id`` is the connection it
+    was issued for.
     """
 
     key: str

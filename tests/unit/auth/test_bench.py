@@ -187,6 +187,17 @@ def test_forged_token_is_refused(person: Person) -> None:
     assert [find_bench_principal(each) for each in forged] == [None] * len(forged)
 
 
+async def test_bench_token_is_valid_at_the_own_server_only(person: Person) -> None:
+    ada = await sync_to_async(person)("ada", "try_entries")
+    token, _ = await sync_to_async(issue_bench_token)(actor=ada)
+    authenticator, given = Authenticator("required"), b"Bearer " + token.encode()
+    for _ in range(2):  # The second time from the cache.
+        with pytest.raises(Unauthorized):
+            await authenticator.authenticate(given, local=False, path="/mcp/toy")
+        assert authenticator.known(given, local=False, path="/mcp/toy") is None
+        assert (await authenticator.authenticate(given, local=False)).bench
+
+
 async def test_endpoint_accepts_caches_and_forgets_bench_token(person: Person) -> None:
     ada = await sync_to_async(person)("ada", "try_entries")
     token, _ = await sync_to_async(issue_bench_token)(actor=ada)
