@@ -24,7 +24,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.db import DatabaseError
 
 from mcp_app import servers
-from mcp_app.protocol.messages.server import ENDPOINT
+from mcp_app.protocol.messages.server import ENDPOINT, MESSAGES, SSE, further_path, own_path
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -78,14 +78,14 @@ class Routes:
         self._console: asyncio.Task[Endpoint] | None = None
         self._others: dict[str, Endpoint] = {
             "/metrics": mcp.metrics,
-            "/sse": mcp.http_sse,
-            "/messages": mcp.http_sse,
-            "/messages/": mcp.http_sse,
+            SSE: mcp.http_sse,
+            MESSAGES: mcp.http_sse,
+            f"{MESSAGES}/": mcp.http_sse,
             "/message": mcp.http_sse,
         }
         self.routes: dict[str, Endpoint] = {
             **dict.fromkeys((ENDPOINT, *self._others), self._first_request),
-            **dict.fromkeys((f"{path}/" for path in (ENDPOINT, "/sse", *DOCUMENTS)), self._without_slash),
+            **dict.fromkeys((f"{path}/" for path in (ENDPOINT, SSE, *DOCUMENTS)), self._without_slash),
             "/healthz": health.healthz,
             "/readyz": health.readyz,
             **dict.fromkeys(DOCUMENTS, resource_metadata),
@@ -106,7 +106,13 @@ class Routes:
 
     def _route(self, path: str) -> Endpoint | None:
         """Return the endpoint for a path, or None if the path belongs to the project."""
-        return self.routes.get(path) or self.routes.get(servers.as_own(path))
+        found = self.routes.get(path)
+        if found is None and (found := self.routes.get(own_path(path))):
+            if self.routes[ENDPOINT] == self._first_request:
+                return self._first_request  # Additional servers are unknown until the catalogue is loaded.
+            if servers.at(further_path(path)).removed:
+                return None
+        return found
 
     def drain(self) -> None:
         """End open event streams before the server stops. Their clients then reconnect to another process."""
@@ -138,6 +144,7 @@ class Routes:
 
         log.info("The web server does not support ASGI lifespan; MCP starts now.")
         await sync_to_async(mirror)()
+        await self._mcp.start()
         self._serve()
         await (self._route(scope["path"]) or self._project)(scope, receive, send)
 

@@ -1,7 +1,8 @@
 """The MCP servers of this installation by the path of their endpoint.
 
-The installation's own server is at ENDPOINT. Additional servers are at ``/mcp/<name>`` and come from
-registered providers. Routes, views, stored requests and OAuth all use this module.
+The installation's own server is at ENDPOINT. Additional servers are at ``/mcp/<name>``, with HTTP+SSE at
+``/sse/<name>``, and come from registered providers. Routes, views, stored requests and OAuth all use this
+module.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mcp_app import conf
-from mcp_app.protocol.messages.server import ENDPOINT, Server, further_path
+from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 # Returns additional servers by path. It is called for every request to one of them, so it must do no I/O.
 Provider = Callable[[], Mapping[str, Server]]
@@ -43,12 +44,3 @@ def at(path: str) -> Server:
     return Server(
         own.name, own.version, title=own.title, website=settings.public_url, path=path, removed=True
     )
-
-
-def as_own(path: str) -> str:
-    """Replace the path of an additional server with the own server's. Return other paths unchanged.
-
-    ``/mcp/notes`` becomes ``/mcp``, and the path of its metadata becomes that of the own server's metadata.
-    """
-    further = further_path(path)
-    return path.replace(further, ENDPOINT, 1) if further and not at(further).removed else path

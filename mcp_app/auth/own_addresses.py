@@ -17,13 +17,13 @@ from mcp_app.auth.public_paths import COMPANY_ADAPTER, FACTOR_ADAPTER, FACTOR_GA
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 from mcp_app.protocol import scopes
 from mcp_app.protocol.http.transport_security import names_loopback
-from mcp_app.protocol.messages.server import ENDPOINT, Server, further_path
+from mcp_app.protocol.messages.server import ENDPOINT, SSE, Server, further_path, own_path
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 # Two well-known paths of the same document. Some clients try the first one first, others the second.
 SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 # Endpoint paths of the default server. A token for one path is valid for the other (AUTH-17).
-DOORS: Final = (ENDPOINT, "/sse")
+DOORS: Final = (ENDPOINT, SSE)
 # Maps paths of metadata documents to endpoint paths. The root path belongs to the default server.
 DOCUMENTS: Final = {
     RESOURCE_METADATA: ENDPOINT,
@@ -135,7 +135,7 @@ def further_resources() -> frozenset[str]:
 
 def server_at(path: str) -> Server:
     """Return the server at an endpoint path. For an unknown path, ``removed`` of the result is True."""
-    return servers.at(ENDPOINT if path in DOORS else path)
+    return servers.at((further_path(path) or ENDPOINT) if own_path(path) in DOORS else path)
 
 
 def path_of(resource: str) -> str:
@@ -147,12 +147,17 @@ def path_of(resource: str) -> str:
 
 def described_at(path: str) -> str:
     """Return the endpoint path whose metadata document is at ``path``, or ""."""
-    own = DOCUMENTS.get(servers.as_own(path), "")
-    return own and (further_path(path) or own)
+    door = DOCUMENTS.get(own_path(path), "")
+    named = door + further_path(path).removeprefix(ENDPOINT)
+    return named if door and not server_at(named).removed else ""
 
 
 def _door(path: str) -> str:
-    return ENDPOINT if server_at(path).removed else path
+    """Return the endpoint path of the resource to which ``path`` belongs."""
+    further = further_path(path)
+    if not server_at(path).removed:
+        return path
+    return further if further and not servers.at(further).removed else ENDPOINT
 
 
 def metadata_url(host: str, path: str) -> str:

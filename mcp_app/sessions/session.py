@@ -135,10 +135,11 @@ def stored_fields(
     *,
     announced: int,
     transport: str = "",
+    path: str = ENDPOINT,
 ) -> dict[str, str]:
     """Return the fields to store for a new session."""
     agreed = negotiated_fields(version, client_info, capabilities)
-    return opening_fields(agreed, principal_key, announced=announced, transport=transport)
+    return opening_fields(agreed, principal_key, announced=announced, transport=transport, path=path)
 
 
 def opening_fields(

@@ -96,7 +96,7 @@ def test_apps_folder_is_mounted_for_every_code_running_service() -> None:
 
 def test_nginx_read_timeout_is_three_keep_alives() -> None:
     text = (ROOT / "deploy" / "nginx.conf").read_text()
-    streams = text[text.index("location ~ ^/(mcp|sse") :]
+    streams = text[text.index("location ~ ^/((mcp|sse") :]
     found = re.search(r"proxy_read_timeout (\S+);", streams)
     assert found
     assert found[1] == f"{3 * Settings().keep_alive_seconds:g}s"

@@ -13,9 +13,12 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from mcp_app import asgi, tool
+from mcp_app import asgi, servers, tool
 from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.snapshots.snapshot import EMPTY
 from mcp_app.models import Tool
+from mcp_app.protocol.messages.server import Server
 from mcp_app.transports.application import mcp
 
 Message = dict[str, Any]
@@ -212,6 +215,34 @@ async def test_startup_mirrors_missing_tool_in_development_and_warns_otherwise(
         await server.task
         assert await Tool.objects.filter(name="forgotten").aexists() is is_developing
     assert ("forgotten. Run `manage.py migrate`" in caplog.text) is not is_developing
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("path", "is_ours"),
+    [
+        ("/mcp/toy", True),
+        ("/mcp/toy/", True),
+        ("/sse/toy", True),
+        ("/mcp/other", False),
+        ("/sse/other", False),
+    ],
+)
+async def test_first_request_to_further_server_waits_for_catalogue(
+    path: str, is_ours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without lifespan events, the further servers are known only after the first load."""
+    toys = {"/mcp/toy": Server("toy", "1", path="/mcp/toy")}
+    monkeypatch.setattr(servers, "_providers", [])
+    servers.register(lambda: {} if current_snapshot.current() is EMPTY else toys)
+    before = current_snapshot.replace(EMPTY)
+    project = Project()
+    try:
+        answer = await asked(asgi.get_application(project), path)
+    finally:
+        await mcp.close()
+        current_snapshot.replace(before)
+    assert (answer["status"] != 299, not project.seen) == (is_ours, is_ours)
 
 
 async def test_health_reports_missing_lifespan() -> None:

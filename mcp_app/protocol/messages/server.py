@@ -10,18 +10,30 @@ import orjson
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.messages.envelope import SERVER_INFO
 
+# The path of a server's Streamable HTTP endpoint, which also identifies the server elsewhere.
 ENDPOINT: Final = "/mcp"
-_FURTHER: Final = re.compile(rf"{ENDPOINT}/[a-zA-Z0-9_-]+(?=/|$)")
+# The paths of HTTP+SSE, for the event stream and for messages to the server.
+SSE: Final = "/sse"
+MESSAGES: Final = "/messages"
+_FURTHER: Final = re.compile(rf"({ENDPOINT}|{SSE}|{MESSAGES})(/[a-zA-Z0-9_-]+)(?=/|$)")
 
 
 def further_path(path: str) -> str:
-    """Return the path of an additional server's endpoint, if ``path`` contains it, else "".
+    """Return the path of the additional server to which ``path`` belongs, or "".
 
-    ``path`` may be the path of the endpoint itself or a longer one, such as that of its metadata. This
-    function does not check that the server exists.
+    ``/mcp/notes``, ``/sse/notes`` and longer paths with one of them, such as that of its metadata, belong to
+    ``/mcp/notes``. This function does not check that the server exists.
     """
     found = _FURTHER.search(path)
-    return found[0] if found else ""
+    return ENDPOINT + found[2] if found else ""
+
+
+def own_path(path: str) -> str:
+    """Return the path of the installation's own server that corresponds to one of an additional server.
+
+    ``/sse/notes`` becomes ``/sse``. Other paths are returned unchanged.
+    """
+    return _FURTHER.sub(r"\1", path, count=1)
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""/sse and /messages/: admission as for /mcp.
+"""/sse and /messages/, or /sse/<name> and /messages/<name> of a further server: admission as for /mcp.
 
 The GET is the session, and POSTs send its messages. Every answer is stored as its own stream, and the
 session's standalone stream refers to it. So a POST may reach any process, regardless of the one that holds
@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
 from mcp_app.process import Process
@@ -22,11 +23,13 @@ from mcp_app.protocol.errors import (
     McpError,
     NotAcceptable,
     Refused,
+    ServerNotFound,
     SessionNotFound,
 )
 from mcp_app.protocol.features.subscriptions import CANCELLED
 from mcp_app.protocol.http.headers import accepts_sse
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.server import ENDPOINT, MESSAGES, SSE, further_path, own_path
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
 from mcp_app.sessions.quota import answer_too_large
@@ -40,8 +43,6 @@ from mcp_app.transports.streamable_http.legacy import Fields
 from mcp_app.transports.streamable_http.modern import address_of
 from mcp_app.transports.streamable_http.request_body import Receive
 
-STREAM_PATH = "/sse"
-MESSAGES_PATH = "/messages/"
 # DLG-000-07: early clients use this address. Its parameter is the server's session id, not a client's.
 ALIAS_PATH = "/message"
 OFF = "The HTTP+SSE transport is switched off (HTTP_SSE). Connect to /mcp."
@@ -66,19 +67,21 @@ class HttpSse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
-        if scope["path"] == STREAM_PATH:
+        if own_path(scope["path"]) == SSE:
             await self._endpoint.serve({"GET": self._get}, "GET, OPTIONS", scope, receive, send)
         else:
             await self._endpoint.serve({"POST": self._post}, "POST, OPTIONS", scope, receive, send)
 
     async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        principal = await self._admitted(scope, fields)
+        principal, catalogue = await self._admitted(scope, fields)
         if not accepts_sse(fields.get(b"accept")):
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
         self._endpoint.connections.admit(principal.key)
         process = self._process
-        announced = process.views.of(principal.permissions).revision
-        made = stored_fields(principal.key, V2024_11_05, {}, {}, announced=announced, transport=HTTP_SSE)
+        announced, path = catalogue.revision, catalogue.server.path
+        made = stored_fields(
+            principal.key, V2024_11_05, {}, {}, announced=announced, transport=HTTP_SSE, path=path
+        )
         session = await process.sessions.create(made)
         token = secrets.token_hex(8)
         try:
@@ -89,15 +92,15 @@ class HttpSse:
                 self._endpoint.connections,
                 opener_of(principal, fields, scope),
                 session,
-                messages_path=quote(scope.get("root_path", "") + MESSAGES_PATH),
+                messages_path=quote(scope.get("root_path", "") + _messages_path(path)),
             ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
         finally:
             # SSE1-06: it cannot be resumed.
             await process.dispatcher.end_session(session, ENDED)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        principal = await self._admitted(scope, fields)
-        session = await self._session(scope, principal)
+        principal, catalogue = await self._admitted(scope, fields)
+        session = await self._session(scope, principal, catalogue.server.path)
         message, body = await self._endpoint.message(fields, receive, answers=False)
         self._endpoint.check_scopes(principal, message, fields, scope)
         if isinstance(message, jsonrpc.Notification):
@@ -109,7 +112,7 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._process.dispatcher.response(session, message, body)
         else:
-            asked = Asked(self._process, session, principal, self._process.views.of(principal.permissions))
+            asked = Asked(self._process, session, principal, catalogue)
             # Every answer is stored until it is read, so without room not even an error can be sent.
             await self._process.dispatcher.admit(asked, message if isinstance(message, list) else [message])
             await self._answer(asked, session, message, body, address_of(scope), from_headers(fields))
@@ -117,7 +120,8 @@ class HttpSse:
         await send({"type": "http.response.start", "status": 202, "headers": headers})
         await send({"type": "http.response.body", "body": b"Accepted"})
 
-    async def _admitted(self, scope: Scope, fields: Fields) -> Principal:
+    async def _admitted(self, scope: Scope, fields: Fields) -> tuple[Principal, CatalogueView]:
+        """Return the sender of a request and its view of the request's server."""
         if not self._process.settings.http_sse:
             raise Refused(OFF, http_status=404)
         if scope["path"] == ALIAS_PATH and dialects.EARLY_ADDRESS not in self._process.settings.dialects:
@@ -125,12 +129,16 @@ class HttpSse:
         principal = await self._endpoint.principal(fields, scope)
         if principal.bench:
             raise Forbidden("A token of the test bench is good for /mcp only.")
-        return principal
+        path = further_path(scope["path"]) or ENDPOINT
+        catalogue = self._process.views.of(principal.permissions, path)
+        if catalogue.server.removed:
+            raise ServerNotFound
+        return principal, catalogue
 
-    async def _session(self, scope: Scope, principal: Principal) -> LiveSession:
+    async def _session(self, scope: Scope, principal: Principal, path: str) -> LiveSession:
         """Return the session named by the query.
 
-        Raise Refused (400) without one, SessionNotFound for a wrong one.
+        Raise Refused (400) without one, SessionNotFound for a wrong one or one of another server.
         """
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         named = query.get("session_id") or (scope["path"] == ALIAS_PATH and query.get("id"))
@@ -145,6 +153,8 @@ class HttpSse:
             session = await sessions.load(named[0], principal.key)
         if session.transport != HTTP_SSE:
             raise SessionNotFound("This session belongs to /mcp: send the Mcp-Session-Id header there.")
+        if session.path != path:
+            raise SessionNotFound
         return session
 
     async def _answer(
@@ -209,6 +219,11 @@ class HttpSse:
         if position is None:
             raise SessionNotFound
         return StreamReference(name, position.epoch, 0)
+
+
+def _messages_path(path: str) -> str:
+    """Return the path of messages to the server at ``path``."""
+    return f"{MESSAGES}/{path.removeprefix(ENDPOINT).removeprefix('/')}"
 
 
 def _without_room(message: Posted) -> bytes:

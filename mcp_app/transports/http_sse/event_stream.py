@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.protocol.http import sse
 from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
@@ -87,7 +88,7 @@ class HttpSseStream(EventStream):
         finally:
             reader.close()
 
-    def _announce(self, connection: StreamReader) -> None:
+    def _announce(self, connection: StreamReader, catalogue: CatalogueView) -> None:
         """Wake the writer, because other tasks write answers and must not be interrupted."""
         connection.wake()
 

@@ -70,7 +70,7 @@ class EventStream(SseResponse):
             self._session.id, self._principal.key, standalone=standalone, wake=reader.poke
         )
         connection.token = token
-        connection.announce = partial(self._announce, connection)
+        connection.announce = partial(self._on_change, connection)
         try:
             with self._registered(connection, receive) as gone:
                 await self._begin(scope, send, extra)
@@ -223,12 +223,16 @@ class EventStream(SseResponse):
             await self._write(b"".join([self._encode(message) for message, _ in found]))
         self._note_announced(found, revision)
 
-    def _announce(self, connection: StreamReader) -> None:
-        """Announce catalogue changes synchronously, or wake the stream's task if the write has to wait."""
+    def _on_change(self, connection: StreamReader) -> None:
+        """Announce catalogue changes, or end the stream of a deleted server."""
         catalogue = self._catalogue()
         if catalogue.server.removed:
             connection.stop()  # A client that returns finds out that its server was deleted.
-            return
+        else:
+            self._announce(connection, catalogue)
+
+    def _announce(self, connection: StreamReader, catalogue: CatalogueView) -> None:
+        """Announce catalogue changes synchronously, or wake the stream's task if the write has to wait."""
         due = list_changed.announcement(self._session, catalogue)
         if due is list_changed.NOTHING:
             return

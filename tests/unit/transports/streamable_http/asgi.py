@@ -30,10 +30,12 @@ class Exchange:
     def __init__(
         self, endpoint: Any, method: str, headers: Pairs, body: bytes, address: str, path: str = "/mcp"
     ) -> None:
+        path, _, query = path.partition("?")
         self.scope: MutableMapping[str, Any] = {
             "type": "http",
             "method": method,
             "path": path,
+            "query_string": query.encode(),
             "headers": headers,
             "client": (address, 40000),
         }

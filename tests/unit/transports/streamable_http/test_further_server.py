@@ -16,6 +16,7 @@ from mcp_app.protocol.messages.server import Server as McpServer
 from mcp_app.sessions.exchange import Exchange as ModernRequest
 from mcp_app.sessions.exchange import restored
 from mcp_app.streams.gateway import Streams
+from mcp_app.transports.http_sse.endpoint import HttpSse
 from tests.clients.envelopes import envelope_of
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.transports.streamable_http.asgi import Exchange, Server, hello, request
@@ -52,6 +53,9 @@ async def server(server: Server) -> Server:
     """Return one process behind the router of a project."""
     application = asgi.get_application(project)
     application.routes["/mcp"] = server.endpoint
+    application.routes |= dict.fromkeys(
+        ("/sse", "/messages", "/messages/"), HttpSse(server.process, server.endpoint)
+    )
     server.application = application
     return server
 
@@ -117,17 +121,89 @@ async def test_session_is_answered_at_its_own_path_only(
         assert served.status == 200
 
 
-@pytest.mark.parametrize("path", ["/mcp/unknown", "/mcp/unknown/", "/mcp/toy/more", "/mcp/.well-known/x"])
+async def connected(server: Server, path: str) -> tuple[Exchange, str]:
+    """Open a connection of HTTP+SSE; return it and the address for messages."""
+    stream = server.send("GET", headers={"accept": "text/event-stream"}, path=path)
+    await stream.until(b"session_id=")
+    return stream, (stream.events[0].data or b"").decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "messages", "named"), [("/sse/toy", "/messages/toy", "toy"), ("/sse", "/messages/", "")]
+)
+async def test_http_sse_connection_is_served_by_the_server_of_its_path(
+    path: str, messages: str, named: str, server: Server
+) -> None:
+    stream, address = await connected(server, path)
+    assert address.partition("?")[0] == messages
+    for message in (request("initialize", hello("2024-11-05")), request("tools/list", request_id=2)):
+        assert (await server.send(message=message, path=address).done()).status == 202
+        await stream.until(b'"id":%d' % message["id"])
+    opened, listed = (orjson.loads(event.data) for event in stream.events[1:] if event.data)
+    own = server.process.views.server
+    assert opened["result"]["serverInfo"]["name"] == (named or own.name)
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["ball"]
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await server.send(message=ready, path=address).done()).status == 202
+    offer(6)
+    server.process.upkeep._say()
+    await stream.until(b"tools/list_changed")
+    stream.gone.set()
+    await stream.done()
+
+
+@pytest.mark.parametrize(("opened_at", "asked_at"), [("/sse/toy", "/messages/"), ("/sse", "/messages/toy")])
+async def test_http_sse_session_is_answered_at_its_own_path_only(
+    opened_at: str, asked_at: str, server: Server
+) -> None:
+    stream, address = await connected(server, opened_at)
+    other = f"{asked_at}?{address.partition('?')[2]}"
+    hi = request("initialize", hello("2024-11-05"))
+    assert (await server.send(message=hi, path=other).done()).status == 404
+    assert (await server.send(message=hi, path=address).done()).status == 202
+    stream.gone.set()
+    await stream.done()
+
+
+async def test_http_sse_connection_of_a_removed_server_ends(server: Server, further: Further) -> None:
+    stream, address = await connected(server, "/sse/toy")
+    own, own_address = await connected(server, "/sse")
+    further.clear()
+    server.process.upkeep._say()
+    await stream.done()
+    assert stream.is_complete
+    hi = request("initialize", hello("2024-11-05"))
+    assert (await server.send(message=hi, path=address).done()).status == PROJECTS_OWN
+    assert (await server.send(message=hi, path=own_address).done()).status == 202
+    server.application = HttpSse(server.process, server.endpoint)
+    for method, path in (("GET", "/sse/toy"), ("POST", address)):
+        refused = server.send(method, hi, headers={"accept": "text/event-stream"}, path=path)
+        assert (await refused.done()).status == 404
+    own.gone.set()
+    await own.done()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/mcp/unknown", "/mcp/unknown/", "/mcp/toy/more", "/mcp/.well-known/x", "/sse/unknown", "/message/toy",
+     "/console/messages/toy", "/mcp/toy/sse"],
+)  # fmt: skip
 async def test_unknown_path_below_the_endpoint_is_the_projects(path: str, server: Server) -> None:
     answer = await server.send(message=request("initialize", hello()), path=path).done()
     assert (answer.status, answer.body) == (PROJECTS_OWN, path.encode())
 
 
 @pytest.mark.parametrize(
-    "path", ["/.well-known/oauth-protected-resource/mcp/toy", "/mcp/toy/.well-known/oauth-protected-resource"]
+    ("path", "resource"),
+    [
+        ("/.well-known/oauth-protected-resource/mcp/toy", "/mcp/toy"),
+        ("/mcp/toy/.well-known/oauth-protected-resource", "/mcp/toy"),
+        ("/.well-known/oauth-protected-resource/sse/toy", "/sse/toy"),
+        ("/sse/toy/.well-known/oauth-protected-resource", "/sse/toy"),
+    ],
 )
 async def test_metadata_is_found_under_the_address_of_its_server(
-    path: str, server: Server, further: Further, settings: Any
+    path: str, resource: str, server: Server, further: Further, settings: Any
 ) -> None:
     settings.MCP = {
         **settings.MCP,
@@ -136,9 +212,13 @@ async def test_metadata_is_found_under_the_address_of_its_server(
         "PUBLIC_URL": "https://mcp.example",
     }
     found = (await server.send("GET", path=path).done()).json
-    assert (found["resource"], found["resource_name"]) == ("https://mcp.example/mcp/toy", "Toys")
-    assert metadata_url("", PATH) == "https://mcp.example/.well-known/oauth-protected-resource/mcp/toy"
-    assert canonical("https://MCP.example:443/mcp/toy/") == "https://mcp.example/mcp/toy"
+    assert (found["resource"], found["resource_name"]) == (f"https://mcp.example{resource}", "Toys")
+    known = "https://mcp.example/.well-known/oauth-protected-resource"
+    assert metadata_url("", resource) == known + resource
+    # A POST of HTTP+SSE is challenged with the resource of its server.
+    assert metadata_url("", "/messages/toy") == f"{known}/mcp/toy"
+    # A token for one transport is valid for the other.
+    assert canonical(f"https://MCP.example:443{resource}/") == "https://mcp.example/mcp/toy"
     further.clear()
     assert (await server.send("GET", path=path).done()).status == PROJECTS_OWN
     assert canonical("https://mcp.example/mcp/toy") == ""
