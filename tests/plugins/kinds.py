@@ -7,6 +7,7 @@ starts a program fails, so that none is in the wrong half.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,12 @@ OF_PROCESSES = tuple(
         "process",
     )
 )
+# The words of a file in which a test has one of the marks; a contract's tests with hypothesis are imported.
+WORDS_OF_MARKS = {
+    "process": ("mark.process",),
+    "thorough": ("mark.thorough",),
+    "hypothesis": ("hypothesis", "streams_contract"),
+}
 # Tests of the first half have a migrated database and their own Redis: one of these programs, or our module
 # with fakeredis.
 GIVEN = frozenset({"redis-server", "valkey-server", "redis_server.py", "migrated.py"})
@@ -56,9 +63,23 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the import of process tests when the marks will deselect all of them."""
-    unwanted = "not process" in config.option.markexpr and collection_path in OF_PROCESSES
+    """Skip the import of files when the marks will deselect all of their tests."""
+    if "not process" in config.option.markexpr:
+        unwanted = collection_path in OF_PROCESSES
+    else:
+        unwanted = collection_path.match("test_*.py") and _lacks_marks(
+            collection_path, config.option.markexpr
+        )
     return True if unwanted else None
+
+
+def _lacks_marks(path: Path, expression: str) -> bool:
+    """Return True if the expression begins with a choice of marks, and no test of the file has one."""
+    marks = set(re.findall(r"\w+", expression.partition(")")[0])) - {"or"}
+    if not marks or not marks <= WORDS_OF_MARKS.keys() or any(each in path.parents for each in OF_PROCESSES):
+        return False
+    text = path.read_text(encoding="utf-8")
+    return not any(word in text for mark in marks for word in WORDS_OF_MARKS[mark])
 
 
 @pytest.hookimpl(tryfirst=True)
