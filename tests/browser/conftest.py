@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tests.browser.axe import COLOURS, RULES
 from tests.samples.admin_seed import PASSWORD
 from tests.servers.live import LiveServer
 
@@ -23,7 +24,14 @@ HERE = Path(__file__).resolve().parent
 PICTURES = os.environ.get("PICTURES")
 TALLEST_PICTURE = 15_000
 # Both colour schemes and both widths, on pages that are loaded twice.
-LOOKS = [("light", (1440, 390)), ("dark", (390, 1440))]
+LOOKS: list[tuple[Any, tuple[int, int]]] = [("light", (1440, 390)), ("dark", (390, 1440))]
+# The skin chooses its scheme when it is loaded, and on a key; Django's own admin follows the browser. Colours
+# are judged when they no longer change.
+REPAINT = """async (dark) => {
+  if (window.Alpine) document.documentElement.classList.toggle("dark", dark);
+  const changing = document.getAnimations().filter((each) => each instanceof CSSTransition);
+  await Promise.allSettled(changing.map((each) => each.finished));
+}"""
 # The headless shell first: it draws the same pages in half the processor time.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
@@ -175,6 +183,35 @@ def widen(page: Page, width: int) -> None:
     """Set the width of the window, and wait for the new layout."""
     page.set_viewport_size({"width": width, "height": 900})
     page.evaluate("() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A colour scheme and a width in which a page is shown, and the rules of axe that can differ in it."""
+
+    scheme: str
+    width: int
+    rules: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.scheme}-{self.width}"
+
+
+def looks(page: Page) -> Iterator[Look]:
+    """Show the open page in all looks, one after the other, without another load.
+
+    Structure is judged in the light scheme; the dark one changes only colours. The page was loaded in the
+    light scheme and is shown in it again at the end.
+    """
+    for scheme, widths in LOOKS:
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate(REPAINT, scheme == "dark")
+        for width in widths:
+            widen(page, width)
+            yield Look(scheme, width, RULES if scheme == "light" else COLOURS)
+    page.emulate_media(color_scheme="light")
+    page.evaluate(REPAINT, False)
+    widen(page, LOOKS[0][1][0])
 
 
 def type_json(page: Page, field: str, text: str) -> None:

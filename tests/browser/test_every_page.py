@@ -9,9 +9,17 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.axe import seen
-from tests.browser.conftest import LOOKS, Visit, picture, widen
+from tests.browser.conftest import LOOKS, Visit, looks, picture, widen
 from tests.browser.own_pages import every_page
 from tests.servers.live import LiveServer
+
+COLOURS_OF_PAGE = """() => {
+  const found = [...document.querySelectorAll("html, body, main, h1, h2, a, button, td")].map((each) => {
+    const { color, backgroundColor } = getComputedStyle(each);
+    return `${color} on ${backgroundColor}`;
+  });
+  return [...new Set(found)].sort();
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -20,27 +28,33 @@ def pages(site: LiveServer) -> dict[str, str]:
     return every_page(site)
 
 
-@pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_every_page_fits_and_is_accessible(
-    scheme: str, widths: tuple[int, int], visit: Visit, pages: dict[str, str]
-) -> None:
-    visitor = visit(scheme=scheme, width=widths[0])
+def test_every_page_fits_and_is_accessible(visit: Visit, pages: dict[str, str]) -> None:
+    visitor = visit()
     wrong: dict[str, list[str]] = {}
     for name, path in pages.items():
-        widen(visitor.page, widths[0])
         page = visitor.goto(path)
-        for width in widths:
-            widen(page, width)
+        for look in looks(page):
             wide, window, pwned = page.evaluate(
                 "[document.documentElement.scrollWidth, window.innerWidth, window.pwned ?? null]"
             )
-            picture(page, f"{name}-{scheme}-{width}")
+            picture(page, f"{name}-{look}")
             assert wide <= window, f"{name} is {wide} px wide in a window of {window}"
             assert pwned is None, f"{name} executed stored text"
             assert visitor.trouble == [], name
-            if found := seen(page):
-                wrong[f"{name} at {width}"] = found
+            if found := seen(page, look.rules):
+                wrong[f"{name} {look}"] = found
     assert not wrong, json.dumps(wrong, indent=1)
+
+
+@pytest.mark.parametrize("name", ["index", "tool-code", "console-messages"])
+def test_page_shown_in_dark_has_the_colours_of_a_page_loaded_in_dark(
+    name: str, visit: Visit, pages: dict[str, str]
+) -> None:
+    loaded = visit(scheme="dark").goto(pages[name])
+    changed = visit().goto(pages[name])
+    light = changed.evaluate(COLOURS_OF_PAGE)
+    dark = next(changed.evaluate(COLOURS_OF_PAGE) for look in looks(changed) if look.scheme == "dark")
+    assert dark == loaded.evaluate(COLOURS_OF_PAGE) != light
 
 
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)

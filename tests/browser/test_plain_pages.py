@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.axe import seen
-from tests.browser.conftest import LOOKS, Visit, opened_pages, picture, sign_in, widen
+from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in
 from tests.browser.own_pages import every_page
 from tests.browser.test_lists_fit import SCROLLING
 from tests.servers.live import LiveServer
@@ -57,23 +57,18 @@ def addresses(plain: LiveServer) -> dict[str, str]:
     return every_page(plain)
 
 
-@pytest.mark.parametrize(("scheme", "widths"), LOOKS)
-def test_pages_without_the_skin_fit_and_are_accessible(
-    scheme: str, widths: tuple[int, int], visit_plain: Visit, addresses: dict[str, str]
-) -> None:
-    visitor = visit_plain(scheme=scheme, width=widths[0])
+def test_pages_without_the_skin_fit_and_are_accessible(visit_plain: Visit, addresses: dict[str, str]) -> None:
+    visitor = visit_plain()
     wrong: dict[str, list[str]] = {}
     for name in SHAPES:
-        widen(visitor.page, widths[0])
         page = visitor.goto(addresses[name])
-        for width in widths:
-            widen(page, width)
-            picture(page, f"plain-{name}-{scheme}-{width}")
+        for look in looks(page):
+            picture(page, f"plain-{name}-{look}")
             wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-            found = seen(page) + ([f"{wide} px wide"] if wide > window else []) + visitor.trouble
+            found = seen(page, look.rules) + ([f"{wide} px wide"] if wide > window else []) + visitor.trouble
             visitor.trouble.clear()
             if found:
-                wrong[f"{name} at {width}"] = found
+                wrong[f"{name} {look}"] = found
     assert not wrong, json.dumps(wrong, indent=1)
 
 
