@@ -1,12 +1,27 @@
-"""A pytest plugin for ``make test-postgres`` that keeps only the tests that use the database."""
+"""A pytest plugin for ``make test-postgres`` that keeps only the tests that depend on the database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.plugins.one_of_each import first_cases
+
+TESTS = Path(__file__).resolve().parent.parent
+# Tests of pages and logins depend on the database where they are marked ``postgres``, and the first case of a
+# table shows it. The services that they use are tested in other folders, in every case.
+PAGES = tuple(
+    TESTS / folder
+    for folder in (
+        *("integration/admin", "integration/api", "integration/console"),
+        *("unit/auth/identity_provider", "unit/oauth"),
+    )
+)
+# All tests of the files that open every page.
+WHOLE = tuple(TESTS / "integration/admin" / name for name in ("test_hostile_text.py", "test_roles.py"))
 FIXTURES = {
     "db",
     "transactional_db",
@@ -17,17 +32,24 @@ FIXTURES = {
 }
 
 
-def _touches_the_database(item: pytest.Item) -> bool:
+def _is_of_pages(item: pytest.Item) -> bool:
+    return item.path not in WHOLE and any(folder in item.path.parents for folder in PAGES)
+
+
+def _depends_on_the_database(item: pytest.Item) -> bool:
+    if any(item.iter_markers("postgres")):
+        return True
     fixtures = set(getattr(item, "fixturenames", ()))
-    return (
-        any(item.iter_markers("django_db")) or any(item.iter_markers("postgres")) or bool(FIXTURES & fixtures)
-    )
+    return not _is_of_pages(item) and (any(item.iter_markers("django_db")) or bool(FIXTURES & fixtures))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests that do not use the database."""
-    kept = [item for item in items if _touches_the_database(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    """Deselect tests that do not depend on the database."""
+    first = first_cases(items)
+    kept = [
+        item for item in items if _depends_on_the_database(item) and (item in first or not _is_of_pages(item))
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
 
 

@@ -8,9 +8,14 @@ from __future__ import annotations
 import pytest
 
 
+def first_cases(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the first case of each test."""
+    first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
+    return set(first.values())
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect all but the first case of each test."""
-    first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
-    chosen = [item for item in items if first[item.nodeid.partition("[")[0]] is item]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = chosen
+    first = first_cases(items)
+    config.hook.pytest_deselected(items=[item for item in items if item not in first])
+    items[:] = [item for item in items if item in first]

@@ -18,6 +18,13 @@ from typing import Self
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# Folders of tests that use no database or their own servers, and of permissions, which do not depend on it.
+WITHOUT_DATABASE = (
+    *("architecture", "browser", "chaos", "conformance", "fuzz", "interop", "process", "requirements"),
+    *("typed", "wire", "integration/calls", "integration/http", "integration/oauth", "integration/roles"),
+    *("unit/connect", "unit/contrib", "unit/egress", "unit/interface", "unit/metrics", "unit/observability"),
+    *("unit/protocol", "unit/streams", "unit/templatetags", "unit/threads"),
+)
 HOMES = ("/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt")
 MISSING = (
     "No PostgreSQL binaries on this machine (initdb and postgres, on PATH or under /usr/lib/postgresql). "
@@ -161,27 +168,9 @@ def main(arguments: list[str]) -> int:
     try:
         with PostgreSQL(folder) as database:
             environment = {**os.environ, "TEST_DATABASE_URL": database.url}
-            command = [
-                *(
-                    sys.executable,
-                    "-m",
-                    "pytest",
-                    "-p",
-                    "tests.plugins.database_only",
-                    "-n",
-                    "2",
-                    "--dist",
-                    "loadfile",
-                ),
-                *(
-                    "--ignore=tests/browser",
-                    "--ignore=tests/process",
-                    "--ignore=tests/conformance",
-                    # Permission checks do not depend on the database.
-                    "--ignore=tests/integration/roles",
-                    *arguments,
-                ),
-            ]
+            command = [sys.executable, "-m", "pytest", "-p", "tests.plugins.database_only"]
+            command += ["-n", "2", "--dist", "loadfile"]
+            command += [f"--ignore=tests/{folder}" for folder in WITHOUT_DATABASE] + arguments
             return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     finally:
         shutil.rmtree(folder, ignore_errors=True)
