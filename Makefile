@@ -17,10 +17,10 @@ dev: .venv/dev.stamp
 	$(BIN)/python manage.py up --reload
 
 # What this process can test alone: units, and the server inside the test process. In the order of the files,
-# so that each process does tests of the database first.
+# so that each process does tests of the database first. `lint` has run the ignored files of the architecture.
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not process and not thorough and not chaos" \
-	  --hypothesis-profile quick --ignore=tests/browser $(ARGS)
+	  --hypothesis-profile quick --ignore=tests/browser $(LINTED:%=--ignore=%) $(ARGS)
 
 # Real processes, sockets and clients, the short selection of the chaos suite, and what `make test` tries with few
 # or small examples only. A file's tests share servers.
@@ -84,12 +84,12 @@ types: .venv/test.stamp
 	$(BIN)/mypy
 
 # The tests among it look at sizes of files, functions and folders, at prose, and for circles of imports.
+LINTED := tests/architecture/test_source.py tests/architecture/test_prose.py
 style: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/python -m tests.architecture.subjects
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/architecture/test_source.py \
-	  tests/architecture/test_prose.py \
+	$(BIN)/python -m pytest -q -p no:cacheprovider $(LINTED) \
 	  tests/architecture/test_imports.py::test_no_import_cycles_including_type_hints
 	$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings
 
