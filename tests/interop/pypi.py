@@ -43,7 +43,7 @@ def _install(name: str, folder: Path) -> None:
     if mark.exists() and mark.read_text() == requirements.read_text():
         return
     shutil.rmtree(folder, ignore_errors=True)
-    options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--target", str(folder))
+    options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile", "--target", str(folder))
     command = [sys.executable, "-m", "pip", "install", *options, "-r", str(requirements)]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=INSTALL_SECONDS)
