@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from tests.bounds import SLACK
-from tests.samples.migrated import migrated
+from tests.samples.migrated import create_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
@@ -70,8 +70,7 @@ class Installation:
         """Run the command."""
         database = self.data / "db.sqlite3"
         if not (self.from_nothing or database.exists()):
-            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-            database.write_bytes(migrated(ROOT, "mcpsite.settings"))
+            create_tables(ROOT, self.data)
         self.lines = []
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "up", *self.options],

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.samples.migrated import create_tables
+
 ROOT = Path(__file__).resolve().parents[2]
 MIRROR = "from mcp_app.catalogue.changes.mirroring import mirror; print(mirror().changed)"
 
@@ -30,6 +32,7 @@ def test_concurrent_mirrors_write_once(tmp_path: Path) -> None:
     unwanted = ("DATABASE_URL", "REDIS_URL", "TEST_DATABASE_URL", "DJANGO_SETTINGS_MODULE")
     inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
     environment = {**inherited, "DATA_DIR": str(tmp_path / "data")}
+    create_tables(ROOT, tmp_path / "data")
     finished(manage(environment, "migrate", "--verbosity", "0"))
     assert int(finished(manage(environment, "shell", "--verbosity", "0", "-c", MIRROR))) == 0
     finished(manage(environment, "shell", "--verbosity", "0", "-c", FORGET))

@@ -19,6 +19,7 @@ import redis
 
 from mcpsite.redis_server import RedisServer
 from tests.process.installation import PASSED_ON, ROOT
+from tests.samples.migrated import create_tables
 from tests.servers.postgres import MISSING, PostgreSQL, binaries
 
 OPERATE = ROOT / "docs" / "operate"
@@ -119,8 +120,13 @@ class Operated:
         found: dict[str, object] = json.loads(self.shell(STATE).splitlines()[-1])
         return found
 
-    def seed(self) -> None:
+    def prepare(self) -> None:
+        """Create the tables, on SQLite by a copy, and the catalogue."""
+        if "DATABASE_URL" not in self.environment:
+            create_tables(ROOT, self.data)
         self.manage("prepare")
+
+    def seed(self) -> None:
         self.shell(SEEDED)
         (self.data / "uploads").mkdir()
         (self.data / "uploads" / "kept.txt").write_text("kept")
@@ -128,7 +134,7 @@ class Operated:
     def lose_everything(self) -> None:
         """Simulate an accident: a new installation with foreign files."""
         shutil.rmtree(self.data)
-        self.manage("prepare")
+        self.prepare()
         (self.data / "uploads").mkdir()
         (self.data / "uploads" / "later.txt").write_text("later")
 
@@ -157,7 +163,7 @@ def on_postgres(server: PostgreSQL, tmp_path: Path) -> Iterator[Operated]:
 
 def test_sqlite_backup_made_during_writes_is_restored(tmp_path: Path) -> None:
     operated = Operated(tmp_path)
-    operated.manage("prepare")
+    operated.prepare()
     database = operated.data / "db.sqlite3"
     # A permanent reader keeps written data in the write-ahead log.
     with closing(sqlite3.connect(database)) as reader:
@@ -176,6 +182,7 @@ def test_sqlite_backup_made_during_writes_is_restored(tmp_path: Path) -> None:
 
 
 def test_postgresql_backup_is_restored_and_redis_emptied(on_postgres: Operated) -> None:
+    on_postgres.prepare()
     on_postgres.seed()
     before = on_postgres.state()
     on_postgres.sh(lines_below("backup.md", "Back up PostgreSQL"))

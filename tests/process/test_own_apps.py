@@ -14,6 +14,7 @@ import pytest
 
 from tests.clients.raw_http import Mcp
 from tests.process.installation import PASSED_ON, ROOT, Installation
+from tests.samples.migrated import create_tables
 
 pytestmark = pytest.mark.process
 
@@ -52,6 +53,7 @@ def test_new_app_passes_its_test_and_serves_its_tool(tmp_path: Path) -> None:
 
 def test_stdio_server_offers_tools_of_own_app(tmp_path: Path) -> None:
     assert manage(tmp_path, "mcp_startapp", "mytools", str(tmp_path / "tools" / "mytools")).returncode == 0
+    create_tables(ROOT, tmp_path / "data")
     assert manage(tmp_path, "migrate", "--verbosity", "0").returncode == 0
     settings = {"MCP_APPS": "mytools", "MCP_APPS_PATH": str(tmp_path / "tools")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -29,6 +29,12 @@ def migrated(root: Path, settings: str) -> bytes:
     return kept(root, _digest(root, settings), lambda: _made(root, settings))
 
 
+def create_tables(root: Path, data: Path, settings: str = "mcpsite.settings") -> None:
+    """Create the data folder of an installation, with the migrated database."""
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (data / "db.sqlite3").write_bytes(migrated(root, settings))
+
+
 def kept(root: Path, name: str, make: Callable[[], bytes]) -> bytes:
     """Return the result of ``make``, cached under ``name`` for all processes. Remove old files."""
     folder = root / ".pytest_cache" / "databases"
