@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_safe
 
+from mcp_app.admin.calls.argument_search import MOST_OPEN
 from mcp_app.admin.search import documents, markdown
-from mcp_app.admin.search.promise import bounds, promised
-from mcp_app.admin.search.sources import find, shown
+from mcp_app.admin.search.sources import find, finds_people, shown
+from mcp_app.admin.search.traffic import NEWEST_SESSIONS
+
+# Kinds of results and the permissions to find them.
+WORDS: Final = (
+    ("tool", "mcp_app.view_tool"),
+    ("prompt", "mcp_app.view_prompt"),
+    ("resource", "mcp_app.view_resource"),
+    ("session", "mcp_app.view_session"),
+    ("call", "mcp_app.view_call"),
+    ("message", "mcp_app.view_message"),
+    ("key", "mcp_app.view_apikey"),
+    ("setting", "mcp_app.run_doctor"),
+)
+# Kinds that are searched only in part.
+BOUNDS: Final = (
+    (f"the newest {NEWEST_SESSIONS:,} sessions", "mcp_app.view_session"),
+    (f"calls that wait or run, and the newest {MOST_OPEN:,}", "mcp_app.view_call"),
+)
 
 
 @require_safe
@@ -21,14 +39,14 @@ def anything(request: HttpRequest) -> HttpResponse:
     if request.GET.get("format") == "json":
         found = [shown(each) for each in find(request, text)]
         # Without a query the box describes what it can find.
-        about = {} if text else {"promised": promised(request), "bounds": bounds(request)}
+        about = {} if text else {"promised": _promised(request), "bounds": _bounds(request)}
         return JsonResponse({"found": found, **about})
     about_all = admin.site.each_context(request)
     vars(request).update(app_list=about_all["available_apps"])
     context: dict[str, Any] = {
         **about_all, "title": "Search for anything", "q": text,
         "found": [shown(each) for each in find(request, text)],
-        "promised": promised(request), "bounds": bounds(request),
+        "promised": _promised(request), "bounds": _bounds(request),
     }  # fmt: skip
     return TemplateResponse(request, "mcp_admin/anything.html", context)
 
@@ -48,3 +66,16 @@ def document(request: HttpRequest, name: str, folder: str = "") -> HttpResponse:
         "sections": [{**each._asdict(), "html": markdown.html(each.text)} for each in sections],
     }  # fmt: skip
     return TemplateResponse(request, "mcp_admin/document.html", context)
+
+
+def _promised(request: HttpRequest) -> str:
+    """Return the placeholder of the search box: the kinds of results the user may find."""
+    words = [word for word, permission in WORDS if request.user.has_perm(permission)]
+    words += ["person"] if finds_people(request) else []
+    return f"a {', '.join([*words, 'page'])} or document"
+
+
+def _bounds(request: HttpRequest) -> str:
+    """Return the limits of the search for kinds that the user may view; "" if there are none."""
+    found = [bound for bound, permission in BOUNDS if request.user.has_perm(permission)]
+    return f"Looks through {'; '.join(found)}." if found else ""
