@@ -1,16 +1,31 @@
-"""The WWW-Authenticate challenges of 401 and 403 responses (RFC 6750, RFC 9728).
+"""The WWW-Authenticate challenges of 401 and 403 responses (RFC 6750, RFC 9728), and the record of refusals.
 
 Each response has one challenge, and every parameter value is quoted.
 """
 
 from __future__ import annotations
 
+import threading
+import time
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+
 from mcp_app.auth.own_addresses import requested
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusal_audit import note_refused
+from mcp_app.database import queries
+from mcp_app.metrics import tally
+from mcp_app.models.audit import audit
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Forbidden, Unauthorized
 from mcp_app.protocol.messages import jsonrpc
+
+# A client may repeat a refused request. Each process audits the same refusal at most once in this time.
+NOTED_SECONDS: Final = 3_600.0
+REMEMBERED: Final = 1_000
+
+_noting = threading.Lock()
+_noted: dict[tuple[str, str], float] = {}
 
 
 def worded(
@@ -42,13 +57,38 @@ def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbid
 
     The challenge lists all scopes that the client should request (AUTH-10).
     """
-    note_refused(principal, scope)
+    _note_refused(principal, scope)
     wanted = requested({scopes.MCP, scope, *(principal.scopes or ())})
     credential = "access token" if principal.api_key_id is None else "API key"
     words = f"The {credential} needs the scope {scope}."
     return Forbidden(
         words,
         challenge=worded("insufficient_scope", metadata=metadata, scope=wanted, description=words),
+    )
+
+
+def _note_refused(principal: Principal, scope: str) -> None:
+    """Record that a credential lacks ``scope``. Does not block: the audit event is written later."""
+    tally.note("oauth_scope_refused", scope)
+    now, key = time.monotonic(), (principal.key, scope)
+    with _noting:
+        if now < _noted.get(key, 0.0):
+            return
+        if len(_noted) >= REMEMBERED:
+            _noted.clear()
+        _noted[key] = now + NOTED_SECONDS
+    queries.later(_record, principal, scope)
+
+
+def _record(principal: Principal, scope: str) -> None:
+    users: Any = get_user_model()._default_manager
+    known = principal.user_id is not None
+    audit(
+        actor=users.filter(pk=str(principal.user_id)).first() if known else None,
+        action="oauth.scope_refused",
+        object_kind="scope",
+        object_key=scope,
+        detail={"principal": principal.key, "held": sorted(principal.scopes or ())},
     )
 
 

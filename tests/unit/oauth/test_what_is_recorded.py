@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client as Browser
 
-from mcp_app.auth import refusal_audit
+from mcp_app.auth import challenges
 from mcp_app.auth.challenges import insufficient
 from mcp_app.auth.principal import Principal
 from mcp_app.egress.client import Fetched
@@ -90,7 +90,7 @@ def test_scope_refusal_is_audited_hourly_and_counted_each_time() -> None:
     user = get_user_model().objects.create_user("grace")
     key = f"user:{user.pk}/client:tests"
     held = Principal(key=key, name="grace", permissions=(), user_id=user.pk, scopes=frozenset({"mcp"}))
-    refusal_audit._noted.clear()
+    challenges._noted.clear()
     counted()
     for scope in ("mcp:tools", "mcp:tools", "mcp:admin"):
         insufficient(held, scope)
