@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
-from mcp_app.catalogue.changes.announce import announce_on_commit
+from mcp_app import conf
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.base import DRESS, LIMITS
 from mcp_app.catalogue.sources.lookup import own_fields, source_of
 from mcp_app.models import CatalogueChange, CatalogueRevision, Tool
 from mcp_app.models import audit as audit_event
 from mcp_app.models.catalogue import Row
+from mcp_app.streams.blocking.announce import announce
 
 MAX_WHY: Final = 500
 
@@ -41,8 +43,16 @@ def bump(kinds: set[str]) -> int:
     fields = {name: F("number") + 1 for name in ("number", *sorted(lists))}
     CatalogueRevision.objects.filter(pk=1).update(**fields)
     number: int = CatalogueRevision.objects.values_list("number", flat=True).get(pk=1)
-    announce_on_commit(number)
+    # Other processes cannot read the revision before the commit (TOOL-23).
+    transaction.on_commit(lambda: broadcast(number))
     return number
+
+
+def broadcast(revision: int) -> None:
+    """Announce a revision through Redis."""
+    # Without Redis there is only one process, and it refreshes its own catalogue.
+    if conf.get().redis_url:
+        announce("catalogue", {"revision": revision})
 
 
 def kind_of(row: Row) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_app import prompt, resource, tool
-from mcp_app.catalogue.changes import announce
+from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.definitions.registry import Registry, registry
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.snapshot import EMPTY
@@ -49,7 +49,7 @@ def registered() -> Iterator[Registry]:
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the list of announced revisions."""
     heard: list[int] = []
-    monkeypatch.setattr(announce, "broadcast", heard.append)
+    monkeypatch.setattr(revisions, "broadcast", heard.append)
     return heard
 
 
