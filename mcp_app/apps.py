@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.db.models.signals import post_delete, post_migrate, post_save, pre_migrate
+from django.utils.module_loading import autodiscover_modules
 
 if TYPE_CHECKING:
     from django.db.models import Q
@@ -27,12 +28,11 @@ class McpAppConfig(AppConfig):
 
         If a definition in it is wrong, raise an error that names the function.
         """
-        from mcp_app.catalogue.definitions.discovery import autodiscover
         from mcp_app.checks import configuration, rows, schemas  # noqa: F401 - importing registers
         from mcp_app.conf import forget, projects_redis
 
         projects_redis()
-        autodiscover()
+        autodiscover_modules("mcp")
         # Tests create their database later, so discard the data that was read before.
         forget()
         pre_migrate.connect(forget, sender=self, dispatch_uid="mcp_app.forget")
