@@ -16,7 +16,6 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.markup import in_utc, written
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.database import clock
-from mcp_app.interface.marks import SHOWN, Mark
 from mcp_app.interface.summary import summary
 from mcp_app.interface.text import indented_json, visible_block
 from mcp_app.message_log.counts.figures import Expected, expected
@@ -49,6 +48,22 @@ TERMS: Final = {
     "session": "session", "method": "method", "target": "target", "request_id": "id", "principal": "user",
     "direction": "dir", "client": "client", "outcome": "status", "since": "since", "until": "until",
 }  # fmt: skip
+
+
+class Mark(NamedTuple):
+    """The sign in place of a message's arrow, the word in place of its outcome, and the sign's meaning."""
+
+    sign: str
+    word: str
+    meaning: str
+
+
+# Log lines that record a state instead of a message. ``line.js`` of the live console has the same table.
+MARKS: Final = {
+    "running": Mark("⋯", "running", "mark: no answer yet"),
+    "waiting": Mark("⋯", "waiting", "mark: the call waits, no answer yet"),
+    "resumed": Mark("↻", "resumed", "mark: the client came back for the rest of a stream"),
+}
 
 
 class ZonedField(forms.Field):
@@ -146,7 +161,7 @@ class TimelineRow:
     @property
     def mark(self) -> Mark | None:
         """Display of a log entry that is not a message."""
-        return SHOWN.get(self.message.kind)
+        return MARKS.get(self.message.kind)
 
 
 class FacetValue(NamedTuple):

@@ -1,1 +1,1 @@
-"""Shared by admin, console and API: safe display of text, marks, links, summaries."""
+"""Shared by admin, console and API: safe display of text, links, summaries."""
