@@ -13,10 +13,10 @@ from django.db import Error as DatabaseFault
 from mcp_app.conf import Settings
 from mcp_app.database import clock
 from mcp_app.database.queries import aquery
+from mcp_app.models import Session
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.sessions.quota import admit
-from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import HAD_CALLS, LiveSession
 from mcp_app.streams.base import Broadcast, SessionEnded
 from mcp_app.streams.gateway import Streams
@@ -243,3 +243,13 @@ class Sessions:
 def _places(principal_key: str) -> str:
     """Return the name of the quota that limits a person's sessions (SES-10)."""
     return share_of(Bound.SESSIONS, principal_key)
+
+
+def find_record(session_id: str, idle_seconds: int) -> dict[str, str] | None:
+    """Return the stored fields of an active session, or None. Used if Redis has lost the session.
+
+    A session is not active if it ended or if its last request is more than ``idle_seconds`` ago.
+    """
+    alive_since = clock.now(-idle_seconds)
+    row = Session.objects.filter(pk=session_id, ended_at=None, last_seen_at__gte=alive_since).first()
+    return {str(key): str(value) for key, value in row.fields.items()} if row and row.fields else None

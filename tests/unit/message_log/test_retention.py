@@ -14,7 +14,7 @@ from django.utils import timezone
 from mcp_app import conf
 from mcp_app.message_log import retention
 from mcp_app.models import AuditEvent, Message, Session
-from mcp_app.sessions.record import find_record
+from mcp_app.sessions.open_sessions import find_record
 from mcp_app.sessions.services import end_session_now
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
