@@ -1,18 +1,16 @@
 """The stored models: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
 
-from mcp_app.models.access import ApiKey, ExternalIdentity, ServiceUser
+from mcp_app.models.access import ApiKey, ExternalIdentity, OfferedPermission, ServiceUser
 from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, StoredSource, Tool
-from mcp_app.models.doctor import Doctor
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour
 from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
-from mcp_app.models.role import OfferedPermission
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
-from mcp_app.models.session import LogCursor, Message, Session
+from mcp_app.models.session import Doctor, LogCursor, Message, Session
 
 __all__ = [
     "ApiKey",

@@ -1,4 +1,4 @@
-"""API keys (stored as hashes), the mark of service users, and external identities."""
+"""API keys (stored as hashes), marks of service users, external identities, and default permissions."""
 
 from __future__ import annotations
 
@@ -83,3 +83,20 @@ class ExternalIdentity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} of {self.issuer}"
+
+
+class OfferedPermission(models.Model):
+    """A permission (``app.codename``) once granted to a role's group. The group may have lost it since."""
+
+    role = models.CharField(max_length=40)
+    permission = models.CharField(max_length=200)
+
+    class Meta:
+        # No permissions: no page shows or changes these rows.
+        default_permissions = ()
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(fields=["role", "permission"], name="mcp_app_permission_is_offered_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role}: {self.permission}"

@@ -116,3 +116,15 @@ class LogCursor(models.Model):
 
     def __str__(self) -> str:
         return self.last_id
+
+
+class Doctor(LogCursor):
+    """The proxy through which every admin skin lists the doctor's page among the model pages.
+
+    It has no rows of its own. The page needs the permission ``mcp_app.run_doctor``.
+    """
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = verbose_name_plural = "doctor"
