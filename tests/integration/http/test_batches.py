@@ -144,10 +144,12 @@ def test_cancelling_one_batch_member_keeps_the_others_running(client: Mcp) -> No
 def test_server_sends_no_batches_in_streams_or_single_responses(client: Mcp) -> None:
     batch = [calling(number, "steps", count=4) for number in range(3)]
     with open_batch(client, batch) as stream:
-        assert all(isinstance(message, dict) for message in stream.messages())
+        messages = stream.messages()
+    assert all(isinstance(message, dict) for message in messages)
+    assert sorted(message["id"] for message in messages if "id" in message) == [0, 1, 2]
     single = client.post({**PING, "id": 1})
     assert isinstance(single, Answer)
-    assert isinstance(single.json(), dict)
+    assert single.json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
 @pytest.mark.requirement("RPC-03", "BATCH-08")

@@ -118,6 +118,7 @@ async def test_reading_stops_with_last_viewer_and_resumes_with_next(feed: Feed, 
 
     await until(told)
     tasks = list(feed._tasks)
+    assert tasks
     await feed.leave(first)
     assert not any(task.done() for task in tasks)
     await feed.leave(second)

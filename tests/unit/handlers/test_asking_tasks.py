@@ -147,9 +147,13 @@ async def test_expired_tasks_are_cancelled_or_asked_to_stop(modern: ModernDesk) 
     await start(running)
     await Call.objects.aupdate(task_until=timezone.now() - timedelta(seconds=1))
     await sync_to_async(reaper.sweep)()
-    states = {str(row.pk): row.state async for row in Call.objects.all()}
+    rows = {str(row.pk): row async for row in Call.objects.all()}
+    states = {task_id: row.state for task_id, row in rows.items()}
     assert states == {queued: State.CANCELLED, asking: State.CANCELLED, running: State.RUNNING}
-    assert (await Call.objects.aget(pk=running)).cancel_reason == "its time to live is over"
+    assert {row.cancel_reason for row in rows.values()} == {"its time to live is over"}
+    assert rows[running].cancel_requested_at is not None
+    for task_id in states:
+        assert (await modern.ask("tasks/get", {"taskId": task_id}))["error"]["code"] == -32602
 
 
 @pytest.mark.requirement("TASKX-15", "TASKX-04", "STATE-08")

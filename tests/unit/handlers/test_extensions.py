@@ -27,8 +27,14 @@ MOVED = "notifications/shelves/moved"
 STAFF = Principal(key="user:7", name="staff", permissions=frozenset({"library.burn"}))
 
 
+@pytest.fixture
+def burnt() -> list[int]:
+    """Return the shelves that were burnt."""
+    return []
+
+
 @pytest.fixture(autouse=True)
-def _extensions() -> Iterator[None]:
+def _extensions(burnt: list[int]) -> Iterator[None]:
     with registry.isolated():
         shelves = extension(SHELVES, settings={"most": 9}, notifications=[MOVED])
         signs = extension(SIGNS, versions=[V2026_07_28], declared_only=False)
@@ -44,6 +50,7 @@ def _extensions() -> Iterator[None]:
                 raise ObjectDoesNotExist("No such shelf.")
             if shelf > 8:
                 raise ToolError("It does not burn.")
+            burnt.append(shelf)
 
         @shelves.method("shelves/odd")
         async def odd(what: str) -> Any:
@@ -154,11 +161,19 @@ async def test_invalid_extension_request_returns_readable_error(
     assert words in error["message"]
 
 
-async def test_method_with_permission_works_for_permitted_caller(modern: ModernDesk) -> None:
-    for shelf, words in ((9, "It does not burn."), (10, "No such shelf.")):
-        answer = await modern.ask("shelves/burn", {"shelf": shelf}, with_extensions(), STAFF)
-        assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, words)
-    assert "result" in await modern.ask("shelves/burn", {"shelf": 1}, with_extensions(), STAFF)
+async def test_method_with_permission_works_for_permitted_caller_only(
+    modern: ModernDesk, burnt: list[int]
+) -> None:
+    assert (await modern.ask("shelves/burn", {"shelf": 1}, with_extensions()))["error"]["code"] == -32601
+    answer = await modern.ask("shelves/burn", {"shelf": 1}, with_extensions(), STAFF)
+    assert answer["result"]["resultType"] == "complete"
+    assert burnt == [1]
+
+
+@pytest.mark.parametrize(("shelf", "words"), [(9, "It does not burn."), (10, "No such shelf.")])
+async def test_error_of_method_reaches_permitted_caller(modern: ModernDesk, shelf: int, words: str) -> None:
+    answer = await modern.ask("shelves/burn", {"shelf": shelf}, with_extensions(), STAFF)
+    assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, words)
 
 
 async def test_older_client_without_roots_gets_error_from_asking_method(streams: Streams) -> None:

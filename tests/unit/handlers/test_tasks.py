@@ -262,6 +262,7 @@ async def test_task_is_retained_until_promised_expiry(modern: ModernDesk) -> Non
 
 
 @pytest.mark.requirement("TASKX-18")
-def test_task_id_is_uuid4() -> None:
-    field = Call._meta.get_field("id")
-    assert field.default is uuid4
+async def test_task_id_is_random_uuid(modern: ModernDesk) -> None:
+    ids = [(await modern.make())["taskId"] for _ in range(3)]
+    assert {UUID(each).version for each in ids} == {4}
+    assert len(set(ids)) == 3

@@ -14,7 +14,7 @@ from mcp_app.egress.client import Fetched
 from mcp_app.egress.policy import Policy
 from mcp_app.oauth.consent import WAITING
 from mcp_app.oauth.documents import _failed, find_or_fetch
-from mcp_app.oauth.models import Client, Connection
+from mcp_app.oauth.models import Client, Connection, UsedAssertion
 from mcp_app.oauth.registration import enter, kept
 from tests.unit.oauth.flow import ALL, BASE, CALLBACK, HOST, Program, sent_back
 
@@ -218,6 +218,11 @@ def test_stale_session_cannot_repeat_consent(program: Program) -> None:
     session.save()
     assert program.decide(page).status_code == 400
     assert Connection.objects.count() == 1
+    # Nothing but the record of the decision stands in the way of the same ticket.
+    UsedAssertion.objects.all().delete()
+    session[WAITING] = before
+    session.save()
+    assert sent_back(program.decide(page))["code"]
 
 
 @pytest.mark.requirement("AUTH-40")

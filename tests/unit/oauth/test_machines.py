@@ -546,8 +546,6 @@ class TestKeys:
 
         async def fetched(url: str, policy: Any) -> Any:
             asked.append((url, policy.max_redirects, policy.ports, policy.allow))
-            if isinstance(published[0], Exception):
-                raise published[0]
             return Fetched(url, 200, "application/json", "utf-8", json.dumps(published[0]).encode())
 
         monkeypatch.setattr("mcp_app.auth.identity_provider.metadata.fetch", fetched)
@@ -556,9 +554,15 @@ class TestKeys:
             assert by_assertion(signed(client.client_id, headers={"kid": "k0"})).status_code == 200
         assert asked == [("https://keys.example/jwks", 0, frozenset({443}), frozenset())]
         for _ in range(3):  # Unknown key ids cause no immediate refetch.
-            unknown = signed(client.client_id, OTHER, headers={"kid": "made up"})
+            unknown = signed(client.client_id, OTHER, headers={"kid": "k1"})
             assert by_assertion(unknown).json()["error"] == "invalid_client"
         assert len(asked) == 1
+        published[0] = json.loads(jwks(P256, OTHER))
+        (fetching,) = public_keys._fetched.values()
+        fetching._ask_at = 0.0  # The time to the next fetch is over.
+        added = signed(client.client_id, OTHER, headers={"kid": "k1"})
+        assert by_assertion(added).status_code == 200
+        assert len(asked) == 2
 
     def test_unreachable_jwks_uri_returns_503_with_retry_after(self, monkeypatch: Any) -> None:
         async def away(url: str, policy: Any) -> Any:

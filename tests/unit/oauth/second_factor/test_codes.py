@@ -28,6 +28,13 @@ def trail() -> list[str]:
     return [row.action.partition(".")[2] for row in rows]
 
 
+def wrong_codes(person: Any) -> int:
+    """Return the number of wrong codes that count against the account."""
+    row = factors.factor_of(person)
+    assert row is not None
+    return len(row.data["wrong"])
+
+
 def at_the_code(name: str = "ada", address: str = "192.0.2.1") -> Visitor:
     """Return a visitor who has entered the password."""
     visitor = Visitor(name, address)
@@ -39,15 +46,21 @@ def test_code_is_valid_once(person: Any, app: tuple[App, list[str]]) -> None:
     code = app[0].code()
     assert at_the_code().give(code)["Location"] == "/oauth/apps"
     second = at_the_code()
-    second.give(code)
+    assert second.give(code).status_code == 200
+    assert wrong_codes(person) == 1
     assert not second.user
-    assert at_the_code().give(app[0].code(1))["Location"] == "/oauth/apps"
+    assert second.give(app[0].code(1))["Location"] == "/oauth/apps"
+    assert (second.user, wrong_codes(person)) == (str(person.pk), 0)
 
 
-def test_setup_code_is_used_up(app: tuple[App, list[str]]) -> None:
+def test_setup_code_is_used_up(person: Any, app: tuple[App, list[str]]) -> None:
+    row = factors.factor_of(person)
+    assert row is not None
     visitor = at_the_code()
-    visitor.give(app[0].code(-1))
-    assert not visitor.user
+    used = app[0].code(at=row.data["step"] * factors.STEP_SECONDS)
+    assert visitor.give(used).status_code == 200
+    assert (visitor.user, wrong_codes(person)) == ("", 1)
+    assert visitor.give(app[0].code(1))["Location"] == "/oauth/apps"
 
 
 def test_code_may_contain_spaces(app: tuple[App, list[str]]) -> None:
@@ -211,4 +224,11 @@ def test_fifth_wrong_code_blocks_correct_code(person: Any, app: tuple[App, list[
     row.data["wrong"] = [time.time()] * (factors.MAX_WRONG - 1)
     row.save()
     assert factors.prove(person, app[0].wrong()).wait
-    assert not factors.prove(person, app[0].code()).proven
+    blocked = factors.prove(person, app[0].code())
+    assert not blocked.proven
+    assert 0 < blocked.wait <= factors.LOCK_SECONDS + 1
+    # The same code is right once the wrong ones are old.
+    row.refresh_from_db()
+    row.data["wrong"] = [at - factors.LOCK_SECONDS for at in row.data["wrong"]]
+    row.save()
+    assert factors.prove(person, app[0].code()).proven

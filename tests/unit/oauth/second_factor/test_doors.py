@@ -108,13 +108,17 @@ def test_pending_login_ends_on_deactivation_or_timeout(person: Any, app: tuple[A
     assert visitor.give(app[0].code()).status_code == 400
 
 
-def test_session_key_changes_after_code_step(app: tuple[App, list[str]]) -> None:
+def test_session_key_changes_after_each_step(app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
-    visitor.browser.get("/accounts/login/")
+    visitor.browser.session.save()  # An anonymous session, as an attacker could have planted it.
+    keys = [visitor.browser.session.session_key]
     visitor.log_in()
-    between = visitor.browser.session.session_key
+    keys.append(visitor.browser.session.session_key)
     visitor.give(app[0].code())
-    assert visitor.browser.session.session_key != between
+    keys.append(visitor.browser.session.session_key)
+    assert visitor.user
+    assert None not in keys
+    assert len(set(keys)) == 3
 
 
 def test_pending_login_ends_session_of_previous_user(app: tuple[App, list[str]]) -> None:

@@ -79,7 +79,12 @@ async def test_each_violation_returns_its_status_and_message(
 
 @pytest.mark.parametrize(
     ("verb", "first", "second"),
-    [(verb, *pair) for verb, rules in TABLES.items() for pair in pairwise(rules)],
+    [
+        (verb, *pair)
+        for verb, rules in TABLES.items()
+        for pair in pairwise(rules)
+        if pair[0][0] != "session named"  # An unnamed session cannot be unknown as well.
+    ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
 async def test_earlier_of_two_violations_is_reported(
@@ -87,8 +92,6 @@ async def test_earlier_of_two_violations_is_reported(
 ) -> None:
     session = await server.initialize()
     broken = merged(second[1], first[1])
-    if first[0] == "session named":
-        return  # An unnamed session cannot be unknown as well.
     valid = {"method": verb, "message": PING, "headers": session}
     refused = await server.send(**merged(valid, broken)).done()
     assert refused.status == first[2]
