@@ -13,7 +13,7 @@ from django.test import Client
 
 from mcp_app.api.urls import urlpatterns
 from mcp_app.auth.api_keys import issue_api_key
-from mcp_app.models import AuditEvent, Session
+from mcp_app.models import ApiKey, AuditEvent, Call, Prompt, Resource, ResourceTemplate, Session, Tool
 from tests.integration.api.conftest import ClientOf, send
 from tests.samples.admin_seed import Seed
 
@@ -62,9 +62,19 @@ def addresses(seeded: Seed) -> Callable[[str], str]:
     return find
 
 
+def stored() -> list[list[dict[str, Any]]]:
+    """Return all rows that the API could change. The use of a key is recorded for refused requests too."""
+    kinds = (Tool, Prompt, Resource, ResourceTemplate, Session, Call, AuditEvent)
+    rows = [list(kind.objects.order_by("pk").values()) for kind in kinds]
+    return [*rows, list(ApiKey.objects.order_by("pk").values("pk", "name", "revoked_at"))]
+
+
 @pytest.mark.parametrize("role", ["anonymous", "nobody", "superuser"])
-def test_other_methods_are_refused(role: str, client_of: ClientOf, addresses: Callable[[str], str]) -> None:
+def test_other_methods_are_refused_and_change_nothing(
+    role: str, client_of: ClientOf, addresses: Callable[[str], str]
+) -> None:
     client, taken = client_of(role), set(routes())
+    before = stored()
     for route in {route for route, _ in taken if route != NOWHERE}:
         for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
             if (route, method) in taken:
@@ -74,6 +84,7 @@ def test_other_methods_are_refused(role: str, client_of: ClientOf, addresses: Ca
                 assert answer.status_code in (401, 302), (method, route)
             else:
                 assert answer.status_code == 405, (method, route, answer.content)
+    assert stored() == before
 
 
 def test_admin_login_has_the_permissions_of_its_user(seeded: Seed, user_of: Callable[[str], Any]) -> None:

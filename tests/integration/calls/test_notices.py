@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -22,14 +22,7 @@ choose(user=boss, way="email", kinds=["approvals"])
 """
 
 
-@pytest.fixture(params=[False, True], ids=["responsive", "unresponsive"])
-def box(request: pytest.FixtureRequest) -> Iterator[Mailbox]:
-    """Start a mail server; the second one sends nothing until it is thawed."""
-    with mail_server(frozen=request.param) as server:
-        yield server
-
-
-@pytest.fixture
+@contextmanager
 def mailing(box: Mailbox) -> Iterator[Installation]:
     """Start a worker with one child; notifications are sent through the mail server."""
     environment = {"EMAIL_URL": f"smtp://127.0.0.1:{box.port}", "PUBLIC_URL": ""}
@@ -41,9 +34,24 @@ def mailing(box: Mailbox) -> Iterator[Installation]:
         yield server
 
 
-def test_pending_call_is_mailed_and_unresponsive_mail_server_delays_no_call(
-    mailing: Installation, box: Mailbox, nonce: str
-) -> None:
+def test_pending_call_is_mailed(nonce: str) -> None:
+    with mail_server() as box, mailing(box) as server:
+        work_beside_a_mail(server, box, nonce)
+        eventually(lambda: box.mails, 20, "the mail")
+        [text] = box.texts
+        assert "asks for approved_work" in text
+        assert "/admin/mcp_app/call/" in text
+
+
+def test_unresponsive_mail_server_delays_no_call(nonce: str) -> None:
+    with mail_server(frozen=True) as box, mailing(box) as server:
+        work_beside_a_mail(server, box, nonce)
+        assert "child processes to replace" in server.logs()
+        assert box.mails == []
+
+
+def work_beside_a_mail(mailing: Installation, box: Mailbox, nonce: str) -> None:
+    """Run a call to its end, and another one that is approved, while a mail is sent."""
     with closing(mailing.mcp(0)) as client:
         client.initialize("2025-11-25", CAPABILITIES)
         with start_call(client, "approved_work", nonce=nonce, steps=1) as waiting:
@@ -53,14 +61,6 @@ def test_pending_call_is_mailed_and_unresponsive_mail_server_delays_no_call(
                 assert text_of(other.messages(30)[-1]).startswith(f"{nonce}b ")
             assert "approved" in decide(mailing, "approve", nonce)
             assert text_of(waiting.messages(30)[-1]).startswith(f"{nonce} ")
-        if not box.thaw.is_set():
-            assert "child processes to replace" in mailing.logs()
-            assert box.mails == []
-            return
-        eventually(lambda: box.mails, 20, "the mail")
-        [text] = box.texts
-        assert "asks for approved_work" in text
-        assert "/admin/mcp_app/call/" in text
 
 
 def test_mail_redacts_secret_arguments_in_a_fresh_process(

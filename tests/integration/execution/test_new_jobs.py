@@ -22,6 +22,7 @@ from mcp_app.models import Call
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.integration.execution.broker import application_with, new, queued
+from tests.servers.live import eventually
 
 
 @pytest.fixture
@@ -167,10 +168,7 @@ def test_call_whose_job_was_not_sent_is_left_to_the_sweep(
         return await _accepted(clean_redis, streams, 1)
 
     (call,) = asyncio.run(accept())
-    for _ in range(1_000):
-        if Call.objects.get(pk=call).enqueued_at is None:
-            return
-    raise AssertionError("the sweep would take it for queued")
+    eventually(lambda: Call.objects.get(pk=call).enqueued_at is None, what="that the sweep may take it")
 
 
 @pytest.mark.django_db

@@ -10,7 +10,10 @@ import pytest
 from mcp_app.catalogue.definitions.decorators import tool
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.schemas import validation
+from mcp_app.catalogue.snapshots import snapshot_loader
+from mcp_app.catalogue.snapshots.view import CatalogueView
+from mcp_app.protocol.messages.server import Server
 from tests.integration.features.catalogue_app.values import EVERY_KEYWORD, ICON, SEVENTH_DRAFT
 from tests.integration.features.conversation import Client
 
@@ -75,8 +78,23 @@ def test_schema_with_unknown_dialect_or_external_reference_is_refused(
 
 
 @pytest.mark.requirement("SCHEMA-05")
-def test_current_snapshot_is_one_object() -> None:
-    assert current_snapshot.current() is current_snapshot.current()
+def test_validators_are_compiled_once_per_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    with registry.isolated():
+        tool(input_schema=EVERY_KEYWORD)(function)
+        revision, following = snapshot_loader.from_code(), snapshot_loader.from_code()
+
+    def forbidden(schema: dict[str, Any]) -> Any:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(validation, "compile_schema", forbidden)
+    everybody, someone = [
+        CatalogueView(revision, permissions, Server("tests", "1")).tool("function")
+        for permissions in (frozenset[str](), frozenset({"library.burn"}))
+    ]
+    assert everybody is someone is not None
+    for arguments, fits in (({"way": "phone", "phone": "123"}, True), ({}, False)) * 2:
+        assert (someone.check(arguments) is None) == fits
+    assert following.tools["function"].input is not someone.input
 
 
 @pytest.mark.requirement("ICON-01")

@@ -209,13 +209,17 @@ def test_wrong_methods_are_refused(live: LiveServer, method: str, path: str, sta
 
 
 @pytest.mark.requirement("SSE1-05")
-@pytest.mark.parametrize("path", ["/sse", "/messages/"])
-def test_foreign_origin_is_refused_on_both_addresses(live: LiveServer, path: str) -> None:
-    method = "GET" if path == "/sse" else "POST"
+@pytest.mark.parametrize(("method", "path"), [("GET", "/sse"), ("POST", "/messages/")])
+@pytest.mark.parametrize(
+    ("header", "value", "status"), [("Origin", "http://evil.example", 403), ("Host", "evil.example", 421)]
+)
+def test_foreign_origin_and_host_are_refused_on_both_addresses(
+    live: LiveServer, method: str, path: str, header: str, value: str, status: int
+) -> None:
     with RawClient("127.0.0.1", live.ports[0]) as raw:
-        origin = raw.open_stream(method, path, {"Origin": "http://evil.example", "Accept": "*/*"})
-    assert isinstance(origin, Answer)
-    assert origin.status == 403
+        refused = raw.open_stream(method, path, {header: value, "Accept": "*/*"})
+    assert isinstance(refused, Answer)
+    assert refused.status == status
 
 
 @pytest.mark.requirement("AUTH-17")
